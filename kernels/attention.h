@@ -1,0 +1,77 @@
+#ifndef BOLE_KERNELS_ATTENTION_H_
+#define BOLE_KERNELS_ATTENTION_H_
+
+#include <cstdint>
+
+#include "kernels/row_batch.h"
+#include "kernels/tensor.h"
+
+namespace bole {
+
+// Gated full attention over paged keys and values.
+
+struct AttentionShape {
+  int query_heads;  // Hq, a multiple of Hkv.
+  int kv_heads;     // Hkv
+  int head_dim;     // hd
+  int rotary_dim;   // Leading dimensions that are rotated; even, <= hd.
+
+  int query_width() const { return query_heads * head_dim; }
+  int kv_width() const { return kv_heads * head_dim; }
+  // The projected row: per query head q | gate, then all k, then all v.
+  int k_column() const { return 2 * query_width(); }
+  int v_column() const { return k_column() + kv_width(); }
+  int projected_width() const { return v_column() + kv_width(); }
+};
+
+// The KV memory of every attention layer, in pages numbered by the scheduler.
+// Keys are stored after norm and rotation.
+struct KvPages {
+  Activation* k;  // [layers, num_pages, Hkv, page_size, hd]
+  Activation* v;  // the same
+  int num_layers;
+  int num_pages;
+  int page_size;  // Tokens.
+};
+
+// Splits the projected row, normalises and rotates q and k, and writes k and v
+// to KV index committed + node. The pages must have room for it.
+struct QkvParams {
+  RowBatch batch;
+  AttentionShape shape;
+  KvPages pages;
+  int layer;
+  float epsilon;
+  const Activation* projected;     // [N, projected_width]
+  const float* q_norm;             // [hd], 1 added.
+  const float* k_norm;             // [hd], 1 added.
+  const float* inverse_frequency;  // [rotary_dim / 2]
+  float rotary_scale;              // Multiplies cos and sin; 1 without YaRN.
+  Activation* q;                   // [N, Hq, hd] out.
+};
+
+// out = softmax(q k^T / sqrt(hd)) v * sigmoid(gate): each row attends to the
+// committed prefix, its ancestors and itself.
+struct AttentionParams {
+  RowBatch batch;
+  AttentionShape shape;
+  KvPages pages;
+  int layer;
+  const Activation* q;          // [N, Hq, hd]
+  const Activation* projected;  // [N, projected_width], the gates are read.
+  Activation* out;              // [N, Hq * hd]
+};
+
+// Moves the path's keys and values of layers 0 .. num_layers - 1 from KV index
+// committed + node to committed + place in the path, where later rounds look.
+struct CompactKvParams {
+  RowBatch batch;
+  RowPath path;
+  AttentionShape shape;
+  KvPages pages;
+  int num_layers;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_KERNELS_ATTENTION_H_

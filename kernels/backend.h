@@ -1,0 +1,115 @@
+#ifndef BOLE_KERNELS_BACKEND_H_
+#define BOLE_KERNELS_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "kernels/dense.h"
+#include "kernels/drafting.h"
+#include "kernels/gdn.h"
+#include "kernels/sampling.h"
+
+namespace bole {
+
+// Weights as the loader hands them over: rows of float32, in order.
+struct MatrixSource {
+  int rows;
+  int columns;
+  // The matrix is the vertical concatenation of these blocks, each
+  // [. , columns] row-major; their rows add up to `rows`.
+  std::span<const std::span<const float>> blocks;
+};
+
+// Frees memory of the backend that gave it out; the backend must outlive it.
+class Backend;
+struct DeviceDeleter {
+  Backend* backend = nullptr;
+  void operator()(void* memory) const;
+};
+using DeviceMemory = std::unique_ptr<void, DeviceDeleter>;
+
+// Memory and operators: all that the model, the drafter and the engine know of
+// the machine. The reference backend (CPU, float32) defines every operator.
+//
+// A round is a sequence of operator calls between two copies: the plan goes up,
+// the result comes down. Nothing in between is read by the host: counts, paths
+// and trees stay on the device, and shapes are capacities. So a backend may
+// queue the calls, and may capture them once per bucket and replay them.
+//
+// Operators return an error when a shape or option is not supported, before
+// anything is queued. Values in device memory (ids, slots, pages) are the
+// caller's to validate: out-of-range values are undefined behaviour.
+// Not thread-safe: one thread drives a backend.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual ElementType activation_type() const = 0;
+
+  // Memory. Allocate returns 64-byte aligned memory with unspecified content,
+  // or RESOURCE_EXHAUSTED naming `what` and the bytes. Upload and Download copy
+  // between host and device in order with the operators; Download returns when
+  // the bytes are there and reports errors of everything queued before.
+  virtual absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
+                                                std::string_view what) = 0;
+  virtual absl::Status Upload(void* device, const void* host, size_t bytes) = 0;
+  virtual absl::Status Download(void* host, const void* device,
+                                size_t bytes) = 0;
+  // Widens activations to float32 on the host.
+  virtual absl::Status DownloadActivations(std::span<float> host,
+                                           const Activation* device) = 0;
+
+  // Packs a weight matrix; the backend keeps it for its own lifetime.
+  virtual absl::StatusOr<const WeightMatrix*> LoadMatrix(
+      const MatrixSource& source) = 0;
+
+  // Dense (kernels/dense.h).
+  virtual absl::Status Embed(const EmbedParams& params) = 0;
+  virtual absl::Status RmsNorm(const RmsNormParams& params) = 0;
+  virtual absl::Status MatMul(const MatMulParams& params) = 0;
+  virtual absl::Status SiluMul(const SiluMulParams& params) = 0;
+  virtual absl::Status GatherRows(const GatherRowsParams& params) = 0;
+  virtual absl::Status Moe(const MoeParams& params) = 0;
+
+  // Gated DeltaNet (kernels/gdn.h).
+  virtual absl::Status GdnConv(const GdnConvParams& params) = 0;
+  virtual absl::Status GdnVerify(const GdnCoreParams& params) = 0;
+  virtual absl::Status GdnDecode(const GdnCoreParams& params) = 0;
+  virtual absl::Status GdnPrefill(const GdnCoreParams& params) = 0;
+  virtual absl::Status GdnGatedNorm(const GdnGatedNormParams& params) = 0;
+  virtual absl::Status GdnCommitStates(const GdnCommitParams& params) = 0;
+  virtual absl::Status GdnCommitWindows(const GdnCommitParams& params) = 0;
+
+  // Full attention (kernels/attention.h).
+  virtual absl::Status PrepareQkv(const QkvParams& params) = 0;
+  virtual absl::Status Attend(const AttentionParams& params) = 0;
+  virtual absl::Status CompactKv(const CompactKvParams& params) = 0;
+
+  // Sampling (kernels/sampling.h).
+  virtual absl::Status Sample(const SampleParams& params) = 0;
+  virtual absl::Status CountTokens(const CountTokensParams& params) = 0;
+
+  // Drafting (kernels/drafting.h).
+  virtual absl::Status ExtendRows(const ExtendRowsParams& params) = 0;
+  virtual absl::Status TopK(const TopKParams& params) = 0;
+  virtual absl::Status GrowTrees(const GrowTreesParams& params) = 0;
+
+ private:
+  friend struct DeviceDeleter;
+  virtual void Free(void* memory) = 0;
+};
+
+inline void DeviceDeleter::operator()(void* memory) const {
+  backend->Free(memory);
+}
+
+}  // namespace bole
+
+#endif  // BOLE_KERNELS_BACKEND_H_

@@ -1,0 +1,80 @@
+#ifndef BOLE_KERNELS_DRAFTING_H_
+#define BOLE_KERNELS_DRAFTING_H_
+
+#include <cstdint>
+
+#include "common/draft_shape.h"
+#include "kernels/row_batch.h"
+
+namespace bole {
+
+// The bookkeeping of drafting, on the device. Slot p of the drafter pairs the
+// target's hidden vector at position p with the token at position p + 1.
+
+// The rows of the extend pass: for each request the path, with tokens shifted
+// left by one and next_token at the end. Builds a RowBatch of chains.
+struct ExtendRowsParams {
+  int max_requests;           // B
+  int max_rows;               // N
+  RowPath path;               // Rows of the target's batch.
+  const int32_t* token;       // [.] the target rows' tokens.
+  const int32_t* next_token;  // [B]
+  const int32_t* committed;   // [B] before this path.
+  int32_t* next_committed;    // [B] out: committed + length of the path.
+  // Out, of the extend batch:
+  int32_t* num_rows;    // [1]
+  int32_t* request;     // [N]
+  int32_t* node;        // [N] place in the path; also depth.
+  int32_t* parent;      // [N]
+  int32_t* row_token;   // [N]
+  int32_t* hidden_row;  // [N] the target row whose hidden vector it takes.
+  int32_t* last_row;    // [B] the last extend row of each request.
+};
+
+// The candidates of every request, in the order they were found. C per request.
+struct CandidateTrees {
+  int32_t* token;   // [B, C]
+  int32_t* parent;  // [B, C] candidate, or -1: child of the root.
+  float* log_rho;   // [B, C] log of the product of draft probabilities from
+                    // the root, in nats; never above the parent's.
+};
+
+// token, log_prob = the k most likely tokens of each row, best first, ties to
+// the lower id; a plain softmax without temperature over the valid tokens.
+struct TopKParams {
+  RowCount rows;
+  int vocabulary;  // V
+  int num_valid_tokens;
+  int top_k;            // k <= kMaxDraftTopK
+  const float* logits;  // [N, V]
+  int32_t* token;       // [N, k]
+  float* log_prob;      // [N, k]
+};
+
+// One level of growth (EAGLE-2): appends the level's candidates and chooses
+// the frontier, the rows that the drafter runs next: the k best of the level's
+// candidates by (log_rho descending, candidate ascending), in that order.
+struct GrowTreesParams {
+  int max_requests;   // B
+  RowCount requests;  // Requests in use; the rest are skipped.
+  DraftShape shape;
+  int level;                  // 0 .. D - 1
+  int mask_words;             // W of the frontier's ancestor masks.
+  const int32_t* top_token;   // level 0: [B, k]; else [B, k, k] by lane.
+  const float* top_log_prob;  // the same
+  CandidateTrees trees;
+  // The frontier, k lanes per request, lane order = rank. In: level - 1's
+  // (level >= 1). Out: this level's (but for the last level). Lane i of
+  // request b is row b * k + i of the drafter's next batch, its node number
+  // is level * k + i.
+  int32_t* frontier;    // [B, k] candidate.
+  int32_t* row_token;   // [B * k] out.
+  int32_t* row_parent;  // [B * k] out: node number, or -1 at level 0.
+  int32_t* hidden_row;  // [B * k] out: row of the batch just run whose
+                        // hidden vector the lane takes.
+  uint32_t* ancestors;  // [B * k, W] in (level >= 1) and out.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_KERNELS_DRAFTING_H_

@@ -1,0 +1,91 @@
+#ifndef BOLE_KERNELS_SAMPLING_H_
+#define BOLE_KERNELS_SAMPLING_H_
+
+#include <cstdint>
+
+#include "kernels/row_batch.h"
+
+namespace bole {
+
+// Coupled sampling and acceptance.
+//
+// The token at an absolute position is drawn from the filtered target
+// distribution with Gumbel noise keyed by (seed, position, token id). A node is
+// accepted exactly if it carries the token so drawn at its parent, so the text
+// does not depend on what was drafted, nor on whether anything was.
+
+inline constexpr int kMaxTopLogprobs = 20;
+
+// One request's part of SampleParams. Plain data, copied to the device.
+struct SamplingControl {
+  uint64_t seed;
+  float temperature;         // 0: greedy, ties to the lower id.
+  int32_t top_k;             // 0: all.
+  float top_p;               // 1: all.
+  float min_p;               // 0: all.
+  float presence_penalty;    // 0: none.
+  float frequency_penalty;   // 0: none.
+  float repetition_penalty;  // 1: none.
+  int32_t prompt_length;     // Tokens at later positions are output.
+  int32_t max_tokens;        // Stop after emitting so many this round; >= 1.
+  int32_t top_logprobs;      // 0 .. kMaxTopLogprobs; alternatives to report.
+};
+
+// What the penalties know of the committed tokens of a slot.
+struct TokenCounts {
+  int32_t* count;  // [slots, V] times the token was output; kPromptToken is
+                   // added where the prompt has it.
+  int num_slots;
+};
+inline constexpr int32_t kPromptToken = 1 << 30;
+
+// Walks every request's tree from its root: draws the token of the node, emits
+// it, and goes on to the child that carries it. Stops where no child does,
+// after a stop token, and after control.max_tokens tokens. A request whose rows
+// have several parentless nodes starts at the first.
+//
+// The order of filters: bias, then penalties (each node counts its own
+// ancestors), temperature, top-k (ties at the k-th value stay), top-p over what
+// is left (the smallest set of at least p, ties to the lower id), min-p.
+// Log probabilities are of the model's own distribution, before all of these.
+struct SampleParams {
+  RowBatch batch;
+  int vocabulary;                  // V
+  int num_valid_tokens;            // Ids at or beyond are never drawn.
+  const int32_t* token;            // [N] the rows' own tokens.
+  const float* logits;             // [N, V]
+  const SamplingControl* control;  // [B]
+  TokenCounts counts;              // Of the committed tokens.
+  const int32_t* first_bias;       // [B + 1]
+  const int32_t* bias_token;       // [first_bias[B]]
+  const float* bias;               // [first_bias[B]]
+  const int32_t* first_stop;       // [B + 1]
+  const int32_t* stop_token;       // [first_stop[B]]
+
+  // Out. Entry first[b] + j belongs to the j-th visited node of request b.
+  int32_t* path_first;  // [B + 1]
+  int32_t* path_row;    // [N] visited rows.
+  int32_t* emitted;     // [N] token drawn at that row.
+  float* logprob;       // [N] of the drawn token.
+  int32_t* top_token;   // [N, kMaxTopLogprobs]
+  float* top_logprob;   // [N, kMaxTopLogprobs]
+  int32_t* accepted;    // [B] emitted tokens that the tree had proposed.
+  int32_t* next_token;  // [B] the last token emitted.
+};
+
+// Adds the path's tokens to the counts of their slots: to the output where the
+// position is at or beyond prompt_length, else to the prompt. A request with
+// committed == 0 starts from empty counts. Requests without penalties are
+// skipped.
+struct CountTokensParams {
+  RowBatch batch;
+  RowPath path;
+  int vocabulary;
+  const int32_t* token;            // [N]
+  const SamplingControl* control;  // [B]
+  TokenCounts counts;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_KERNELS_SAMPLING_H_
