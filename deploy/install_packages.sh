@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Bole is built with, those that are missing.
+# The list below is the only one in the project.
+set -euo pipefail
+
+usage() {
+  cat <<'EOF'
+usage: deploy/install_packages.sh [--ci] [--list]
+
+Installs what is missing with apt-get, through sudo unless run as root. With
+everything in place it changes nothing and takes no time.
+
+  --ci    also the tools of .ci/run: clang, clang-format, clang-tidy
+  --list  print the packages and what each is for, and exit
+EOF
+}
+
+# package: what it is for
+build_packages='
+bazel-bootstrap: the build (Bazel 4.2)
+bazel-rules-java: rules that Bazel wants to see, though nothing here is Java
+bazel-rules-proto: the same, for protocol buffers
+bazel-platforms: the same, for platforms
+g++: compiler, C++20
+libabsl-dev: Status, strings, hash maps
+nlohmann-json3-dev: JSON of configurations, tokenizers and reports
+libpcre2-dev: the split pattern of tokenizers
+libutf8proc-dev: Unicode normalisation of tokenizers
+libhwy-dev: SIMD of the CPU backend
+libcli11-dev: command lines
+libgtest-dev: unit tests
+libgmock-dev: unit tests
+libbenchmark-dev: benchmarks
+python3: the summary of a test run
+'
+ci_packages='
+clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer
+libclang-rt-14-dev: sanitizers and libFuzzer for clang
+clang-format-14: format check
+clang-tidy-14: lint
+llvm-14: names in the stack traces of clang sanitizers
+git: what is tracked, for the checks of the tree
+'
+
+packages=$build_packages
+list=false
+for argument in "$@"; do
+  case $argument in
+    --ci) packages+=$ci_packages ;;
+    --list) list=true ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+
+if $list; then
+  sed '/^$/d' <<<"$packages"
+  exit 0
+fi
+
+mapfile -t names < <(sed -n 's/:.*//p' <<<"$packages")
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "This system has no apt-get. Bole is developed on Debian 12; install" >&2
+  echo "the counterparts of: ${names[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for name in "${names[@]}"; do
+  # shellcheck disable=SC2016
+  state=$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null) || true
+  [[ $state == installed ]] || missing+=("$name")
+done
+((${#missing[@]} > 0)) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "Not root, and no sudo. As root, run:" >&2
+    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
