@@ -1,0 +1,41 @@
+// Which candidates of a batch are verified this round (Sec. V-A).
+#ifndef BOLE_COMMON_SELECT_NODES_H_
+#define BOLE_COMMON_SELECT_NODES_H_
+
+#include <compare>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "common/proposal_tree.h"
+
+namespace bole {
+
+// A node of one tree of a batch.
+struct NodeRef {
+  int tree;  // Index into the batch.
+  int node;  // Index into that tree.
+
+  friend auto operator<=>(const NodeRef&, const NodeRef&) = default;
+};
+
+// The root of every tree, since no sequence advances without it; then the nodes
+// most likely to be reached, wherever they are, until there are `budget`:
+// highest log_rho first, ties to the lower (tree, node). No tree gives more
+// than max_nodes_per_tree, its root included. Ordered by (tree, node); fewer
+// than `budget` only if there are no more.
+//
+// Each tree's share is prefix-connected: a node comes with all its ancestors.
+// That needs no repair, because log_rho never grows from parent to child and
+// ties go to the smaller node, which is the ancestor.
+//
+// REQUIRES: Validate() holds for every tree; budget >= trees.size();
+//     max_nodes_per_tree >= 1.
+// COST: O(n + s log s) for n candidates and s selected nodes.
+std::vector<NodeRef> SelectNodes(
+    std::span<const ProposalTree> trees, int budget,
+    int max_nodes_per_tree = std::numeric_limits<int>::max());
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_SELECT_NODES_H_

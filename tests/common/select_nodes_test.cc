@@ -1,0 +1,135 @@
+#include "common/select_nodes.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::RandomTrees;
+using ::bole::testing::UniformInt;
+
+constexpr int kNoLimit = std::numeric_limits<int>::max();
+
+bool Contains(const std::vector<NodeRef>& selected, NodeRef ref) {
+  return std::binary_search(selected.begin(), selected.end(), ref);
+}
+
+// The definition, one node at a time: the best that is left and fits.
+std::vector<NodeRef> SelectOneByOne(const std::vector<ProposalTree>& trees,
+                                    int budget, int max_nodes_per_tree) {
+  std::vector<NodeRef> selected;
+  std::vector<int> taken(trees.size(), 1);
+  for (int t = 0; t < std::ssize(trees); ++t) selected.push_back({t, 0});
+  while (std::ssize(selected) < budget) {
+    NodeRef best{-1, -1};
+    for (int t = 0; t < std::ssize(trees); ++t) {
+      if (taken[t] >= max_nodes_per_tree) continue;
+      for (int i = 0; i < trees[t].size(); ++i) {
+        const bool is_free = std::find(selected.begin(), selected.end(),
+                                       NodeRef{t, i}) == selected.end();
+        if (is_free &&
+            (best.tree < 0 ||
+             trees[t].log_rho[i] > trees[best.tree].log_rho[best.node])) {
+          best = {t, i};
+        }
+      }
+    }
+    if (best.tree < 0) break;
+    selected.push_back(best);
+    ++taken[best.tree];
+  }
+  std::sort(selected.begin(), selected.end());
+  return selected;
+}
+
+TEST(SelectNodesTest, IsTheBestThatFitsTakenOneByOne) {
+  std::mt19937 rng(1);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    const int num_trees = UniformInt(rng, 1, 5);
+    const std::vector<ProposalTree> trees = RandomTrees(rng, num_trees, 20);
+    const int budget = UniformInt(rng, num_trees, 60);
+    const int limit = UniformInt(rng, 0, 1) ? UniformInt(rng, 1, 12) : kNoLimit;
+
+    EXPECT_EQ(SelectNodes(trees, budget, limit),
+              SelectOneByOne(trees, budget, limit));
+  }
+}
+
+TEST(SelectNodesTest, KeepsEveryRootAndEveryAncestorAndFillsTheBudget) {
+  std::mt19937 rng(2);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    const std::vector<ProposalTree> trees = RandomTrees(rng, 6, 150);
+    const int budget = UniformInt(rng, 6, 600);
+    const int limit = UniformInt(rng, 1, 128);
+    int available = 0;
+    for (const ProposalTree& t : trees) available += std::min(t.size(), limit);
+
+    const std::vector<NodeRef> selected = SelectNodes(trees, budget, limit);
+
+    EXPECT_EQ(std::ssize(selected), std::min(budget, available));
+    std::vector<int> share(trees.size());
+    for (const NodeRef& ref : selected) {
+      ++share[ref.tree];
+      const int parent = trees[ref.tree].parent[ref.node];
+      EXPECT_TRUE(parent == kNoParent || Contains(selected, {ref.tree, parent}))
+          << "tree " << ref.tree << " node " << ref.node;
+    }
+    EXPECT_LE(*std::max_element(share.begin(), share.end()), limit);
+    for (int t = 0; t < 6; ++t) EXPECT_TRUE(Contains(selected, {t, 0})) << t;
+  }
+}
+
+// A root is kept even when another tree has enough certain nodes to fill the
+// budget: its sequence could not advance without it.
+TEST(SelectNodesTest, CertainCandidatesDoNotCrowdOutARoot) {
+  const std::vector<ProposalTree> trees = {
+      {{kNoParent, 0, 1}, {7, 8, 9}, {0.0f, 0.0f, 0.0f}},
+      {{kNoParent}, {7}, {0.0f}},
+  };
+
+  EXPECT_EQ(SelectNodes(trees, /*budget=*/2),
+            (std::vector<NodeRef>{{0, 0}, {1, 0}}));
+}
+
+TEST(SelectNodesTest, TiesGoToTheLowerTreeThenTheLowerNode) {
+  const ProposalTree tree = {
+      {kNoParent, 0, 0}, {7, 8, 9}, {0.0f, -1.0f, -1.0f}};
+  const std::vector<ProposalTree> trees = {tree, tree};
+
+  EXPECT_EQ(SelectNodes(trees, /*budget=*/3),
+            (std::vector<NodeRef>{{0, 0}, {0, 1}, {1, 0}}));
+  EXPECT_EQ(SelectNodes(trees, /*budget=*/5),
+            (std::vector<NodeRef>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}}));
+}
+
+// What one tree may not use goes to the next best of the others.
+TEST(SelectNodesTest, ALimitOnTreesLeavesTheBudgetToTheOthers) {
+  const std::vector<ProposalTree> trees = {
+      {{kNoParent, 0, 1}, {7, 8, 9}, {0.0f, -0.1f, -0.2f}},
+      {{kNoParent, 0, 0}, {7, 8, 9}, {0.0f, -5.0f, -4.0f}},
+  };
+
+  EXPECT_EQ(SelectNodes(trees, /*budget=*/4, /*max_nodes_per_tree=*/2),
+            (std::vector<NodeRef>{{0, 0}, {0, 1}, {1, 0}, {1, 2}}));
+}
+
+TEST(SelectNodesTest, NoTreesGiveNoNodes) {
+  EXPECT_TRUE(SelectNodes({}, /*budget=*/8).empty());
+}
+
+TEST(SelectNodesDeathTest, ABudgetBelowTheRootsIsABug) {
+  const std::vector<ProposalTree> trees(3, {{kNoParent}, {7}, {0.0f}});
+
+  EXPECT_DEATH(SelectNodes(trees, /*budget=*/2), "budget >= ");
+}
+
+}  // namespace
+}  // namespace bole
