@@ -39,6 +39,7 @@ libclang-rt-14-dev: sanitizers and libFuzzer for clang
 clang-format-14: format check
 clang-tidy-14: lint
 llvm-14: names in the stack traces of clang sanitizers
+shellcheck: lint of the scripts
 git: what is tracked, for the checks of the tree
 '
 

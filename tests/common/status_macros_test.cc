@@ -10,13 +10,13 @@
 namespace bole {
 namespace {
 
-absl::Status ReturnIfError(absl::Status status, bool& went_on) {
+absl::Status ReturnIfError(const absl::Status& status, bool& went_on) {
   BOLE_RETURN_IF_ERROR(status);
   went_on = true;
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> AddOne(absl::StatusOr<int> input) {
+absl::StatusOr<int> AddOne(const absl::StatusOr<int>& input) {
   BOLE_ASSIGN_OR_RETURN(const int value, input);
   return value + 1;
 }

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Which folder may include what: the part that layering_check and visibility
+# cannot see, system headers and generated ones above all.
+#
+# usage: include_direction.sh ROOT
+#
+# Prints one line per forbidden include, "FILE:LINE: #include ...: REASON", and
+# exits with 1 if there is one.
+set -euo pipefail
+
+if (($# != 1)) || [[ ! -d $1 ]]; then
+  sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+cd "$1"
+
+status=0
+
+# forbid FILES INCLUDED REASON [ALLOWED]: no file whose path matches FILES may
+# include a header that matches INCLUDED, but those whose path matches ALLOWED.
+# All three are extended regular expressions, anchored at the start.
+forbid() {
+  local files=$1 included=$2 reason=$3 allowed=${4:-}
+  local path hit
+  while IFS= read -r path; do
+    [[ $path =~ ^($files) ]] || continue
+    [[ $allowed && $path =~ ^($allowed) ]] && continue
+    while IFS= read -r hit; do
+      echo "$path:$hit: $reason"
+      status=1
+    done < <(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($included)" \
+      "$path" || true)
+  done <<<"$sources"
+}
+
+sources=$(find . -type f \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \
+  -o -name '*.cuh' \) -not -path './bazel-*' -not -path './.git/*' |
+  sed 's|^\./||' | sort)
+if [[ -z $sources ]]; then
+  echo "no sources in $PWD" >&2
+  exit 2
+fi
+
+production='(common|kernels|scheduler_service|worker_service|clients)/'
+rpc='proto/|grpc|google/protobuf/|[^>"]*\.pb\.h'
+cuda='cuda|cublas|nccl|cupti|kernels/cuda/'
+threads='(thread|mutex|shared_mutex|condition_variable|future|semaphore|pthread\.h)[>"]|common/mutex\.h'
+services='(scheduler_service|worker_service|clients)/'
+
+forbid "$production" 'tests/|deploy/' \
+  'production code does not include tests or deploy'
+forbid "$production" 'gtest/|gmock/|benchmark/' \
+  'production code does not include test libraries'
+
+forbid 'common/' "$rpc|$cuda|kernels/|$services" \
+  'common includes nothing of ours but common, no RPC and no CUDA'
+
+forbid 'kernels/' "$rpc|$services" \
+  'kernels know nothing of requests: no RPC, no services'
+forbid 'kernels/' "$threads" \
+  'kernels start no threads and hold no locks; they are given a pool'
+forbid 'kernels/' 'CLI/|common/log\.h' \
+  'kernels read no flags and write no log'
+
+forbid 'scheduler_service/' "$cuda|kernels/|worker_service/" \
+  'the scheduler decides; it neither computes nor includes the worker'
+forbid 'worker_service/' 'scheduler_service/' \
+  'the worker does not include the scheduler'
+forbid 'worker_service/' "$cuda" \
+  'the worker sees backends through kernels/backend.h; a main picks one' \
+  'worker_service/([a-z0-9_]*_)?main\.cc$'
+forbid 'clients/' "$cuda|kernels/|scheduler_service/|worker_service/" \
+  'a client speaks through proto'
+
+forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
+  'protobuf stays at the edge: codec, the RPC service, worker_client' \
+  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|worker_client)(_[a-z]+)?\.(h|cc)$'
+
+forbid '' '(cuda|cublas|nccl)[A-Za-z0-9_]*\.h' \
+  'CUDA headers only below kernels/cuda' 'kernels/cuda/'
+forbid '' '[^>"]*\.cuh' \
+  'a .cuh is included from kernels/cuda/*.cu and *.cuh alone' \
+  'kernels/cuda/.*\.cuh?$'
+
+exit "$status"
