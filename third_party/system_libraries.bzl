@@ -16,6 +16,7 @@ LIBRARIES = [
     "utf8proc",
 ]
 
+# buildifier: disable=unnamed-macro
 def system_libraries():
     """Declares one repository for each library in LIBRARIES."""
     for name in LIBRARIES:
