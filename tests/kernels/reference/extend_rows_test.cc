@@ -1,0 +1,133 @@
+#include "kernels/reference/extend_rows.h"
+
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole::reference {
+namespace {
+
+using ::bole::testing::UniformInt;
+
+constexpr int32_t kUntouched = -7777;
+
+// Outputs with room for `spare` rows more than the paths have.
+struct ExtendBatch {
+  ExtendBatch(const std::vector<std::vector<int32_t>>& paths,
+              const std::vector<int32_t>& token, int spare)
+      : num_requests(static_cast<int>(paths.size())), token(token) {
+    for (int b = 0; b < num_requests; ++b) {
+      row.insert(row.end(), paths[b].begin(), paths[b].end());
+      first.push_back(static_cast<int32_t>(row.size()));
+      next_token.push_back(1000 + b);
+      committed.push_back(10 * b);
+    }
+    max_rows = static_cast<int>(row.size()) + spare;
+    for (auto* out : {&request, &node, &parent, &row_token, &hidden_row}) {
+      out->assign(max_rows, kUntouched);
+    }
+    last_row.assign(num_requests, kUntouched);
+    next_committed.assign(num_requests, kUntouched);
+  }
+
+  void Run() {
+    ExtendRows({.max_requests = num_requests,
+                .max_rows = max_rows,
+                .path = {first.data(), row.data()},
+                .token = token.data(),
+                .next_token = next_token.data(),
+                .committed = committed.data(),
+                .next_committed = next_committed.data(),
+                .num_rows = &num_rows,
+                .request = request.data(),
+                .node = node.data(),
+                .parent = parent.data(),
+                .row_token = row_token.data(),
+                .hidden_row = hidden_row.data(),
+                .last_row = last_row.data()});
+  }
+
+  int num_requests;
+  int max_rows;
+  std::vector<int32_t> token, first = {0}, row, next_token, committed;
+  int32_t num_rows = kUntouched;
+  std::vector<int32_t> request, node, parent, row_token, hidden_row, last_row,
+      next_committed;
+};
+
+TEST(ExtendRowsTest, TokensMoveOneToTheLeftOfTheirHiddenVectors) {
+  // Rows 0 .. 6 carry tokens 70 .. 76; request 1 accepted 2 - 4 - 5.
+  ExtendBatch batch({{0}, {2, 4, 5}}, {70, 71, 72, 73, 74, 75, 76},
+                    /*spare=*/2);
+
+  batch.Run();
+
+  using Ints = std::vector<int32_t>;
+  EXPECT_EQ(batch.num_rows, 4);
+  EXPECT_EQ(batch.request, (Ints{0, 1, 1, 1, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.node, (Ints{0, 0, 1, 2, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.parent, (Ints{-1, -1, 0, 1, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.row_token,
+            (Ints{1000, 74, 75, 1001, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.hidden_row, (Ints{0, 2, 4, 5, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.last_row, (Ints{0, 3}));
+  EXPECT_EQ(batch.next_committed, (Ints{1, 13}));
+}
+
+TEST(ExtendRowsTest, ARequestWithoutAPathHasNoRows) {
+  ExtendBatch batch({{}, {1}, {}}, {70, 71}, /*spare=*/0);
+
+  batch.Run();
+
+  EXPECT_EQ(batch.num_rows, 1);
+  EXPECT_EQ(batch.request, (std::vector<int32_t>{1}));
+  EXPECT_EQ(batch.last_row, (std::vector<int32_t>{kUntouched, 0, kUntouched}));
+  EXPECT_EQ(batch.next_committed, (std::vector<int32_t>{0, 11, 20}));
+}
+
+// Slot p of the drafter pairs the hidden vector at p with the token at p + 1.
+TEST(ExtendRowsTest, EverySlotPairsAVectorWithTheTokenAfterIt) {
+  std::mt19937 rng(1);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<std::vector<int32_t>> paths(UniformInt(rng, 1, 5));
+    std::vector<int32_t> token;
+    for (std::vector<int32_t>& path : paths) {
+      const int num_rows = UniformInt(rng, 0, 20);
+      for (int i = 0; i < num_rows; ++i) {
+        if (UniformInt(rng, 0, 1)) {
+          path.push_back(static_cast<int32_t>(token.size()));
+        }
+        token.push_back(UniformInt(rng, 0, 999));
+      }
+    }
+    ExtendBatch batch(paths, token, UniformInt(rng, 0, 3));
+
+    batch.Run();
+
+    int row = 0;
+    for (int b = 0; b < std::ssize(paths); ++b) {
+      // The text from the path's first token on: what comes after entry j of it
+      // is entry j + 1.
+      std::vector<int32_t> text;
+      for (const int32_t r : paths[b]) text.push_back(token[r]);
+      text.push_back(batch.next_token[b]);
+      for (int j = 0; j < std::ssize(paths[b]); ++j, ++row) {
+        EXPECT_EQ(batch.request[row], b);
+        EXPECT_EQ(batch.node[row], j);
+        EXPECT_EQ(batch.parent[row], j - 1);
+        EXPECT_EQ(batch.hidden_row[row], paths[b][j]);
+        EXPECT_EQ(batch.row_token[row], text[j + 1]);
+      }
+      EXPECT_EQ(batch.last_row[b], paths[b].empty() ? kUntouched : row - 1);
+      EXPECT_EQ(batch.next_committed[b],
+                batch.committed[b] + std::ssize(paths[b]));
+    }
+    EXPECT_EQ(batch.num_rows, row);
+  }
+}
+
+}  // namespace
+}  // namespace bole::reference
