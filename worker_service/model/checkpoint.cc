@@ -93,6 +93,7 @@ absl::StatusOr<std::vector<SafetensorsFile>> OpenShards(
   const absl::Status agreement = CheckAgreement(*listed, files);
   if (!agreement.ok()) return Annotate(agreement, index_path);
   std::vector<SafetensorsFile> shards;
+  shards.reserve(files.size());
   for (auto& [name, file] : files) shards.push_back(std::move(file));
   return shards;
 }

@@ -71,7 +71,7 @@ class Taker {
     Fail(absl::StrCat(first, ": unknown tensor, the first of ", num_unknown));
   }
 
-  void Fail(std::string message) {
+  void Fail(const std::string& message) {
     if (status_.ok()) status_ = absl::InvalidArgumentError(message);
   }
 
