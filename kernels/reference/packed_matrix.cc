@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "common/check.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/reference/packed_matrix.cc"
 #include "hwy/foreach_target.h"
@@ -124,13 +122,15 @@ namespace bole::reference {
 
 HWY_EXPORT(Panels);
 
-PackedMatrix::PackedMatrix(int num_rows, int num_columns)
-    : WeightMatrix(num_rows, num_columns) {
-  const size_t count = PanelOffset(num_panels());
-  data_.reset(
+std::unique_ptr<PackedMatrix> PackedMatrix::Create(int num_rows,
+                                                   int num_columns) {
+  std::unique_ptr<PackedMatrix> matrix(new PackedMatrix(num_rows, num_columns));
+  const size_t count = matrix->PanelOffset(matrix->num_panels());
+  matrix->data_.reset(
       static_cast<float*>(std::aligned_alloc(64, count * sizeof(float))));
-  BOLE_CHECK(data_ != nullptr);
-  std::fill_n(data_.get(), count, 0.0f);
+  if (matrix->data_ == nullptr) return nullptr;
+  std::fill_n(matrix->data_.get(), count, 0.0f);
+  return matrix;
 }
 
 void PackedMatrix::SetRows(int first_row, std::span<const float> values) {

@@ -19,7 +19,8 @@ class PackedMatrix : public WeightMatrix {
  public:
   static constexpr int kPanelRows = 32;
 
-  PackedMatrix(int num_rows, int num_columns);
+  // All zeros; null if there is no room.
+  static std::unique_ptr<PackedMatrix> Create(int num_rows, int num_columns);
 
   int num_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
   const float* panel(int index) const {
@@ -34,6 +35,9 @@ class PackedMatrix : public WeightMatrix {
   struct FreeDeleter {
     void operator()(float* memory) const { std::free(memory); }
   };
+
+  PackedMatrix(int num_rows, int num_columns)
+      : WeightMatrix(num_rows, num_columns) {}
 
   size_t PanelOffset(int index) const {
     return static_cast<size_t>(index) * kPanelRows * columns;

@@ -1,0 +1,171 @@
+#include "common/step.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace bole {
+namespace {
+
+// Slots and pages already taken by a sequence of the plan. Pages may be shared
+// as long as nobody writes them.
+struct Taken {
+  absl::flat_hash_set<int32_t> slots;
+  absl::flat_hash_map<int32_t, bool> page_is_written;
+};
+
+absl::Status Invalid(const std::string& who, const char* field, int value,
+                     const std::string& allowed) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(who, ": ", field, " is ", value, ", not ", allowed));
+}
+
+absl::Status CheckRange(const std::string& who, const char* field, int value,
+                        int low, int high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Invalid(who, field, value, absl::StrCat("in [", low, ", ", high, "]"));
+}
+
+absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
+                        const StepLimits& limits, const std::string& who,
+                        Taken& taken) {
+  const int capacity =
+      static_cast<int>(sequence.pages.size()) * limits.page_size;
+  if (kv_rows > capacity) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": ", sequence.pages.size(), " pages hold ", capacity,
+                     " KV rows, ", kv_rows, " are needed"));
+  }
+  const int first_written = sequence.committed / limits.page_size;
+  for (int i = 0; i < static_cast<int>(sequence.pages.size()); ++i) {
+    const int page = sequence.pages[i].value();
+    BOLE_RETURN_IF_ERROR(
+        CheckRange(who, "page", page, 0, limits.num_pages - 1));
+    const bool written = i >= first_written;
+    const auto [other, is_new] =
+        taken.page_is_written.try_emplace(page, written);
+    if (!is_new && (written || other->second)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          who, ": page ", page, " is written and also used elsewhere"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// `rows`: tokens or nodes that run for the sequence.
+absl::Status CheckSequence(const SequencePlan& sequence, int rows,
+                           const StepPlan& plan, const StepLimits& limits,
+                           const std::string& who, Taken& taken) {
+  BOLE_RETURN_IF_ERROR(
+      CheckRange(who, "slot", sequence.slot.value(), 0, limits.num_slots - 1));
+  if (!taken.slots.insert(sequence.slot.value()).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": slot ", sequence.slot.value(), " is used twice"));
+  }
+  BOLE_RETURN_IF_ERROR(
+      CheckRange(who, "committed", sequence.committed, 0, limits.max_context));
+  BOLE_RETURN_IF_ERROR(CheckRange(who, "committed + rows",
+                                  sequence.committed + rows, 1,
+                                  limits.max_context));
+  BOLE_RETURN_IF_ERROR(CheckRange(who, "prompt_length", sequence.prompt_length,
+                                  1, limits.max_context));
+  BOLE_RETURN_IF_ERROR(CheckRange(
+      who, "max_new_tokens", sequence.max_new_tokens, 1, limits.max_context));
+  BOLE_RETURN_IF_ERROR(
+      CheckPages(sequence, limits.KvRows(sequence.committed, rows, plan.draft),
+                 limits, who, taken));
+  BOLE_RETURN_IF_ERROR(CheckRange(who, "number of stop tokens",
+                                  static_cast<int>(sequence.stop_tokens.size()),
+                                  0, kMaxPlanStopTokens));
+  if (absl::Status status = Validate(sequence.sampling, limits.vocabulary);
+      !status.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
+                           Taken& taken) {
+  int total = 0;
+  for (size_t i = 0; i < plan.prefills.size(); ++i) {
+    const PrefillPlan& chunk = plan.prefills[i];
+    const std::string who = absl::StrCat("prefill ", i);
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "number of tokens",
+                                    static_cast<int>(chunk.tokens.size()), 1,
+                                    limits.max_prefill_tokens - total));
+    total += static_cast<int>(chunk.tokens.size());
+    for (int32_t token : chunk.tokens) {
+      BOLE_RETURN_IF_ERROR(
+          CheckRange(who, "token", token, 0, limits.vocabulary - 1));
+    }
+    const int end =
+        chunk.sequence.committed + static_cast<int>(chunk.tokens.size());
+    if (chunk.next_token) {
+      BOLE_RETURN_IF_ERROR(CheckRange(who, "next_token", *chunk.next_token, 0,
+                                      limits.vocabulary - 1));
+    } else if (end != chunk.sequence.prompt_length) {
+      return Invalid(
+          who, "end of the last chunk", end,
+          absl::StrCat("prompt_length = ", chunk.sequence.prompt_length));
+    }
+    BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence,
+                                       static_cast<int>(chunk.tokens.size()),
+                                       plan, limits, who, taken));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckForest(const StepPlan& plan, const StepLimits& limits,
+                         Taken& taken) {
+  const PackedForest& forest = plan.forest;
+  BOLE_RETURN_IF_ERROR(
+      Validate(forest, {.max_requests = limits.max_requests,
+                        .max_nodes = limits.max_nodes,
+                        .max_nodes_per_request = limits.max_nodes_per_tree,
+                        .vocabulary = limits.vocabulary}));
+  BOLE_RETURN_IF_ERROR(CheckRange("forest", "number of requests",
+                                  forest.num_requests(),
+                                  static_cast<int>(plan.sequences.size()),
+                                  static_cast<int>(plan.sequences.size())));
+  for (int b = 0; b < forest.num_requests(); ++b) {
+    const std::string who = absl::StrCat("sequence ", b);
+    const int first = forest.first_node[b];
+    const int rows = forest.first_node[b + 1] - first;
+    BOLE_RETURN_IF_ERROR(
+        CheckRange(who, "number of nodes", rows, 1, limits.max_nodes_per_tree));
+    for (int i = 1; i < rows; ++i) {
+      if (forest.parent[first + i] != kNoParent) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, ": node ", i, " is a second root"));
+    }
+    BOLE_RETURN_IF_ERROR(CheckRange(
+        who, "committed", plan.sequences[b].committed, 1, limits.max_context));
+    BOLE_RETURN_IF_ERROR(
+        CheckSequence(plan.sequences[b], rows, plan, limits, who, taken));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
+  if (plan.draft) {
+    BOLE_RETURN_IF_ERROR(CheckRange("draft", "top_k", plan.draft->top_k, 1,
+                                    limits.max_draft.top_k));
+    BOLE_RETURN_IF_ERROR(CheckRange("draft", "depth", plan.draft->depth, 1,
+                                    limits.max_draft.depth));
+  }
+  BOLE_RETURN_IF_ERROR(CheckRange("plan", "number of prefills",
+                                  static_cast<int>(plan.prefills.size()), 0,
+                                  limits.max_requests));
+  Taken taken;
+  BOLE_RETURN_IF_ERROR(CheckPrefills(plan, limits, taken));
+  return CheckForest(plan, limits, taken);
+}
+
+}  // namespace bole

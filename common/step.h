@@ -1,0 +1,120 @@
+// The contract between the scheduler and a worker: one plan, one result.
+#ifndef BOLE_COMMON_STEP_H_
+#define BOLE_COMMON_STEP_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/draft_shape.h"
+#include "common/ids.h"
+#include "common/packed_forest.h"
+#include "common/proposal_tree.h"
+#include "common/sampling_params.h"
+
+namespace bole {
+
+// What a step needs to know of a sequence. The worker remembers nothing of
+// earlier plans but the bytes in its slots and pages.
+struct SequencePlan {
+  SlotId slot{0};
+  int32_t committed = 0;  // Tokens whose state and KV are final.
+  std::vector<PageId> pages =
+      {};  // Page i holds KV of positions i * page_size ...
+  SamplingParams sampling = {};
+  std::vector<int32_t> stop_tokens = {};  // The request's, and the model's
+                                          // unless they are ignored.
+  int32_t prompt_length = 0;   // Tokens at later positions are output.
+  int32_t max_new_tokens = 1;  // Emit at most so many this step; >= 1.
+};
+
+// Tokens to run through the model and commit without choosing among them.
+struct PrefillPlan {
+  SequencePlan sequence = {};
+  std::vector<int32_t> tokens =
+      {};  // At positions committed, committed + 1, ...
+  // The token that follows, where it is known: then this chunk emits nothing.
+  // Without it the chunk ends the prompt, and the next token is drawn.
+  std::optional<int32_t> next_token = {};
+};
+
+// One round of a worker: some prefill chunks, and a forest to verify.
+struct StepPlan {
+  std::vector<PrefillPlan> prefills = {};
+  std::vector<SequencePlan> sequences = {};
+  PackedForest forest =
+      {};  // Request b is sequences[b]; one root each, its pending
+           // token. A forest of lone roots is plain decoding.
+  std::optional<DraftShape> draft = {};  // Propose trees for the next round.
+};
+
+struct TokenLogprob {
+  int32_t token;
+  float logprob;
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+// A token that became output.
+struct EmittedToken {
+  int32_t token;
+  float logprob;                  // Of the model's distribution, unfiltered.
+  std::vector<TokenLogprob> top;  // As many as were asked for, best first.
+
+  friend bool operator==(const EmittedToken&, const EmittedToken&) = default;
+};
+
+// What became of a sequence in a step. The last emitted token is pending: it is
+// the root of the next tree, and neither state nor KV know it yet.
+struct SequenceResult {
+  int32_t committed = 0;              // Grown by the chunk or accepted path.
+  std::vector<EmittedToken> emitted;  // Empty for a chunk that ends nothing.
+  int32_t accepted_drafts = 0;        // Emitted tokens that the tree proposed.
+  std::optional<ProposalTree> proposal;  // Root: the pending token.
+
+  friend bool operator==(const SequenceResult&,
+                         const SequenceResult&) = default;
+};
+
+struct StepResult {
+  std::vector<SequenceResult> prefills;   // As StepPlan::prefills.
+  std::vector<SequenceResult> sequences;  // As StepPlan::sequences.
+
+  friend bool operator==(const StepResult&, const StepResult&) = default;
+};
+
+// The model's stop tokens come on top of a request's.
+inline constexpr size_t kMaxPlanStopTokens = kMaxStopTokens + 16;
+
+// What one worker can take. Fixed at its start, and reported to the scheduler.
+struct StepLimits {
+  int max_requests = 0;        // Sequences, and prefill chunks, in one plan.
+  int max_nodes = 0;           // Nodes of the forest.
+  int max_nodes_per_tree = 0;  // At most 128.
+  int max_prefill_tokens = 0;  // Of all chunks together.
+  DraftShape max_draft;
+  int num_slots = 0;
+  int num_pages = 0;
+  int page_size = 0;    // Tokens.
+  int max_context = 0;  // Positions.
+  int vocabulary = 0;   // Tokens are 0 .. vocabulary - 1.
+
+  // KV rows that a step may write beyond the committed tokens of a sequence
+  // that `rows` tokens or nodes run for: the rows themselves, then the
+  // drafter's.
+  int KvRows(int committed, int rows,
+             const std::optional<DraftShape>& draft) const {
+    return committed + rows + (draft ? draft->num_draft_nodes() : 0);
+  }
+};
+
+// INVALID_ARGUMENT, naming the sequence, field and value, unless the worker can
+// run the plan: numbers in range, a page for every KV row that may be written,
+// no slot used twice, no written page used elsewhere, one root per tree.
+// COST: O(nodes + pages).
+absl::Status Validate(const StepPlan& plan, const StepLimits& limits);
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_STEP_H_

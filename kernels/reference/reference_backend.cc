@@ -1,0 +1,181 @@
+#include "kernels/reference/reference_backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/reference/activations.h"
+#include "kernels/reference/attention.h"
+#include "kernels/reference/count_tokens.h"
+#include "kernels/reference/dense.h"
+#include "kernels/reference/extend_rows.h"
+#include "kernels/reference/gdn_commit.h"
+#include "kernels/reference/gdn_conv.h"
+#include "kernels/reference/gdn_core.h"
+#include "kernels/reference/gdn_gated_norm.h"
+#include "kernels/reference/grow_trees.h"
+#include "kernels/reference/moe.h"
+#include "kernels/reference/sample.h"
+#include "kernels/reference/top_k.h"
+
+namespace bole {
+
+absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
+                                                        std::string_view what) {
+  constexpr size_t kAlignment = 64;
+  const size_t rounded =
+      std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* memory =
+      rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  if (memory == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room for ", bytes, " bytes of ", std::string(what)));
+  }
+  return DeviceMemory(memory, DeviceDeleter{this});
+}
+
+void ReferenceBackend::Free(void* memory) { std::free(memory); }
+
+absl::Status ReferenceBackend::Upload(void* device, const void* host,
+                                      size_t bytes) {
+  if (bytes > 0) std::memcpy(device, host, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::Download(void* host, const void* device,
+                                        size_t bytes) {
+  if (bytes > 0) std::memcpy(host, device, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::DownloadActivations(std::span<float> host,
+                                                   const Activation* device) {
+  std::copy_n(reference::Floats(device), host.size(), host.begin());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const WeightMatrix*> ReferenceBackend::LoadMatrix(
+    const MatrixSource& source) {
+  auto matrix = reference::PackedMatrix::Create(source.rows, source.columns);
+  if (matrix == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room for a matrix of ", source.rows, " by ",
+                     source.columns, " float32"));
+  }
+  int row = 0;
+  for (std::span<const float> block : source.blocks) {
+    matrix->SetRows(row, block);
+    row += static_cast<int>(block.size()) / source.columns;
+  }
+  matrices_.push_back(std::move(matrix));
+  return matrices_.back().get();
+}
+
+absl::Status ReferenceBackend::Embed(const EmbedParams& params) {
+  reference::Embed(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::RmsNorm(const RmsNormParams& params) {
+  reference::RmsNorm(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::MatMul(const MatMulParams& params) {
+  reference::MatMul(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::SiluMul(const SiluMulParams& params) {
+  reference::SiluMul(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GatherRows(const GatherRowsParams& params) {
+  reference::GatherRows(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::Moe(const MoeParams& params) {
+  reference::Moe(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnConv(const GdnConvParams& params) {
+  reference::GdnConv(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnVerify(const GdnCoreParams& params) {
+  reference::GdnVerify(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnDecode(const GdnCoreParams& params) {
+  reference::GdnDecode(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnPrefill(const GdnCoreParams& params) {
+  reference::GdnPrefill(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnGatedNorm(const GdnGatedNormParams& params) {
+  reference::GdnGatedNorm(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnCommitStates(const GdnCommitParams& params) {
+  reference::GdnCommitStates(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GdnCommitWindows(const GdnCommitParams& params) {
+  reference::GdnCommitWindows(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::PrepareQkv(const QkvParams& params) {
+  reference::PrepareQkv(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::Attend(const AttentionParams& params) {
+  reference::Attend(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::CompactKv(const CompactKvParams& params) {
+  reference::CompactKv(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::Sample(const SampleParams& params) {
+  reference::Sample(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::CountTokens(const CountTokensParams& params) {
+  reference::CountTokens(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::ExtendRows(const ExtendRowsParams& params) {
+  reference::ExtendRows(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::TopK(const TopKParams& params) {
+  reference::TopK(params, pool_);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::GrowTrees(const GrowTreesParams& params) {
+  reference::GrowTrees(params);
+  return absl::OkStatus();
+}
+
+}  // namespace bole

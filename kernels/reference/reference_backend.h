@@ -1,0 +1,69 @@
+// The CPU backend: float32, plain loops and one vector product. It defines
+// every operator; other backends are compared with it.
+#ifndef BOLE_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
+#define BOLE_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
+
+#include <memory>
+#include <vector>
+
+#include "common/thread_pool.h"
+#include "kernels/backend.h"
+#include "kernels/reference/packed_matrix.h"
+
+namespace bole {
+
+// Operators run at once, on the calling thread and the pool's, and report no
+// errors. A row's result depends on its own sequence alone, bit for bit: not on
+// the other requests of the batch, nor on the number of threads.
+class ReferenceBackend final : public Backend {
+ public:
+  explicit ReferenceBackend(int num_threads) : pool_(num_threads) {}
+
+  std::string_view name() const override { return "reference"; }
+  ElementType activation_type() const override { return ElementType::kFloat32; }
+
+  absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
+                                        std::string_view what) override;
+  absl::Status Upload(void* device, const void* host, size_t bytes) override;
+  absl::Status Download(void* host, const void* device, size_t bytes) override;
+  absl::Status DownloadActivations(std::span<float> host,
+                                   const Activation* device) override;
+  absl::StatusOr<const WeightMatrix*> LoadMatrix(
+      const MatrixSource& source) override;
+
+  absl::Status Embed(const EmbedParams& params) override;
+  absl::Status RmsNorm(const RmsNormParams& params) override;
+  absl::Status MatMul(const MatMulParams& params) override;
+  absl::Status SiluMul(const SiluMulParams& params) override;
+  absl::Status GatherRows(const GatherRowsParams& params) override;
+  absl::Status Moe(const MoeParams& params) override;
+
+  absl::Status GdnConv(const GdnConvParams& params) override;
+  absl::Status GdnVerify(const GdnCoreParams& params) override;
+  absl::Status GdnDecode(const GdnCoreParams& params) override;
+  absl::Status GdnPrefill(const GdnCoreParams& params) override;
+  absl::Status GdnGatedNorm(const GdnGatedNormParams& params) override;
+  absl::Status GdnCommitStates(const GdnCommitParams& params) override;
+  absl::Status GdnCommitWindows(const GdnCommitParams& params) override;
+
+  absl::Status PrepareQkv(const QkvParams& params) override;
+  absl::Status Attend(const AttentionParams& params) override;
+  absl::Status CompactKv(const CompactKvParams& params) override;
+
+  absl::Status Sample(const SampleParams& params) override;
+  absl::Status CountTokens(const CountTokensParams& params) override;
+
+  absl::Status ExtendRows(const ExtendRowsParams& params) override;
+  absl::Status TopK(const TopKParams& params) override;
+  absl::Status GrowTrees(const GrowTreesParams& params) override;
+
+ private:
+  void Free(void* memory) override;
+
+  ThreadPool pool_;
+  std::vector<std::unique_ptr<reference::PackedMatrix>> matrices_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_KERNELS_REFERENCE_REFERENCE_BACKEND_H_

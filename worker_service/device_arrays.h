@@ -1,0 +1,73 @@
+// Typed arrays in a backend's memory.
+#ifndef BOLE_WORKER_SERVICE_DEVICE_ARRAYS_H_
+#define BOLE_WORKER_SERVICE_DEVICE_ARRAYS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+
+namespace bole {
+
+// Owns arrays that live and die together. The first failed allocation sticks:
+// from then on every array is null and status() says what did not fit, so a
+// constructor can allocate a dozen arrays and be asked once.
+class DeviceArrays {
+ public:
+  // `backend` must outlive this object.
+  explicit DeviceArrays(Backend& backend) : backend_(&backend) {}
+
+  // `count` elements with unspecified content, 64-byte aligned.
+  template <typename T>
+  T* Array(int64_t count, std::string_view what) {
+    static_assert(!std::is_same_v<T, Activation>);
+    return static_cast<T*>(
+        Bytes(count * static_cast<int64_t>(sizeof(T)), what));
+  }
+  Activation* Activations(int64_t count, std::string_view what) {
+    return static_cast<Activation*>(Bytes(
+        count * static_cast<int64_t>(ElementBytes(backend_->activation_type())),
+        what));
+  }
+  // An array holding a copy of `values`.
+  template <typename T>
+  const T* Copy(const std::vector<T>& values, std::string_view what) {
+    T* array = Array<T>(static_cast<int64_t>(values.size()), what);
+    if (array != nullptr) {
+      status_.Update(
+          backend_->Upload(array, values.data(), values.size() * sizeof(T)));
+    }
+    return array;
+  }
+
+  const absl::Status& status() const { return status_; }
+  size_t total_bytes() const { return total_bytes_; }
+
+ private:
+  void* Bytes(int64_t bytes, std::string_view what) {
+    if (!status_.ok()) return nullptr;
+    absl::StatusOr<DeviceMemory> memory =
+        backend_->Allocate(static_cast<size_t>(bytes), what);
+    if (!memory.ok()) {
+      status_ = memory.status();
+      return nullptr;
+    }
+    total_bytes_ += static_cast<size_t>(bytes);
+    memory_.push_back(*std::move(memory));
+    return memory_.back().get();
+  }
+
+  Backend* backend_;
+  std::vector<DeviceMemory> memory_;
+  absl::Status status_;
+  size_t total_bytes_ = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_DEVICE_ARRAYS_H_

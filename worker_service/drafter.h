@@ -1,0 +1,105 @@
+// Proposes the next candidate trees (QWEN3_5 section 4, EAGLE-2 style).
+#ifndef BOLE_WORKER_SERVICE_DRAFTER_H_
+#define BOLE_WORKER_SERVICE_DRAFTER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/draft_shape.h"
+#include "common/proposal_tree.h"
+#include "kernels/backend.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/model/hybrid_model.h"
+#include "worker_service/model/mtp_layer.h"
+
+namespace bole {
+
+// Runs the MTP layer over the tokens that were just committed, then grows a
+// tree level by level. The drafter's keys and values of the tree live beyond
+// the committed ones and are overwritten by the next extend.
+//
+// Invariant: before Propose, drafter slots 0 .. committed - 1 are filled, slot
+// p from the token at p + 1 and the target's hidden vector at p.
+class Drafter {
+ public:
+  struct Capacity {
+    int max_requests;
+    int max_rows;  // Of an extend pass.
+    DraftShape max_shape;
+  };
+  // Holds references; `model` and `layer` must outlive it. Allocation errors
+  // stick in `arrays`.
+  Drafter(const ModelConfig& config, Backend& backend, HybridModel& model,
+          MtpLayer& layer, int num_valid_tokens, const Capacity& capacity,
+          DeviceArrays& arrays);
+
+  // What the target has just committed.
+  struct Committed {
+    RowBatch batch;        // Of the target's forward.
+    int num_requests;      // Every one of them has a path.
+    const int32_t* token;  // The batch's tokens.
+    RowPath path;
+    const int32_t* next_token;  // [B] the token after the path.
+    const Activation* hidden;   // [N, H] of the target, by row.
+  };
+
+  // Fills the drafter's slots of the committed tokens. Afterwards
+  // extend_hidden() and extend_rows() hold the drafter's own vectors.
+  absl::Status Extend(const Committed& committed);
+
+  // Grows a tree for every request. REQUIRES: Extend() ran for `committed`;
+  // pages for shape.num_draft_nodes() KV rows beyond the path.
+  absl::Status Grow(const Committed& committed, const DraftShape& shape);
+
+  // The trees that Grow() left on the device; `root` is each tree's pending
+  // token. Waits for the device.
+  absl::StatusOr<std::vector<ProposalTree>> Download(
+      std::span<const int32_t> root, const DraftShape& shape);
+
+  RowCount extend_rows() const { return {num_rows_, capacity_.max_rows}; }
+  const Activation* extend_hidden() const { return extend_hidden_; }
+
+ private:
+  absl::Status Score(RowCount rows, const Activation* hidden, int top_k);
+  RowBatch LaneBatch(const Committed& committed, const DraftShape& shape,
+                     int level) const;
+  absl::Status UploadLanes(int num_requests, const DraftShape& shape);
+
+  const ModelConfig& config_;
+  Backend& backend_;
+  HybridModel& model_;
+  MtpLayer& layer_;
+  int num_valid_tokens_;
+  Capacity capacity_;
+  int mask_words_;
+
+  // The extend pass.
+  int32_t *num_rows_, *request_, *node_, *parent_, *row_token_, *hidden_row_;
+  int32_t* last_row_;        // [B]
+  int32_t* next_committed_;  // [B]
+  Activation* extend_hidden_;
+
+  // The lanes: top_k rows per request and level.
+  int32_t* counts_;        // [2] requests, lanes.
+  int32_t* lane_first_;    // [B + 1]
+  int32_t* lane_request_;  // [B * k]
+  int32_t* lane_node_;     // [D, B * k]
+  int32_t* lane_depth_;    // [D, B * k]
+  int32_t* lane_token_;    // [B * k]
+  int32_t* lane_parent_;   // [B * k]
+  int32_t* lane_hidden_;   // [B * k] row of the level before.
+  uint32_t* lane_ancestors_;
+  int32_t* frontier_;      // [B, k]
+  Activation* hidden_[2];  // [B * k, H] this level and the next, in turns.
+  float* logits_;          // [B * k, V]
+  int32_t* top_token_;     // [B * k, k]
+  float* top_log_prob_;    // [B * k, k]
+  CandidateTrees trees_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_DRAFTER_H_

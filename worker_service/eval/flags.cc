@@ -1,0 +1,126 @@
+#include "worker_service/eval/flags.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace bole {
+
+void ModelFlags::AddTo(CLI::App& command) {
+  command.add_option("--model", directory, "folder of the checkpoint")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command
+      .add_option("--threads", num_threads,
+                  "threads; 0: one for each processor")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
+  const int num_processors =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  RunningModel running;
+  running.backend = std::make_unique<ReferenceBackend>(
+      flags.num_threads > 0 ? flags.num_threads : num_processors);
+  BOLE_ASSIGN_OR_RETURN(running.model,
+                        LoadModel(flags.directory, *running.backend));
+  return running;
+}
+
+absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags) {
+  BOLE_ASSIGN_OR_RETURN(RunningModel running, Load(flags));
+  if (running.model.tokenizer == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat(flags.directory,
+                     "/tokenizer.json: there is no such file, "
+                     "and text needs one"));
+  }
+  return running;
+}
+
+void GenerateFlags::AddTo(CLI::App& command) {
+  command.add_option("--max-tokens", max_tokens, "tokens to generate at most")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--speculation", speculation, "what the drafter proposes")
+      ->check(CLI::IsMember({"off", "chain", "tree"}))
+      ->capture_default_str();
+  command
+      .add_option("--top-k", shape.top_k,
+                  "tree: children of every expanded node")
+      ->check(CLI::Range(1, kMaxDraftTopK))
+      ->capture_default_str();
+  command.add_option("--depth", shape.depth, "levels that are drafted")
+      ->check(CLI::Range(1, kMaxDraftDepth))
+      ->capture_default_str();
+  command
+      .add_option("--nodes", nodes,
+                  "nodes verified per round and prompt, the root included")
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+  command.add_option("--batch", batch, "prompts that run together")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_flag("--ignore-eos", ignore_eos,
+                   "go on after the model's stop tokens");
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "0: always the likeliest token")
+      ->capture_default_str();
+  command
+      .add_option("--top-p", sampling.top_p,
+                  "draw from the likeliest tokens that make up this much")
+      ->capture_default_str();
+  command
+      .add_option("--sample-top-k", sampling.top_k,
+                  "draw from so many likeliest tokens; 0: all")
+      ->capture_default_str();
+  command
+      .add_option("--min-p", sampling.min_p,
+                  "draw from tokens of at least this share of the likeliest")
+      ->capture_default_str();
+  command.add_option("--presence-penalty", sampling.presence_penalty)
+      ->capture_default_str();
+  command.add_option("--frequency-penalty", sampling.frequency_penalty)
+      ->capture_default_str();
+  command.add_option("--repetition-penalty", sampling.repetition_penalty)
+      ->capture_default_str();
+  command
+      .add_option("--seed", sampling.seed,
+                  "one seed and one prompt give one text")
+      ->capture_default_str();
+}
+
+absl::StatusOr<GenerateOptions> GenerateFlags::Options(
+    const LoadedModel& model) const {
+  GenerateOptions options{
+      .draft = std::nullopt, .max_nodes_per_tree = nodes, .max_batch = batch};
+  if (speculation == "off") return options;
+  if (!model.weights->drafter) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--speculation ", speculation,
+                     ": the checkpoint has no drafter (mtp.* tensors); use "
+                     "--speculation off"));
+  }
+  options.draft = shape;
+  if (speculation == "chain") {
+    options.draft->top_k = 1;
+    options.max_nodes_per_tree = shape.depth + 1;
+  }
+  return options;
+}
+
+GenerateRequest GenerateFlags::Request(std::vector<int32_t> prompt,
+                                       const LoadedModel& model) const {
+  GenerateRequest request{
+      .prompt = std::move(prompt), .sampling = sampling, .stop_tokens = {}};
+  request.sampling.max_tokens = max_tokens;
+  if (!ignore_eos) request.stop_tokens = model.stop_tokens;
+  return request;
+}
+
+}  // namespace bole

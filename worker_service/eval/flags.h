@@ -1,0 +1,56 @@
+// Command-line flags that several commands share.
+#ifndef BOLE_WORKER_SERVICE_EVAL_FLAGS_H_
+#define BOLE_WORKER_SERVICE_EVAL_FLAGS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "kernels/reference/reference_backend.h"
+#include "worker_service/eval/generator.h"
+#include "worker_service/loaded_model.h"
+
+namespace bole {
+
+// The checkpoint and what runs it.
+struct ModelFlags {
+  std::string directory;
+  int num_threads = 0;  // 0: one for each processor.
+
+  void AddTo(CLI::App& command);
+};
+
+// A loaded checkpoint together with its backend.
+struct RunningModel {
+  std::unique_ptr<ReferenceBackend> backend;
+  LoadedModel model;
+};
+absl::StatusOr<RunningModel> Load(const ModelFlags& flags);
+
+// Like Load(), and an error if the checkpoint has no tokenizer.
+absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags);
+
+struct GenerateFlags {
+  GenerateFlags() { sampling.temperature = 0; }
+
+  std::string speculation = "tree";  // off, chain, tree
+  DraftShape shape;
+  int nodes = 32;  // Of a tree, its root included.
+  int max_tokens = 256;
+  int batch = 1;
+  bool ignore_eos = false;
+  SamplingParams sampling;
+
+  void AddTo(CLI::App& command);
+
+  // What to propose. INVALID_ARGUMENT: the checkpoint has no drafter.
+  absl::StatusOr<GenerateOptions> Options(const LoadedModel& model) const;
+  GenerateRequest Request(std::vector<int32_t> prompt,
+                          const LoadedModel& model) const;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_EVAL_FLAGS_H_

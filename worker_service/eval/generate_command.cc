@@ -1,0 +1,144 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "common/status_macros.h"
+#include "worker_service/eval/commands.h"
+#include "worker_service/eval/flags.h"
+#include "worker_service/eval/json_file.h"
+
+namespace bole {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  ModelFlags model;
+  GenerateFlags generate;
+  std::string prompts;
+  std::string out;
+  bool logprobs = false;
+};
+
+// Tokens so far, on a terminal, a few times a second.
+class Progress {
+ public:
+  void Add() {
+    ++tokens_;
+    const Clock::time_point now = Clock::now();
+    if (!is_terminal_ || now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    std::fprintf(stderr, "\r%d tokens", tokens_);
+  }
+  ~Progress() {
+    if (is_terminal_) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
+  const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
+  int tokens_ = 0;
+  Clock::time_point next_ = Clock::now();
+};
+
+nlohmann::ordered_json ToJson(const std::string& prompt,
+                              const GenerateRequest& request,
+                              const GenerateResult& result,
+                              const Tokenizer& tokenizer, bool logprobs) {
+  std::vector<int32_t> ids;
+  std::vector<float> values;
+  for (const EmittedToken& token : result.output) {
+    ids.push_back(token.token);
+    values.push_back(token.logprob);
+  }
+  nlohmann::ordered_json json = {
+      {"prompt", prompt},        {"prompt_ids", request.prompt},
+      {"output_ids", ids},       {"text", tokenizer.Decode(ids)},
+      {"rounds", result.rounds}, {"accepted_drafts", result.accepted_drafts}};
+  if (logprobs) json["logprobs"] = values;
+  return json;
+}
+
+absl::Status Run(const Flags& flags) {
+  BOLE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
+                        ReadPrompts(flags.prompts));
+  BOLE_ASSIGN_OR_RETURN(const RunningModel running,
+                        LoadWithTokenizer(flags.model));
+  const LoadedModel& model = running.model;
+  BOLE_RETURN_IF_ERROR(
+      Validate(flags.generate.sampling, model.config.vocab_size));
+  BOLE_ASSIGN_OR_RETURN(const GenerateOptions options,
+                        flags.generate.Options(model));
+  std::vector<GenerateRequest> requests;
+  size_t longest = 0;
+  for (const std::string& prompt : prompts) {
+    BOLE_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                          model.tokenizer->Encode(prompt));
+    longest = std::max(longest, ids.size());
+    requests.push_back(flags.generate.Request(std::move(ids), model));
+  }
+  const int context = static_cast<int>(longest) + flags.generate.max_tokens;
+  BOLE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Engine> engine,
+      Engine::Create(
+          model.config, *model.weights, *running.backend,
+          EngineOptionsFor(options, context, model.num_valid_tokens())));
+
+  const Clock::time_point start = Clock::now();
+  std::vector<GenerateResult> results;
+  {
+    Progress progress;
+    BOLE_ASSIGN_OR_RETURN(results, Generate(*engine, options, requests,
+                                            [&](size_t, const EmittedToken&) {
+                                              progress.Add();
+                                            }));
+  }
+  const double seconds =
+      std::chrono::duration<double>(Clock::now() - start).count();
+
+  nlohmann::ordered_json out = {{"results", nlohmann::ordered_json::array()}};
+  size_t tokens = 0;
+  int rounds = 0;
+  int accepted = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    out["results"].push_back(ToJson(prompts[i], requests[i], results[i],
+                                    *model.tokenizer, flags.logprobs));
+    tokens += results[i].output.size();
+    rounds += results[i].rounds;
+    accepted += results[i].accepted_drafts;
+  }
+  const double mean_accepted =
+      rounds == 0 ? 1.0 : 1.0 + static_cast<double>(accepted) / rounds;
+  const double speed = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  out["total"] = {{"rounds", rounds},
+                  {"accepted_drafts", accepted},
+                  {"mean_accepted_tokens", mean_accepted},
+                  {"tokens_per_second", speed}};
+  BOLE_RETURN_IF_ERROR(WriteJson(flags.out, out));
+  std::printf(
+      "%zu prompts, %zu tokens, %.1f tokens/s, %d rounds, %.3f mean accepted "
+      "tokens; results in %s\n",
+      prompts.size(), tokens, speed, rounds, mean_accepted, flags.out.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command AddGenerateCommand(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand(
+      "generate", "Continue prompts and write texts and acceptance.");
+  flags->model.AddTo(command);
+  command.add_option("--prompts", flags->prompts, "JSON array of strings")
+      ->required()
+      ->check(CLI::ExistingFile);
+  flags->generate.AddTo(command);
+  command.add_flag("--logprobs", flags->logprobs,
+                   "also write the tokens' log probabilities");
+  command.add_option("--out", flags->out, "JSON file to write")->required();
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace bole

@@ -1,0 +1,224 @@
+#include "worker_service/eval/generator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/select_nodes.h"
+#include "common/status_macros.h"
+
+namespace bole {
+namespace {
+
+constexpr int kPageSize = 64;
+
+// A request on its way. Slot and pages are fixed by its place in the batch.
+struct Sequence {
+  size_t request;
+  SlotId slot;
+  std::vector<PageId> pages = {};
+  int committed = 0;
+  ProposalTree tree = {};  // Root: the pending token.
+};
+
+class Batch {
+ public:
+  Batch(Engine& engine, const GenerateOptions& options,
+        std::span<const GenerateRequest> requests,
+        const TokenCallback& on_token)
+      : engine_(engine),
+        options_(options),
+        requests_(requests),
+        on_token_(on_token),
+        results_(requests.size()) {
+    for (int i = std::min(options.max_batch, engine.limits().num_slots); i > 0;
+         --i) {
+      free_slots_.emplace_back(i - 1);
+    }
+  }
+
+  absl::StatusOr<std::vector<GenerateResult>> Run() {
+    while (next_request_ < requests_.size() || !running_.empty()) {
+      Admit();
+      const StepPlan plan = Plan();
+      BOLE_ASSIGN_OR_RETURN(StepResult result, engine_.Step(plan));
+      Apply(std::move(result));
+    }
+    return std::move(results_);
+  }
+
+ private:
+  const GenerateRequest& RequestOf(const Sequence& s) const {
+    return requests_[s.request];
+  }
+  bool InPrompt(const Sequence& s) const {
+    return s.committed < std::ssize(RequestOf(s).prompt);
+  }
+
+  void Admit() {
+    while (next_request_ < requests_.size() && !free_slots_.empty()) {
+      const SlotId slot = free_slots_.back();
+      free_slots_.pop_back();
+      Sequence sequence{.request = next_request_++, .slot = slot};
+      const int pages = engine_.limits().num_pages / engine_.limits().num_slots;
+      for (int i = 0; i < pages; ++i) {
+        sequence.pages.emplace_back(slot.value() * pages + i);
+      }
+      running_.push_back(std::move(sequence));
+    }
+  }
+
+  SequencePlan PlanOf(const Sequence& s) const {
+    const GenerateRequest& request = RequestOf(s);
+    return {.slot = s.slot,
+            .committed = s.committed,
+            .pages = s.pages,
+            .sampling = request.sampling,
+            .stop_tokens = request.stop_tokens,
+            .prompt_length = static_cast<int32_t>(request.prompt.size()),
+            .max_new_tokens =
+                *request.sampling.max_tokens -
+                static_cast<int32_t>(results_[s.request].output.size())};
+  }
+
+  PrefillPlan ChunkOf(const Sequence& s, int max_tokens) const {
+    const std::vector<int32_t>& prompt = RequestOf(s).prompt;
+    const auto begin = prompt.begin() + s.committed;
+    const auto end =
+        begin + std::min<ptrdiff_t>(max_tokens, prompt.end() - begin);
+    PrefillPlan chunk{.sequence = PlanOf(s), .tokens = {begin, end}};
+    if (end != prompt.end()) chunk.next_token = *end;
+    return chunk;
+  }
+
+  // Sequences in their prompt, and the others in planned_, share the order of
+  // running_.
+  StepPlan Plan() {
+    StepPlan plan{.draft = options_.draft};
+    std::vector<ProposalTree> trees;
+    std::vector<NodeRef> selected;
+    planned_.clear();
+    int room = engine_.limits().max_prefill_tokens;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      const Sequence& s = running_[i];
+      if (!InPrompt(s)) {
+        planned_.push_back(i);
+        plan.sequences.push_back(PlanOf(s));
+        const int tree = static_cast<int>(trees.size());
+        for (NodeRef ref : SelectNodes({&s.tree, 1}, Budget(s))) {
+          selected.push_back({tree, ref.node});
+        }
+        trees.push_back(s.tree);
+      } else if (room > 0) {
+        plan.prefills.push_back(ChunkOf(s, room));
+        room -= static_cast<int>(plan.prefills.back().tokens.size());
+      }
+    }
+    plan.forest = PackForest(trees, selected).forest;
+    return plan;
+  }
+
+  // Nodes this round: no more than positions are left.
+  int Budget(const Sequence& s) const {
+    return std::min(options_.max_nodes_per_tree,
+                    engine_.limits().max_context - s.committed);
+  }
+
+  void Apply(StepResult result) {
+    size_t chunk = 0;
+    for (Sequence& s : running_) {
+      if (!InPrompt(s) || chunk == result.prefills.size()) continue;
+      Advance(s, std::move(result.prefills[chunk++]));
+    }
+    for (size_t i = 0; i < planned_.size(); ++i) {
+      Sequence& s = running_[planned_[i]];
+      GenerateResult& total = results_[s.request];
+      ++total.rounds;
+      total.accepted_drafts += result.sequences[i].accepted_drafts;
+      Advance(s, std::move(result.sequences[i]));
+    }
+    std::erase_if(running_, [&](const Sequence& s) {
+      if (!IsDone(s)) return false;
+      free_slots_.push_back(s.slot);
+      return true;
+    });
+  }
+
+  void Advance(Sequence& s, SequenceResult result) {
+    s.committed = result.committed;
+    for (EmittedToken& token : result.emitted) {
+      if (on_token_) on_token_(s.request, token);
+      s.tree = {.parent = {kNoParent}, .token = {token.token}, .log_rho = {0}};
+      results_[s.request].output.push_back(std::move(token));
+    }
+    if (result.proposal) s.tree = *std::move(result.proposal);
+  }
+
+  bool IsDone(const Sequence& s) const {
+    const GenerateRequest& request = RequestOf(s);
+    const std::vector<EmittedToken>& output = results_[s.request].output;
+    if (output.empty()) return false;
+    const auto& stops = request.stop_tokens;
+    return std::ssize(output) >= *request.sampling.max_tokens ||
+           std::find(stops.begin(), stops.end(), output.back().token) !=
+               stops.end();
+  }
+
+  Engine& engine_;
+  const GenerateOptions& options_;
+  std::span<const GenerateRequest> requests_;
+  const TokenCallback& on_token_;
+  std::vector<GenerateResult> results_;
+  size_t next_request_ = 0;
+  std::vector<SlotId> free_slots_;
+  std::vector<Sequence> running_;
+  std::vector<size_t> planned_;  // Places in running_ of StepPlan::sequences.
+};
+
+absl::Status Check(const GenerateRequest& request, size_t index,
+                   int max_context) {
+  if (request.prompt.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt ", index, " has no tokens"));
+  }
+  const int64_t total = static_cast<int64_t>(request.prompt.size()) +
+                        *request.sampling.max_tokens;
+  if (total > max_context) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt ", index, " of ", request.prompt.size(),
+                     " tokens and ", *request.sampling.max_tokens,
+                     " new ones exceed the context of ", max_context));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,
+                               int num_valid_tokens) {
+  EngineOptions engine;
+  engine.max_requests = options.max_batch;
+  engine.max_nodes_per_tree = options.draft ? options.max_nodes_per_tree : 1;
+  engine.max_nodes = options.max_batch * engine.max_nodes_per_tree;
+  engine.max_draft = options.draft.value_or(DraftShape{1, 1});
+  engine.num_slots = options.max_batch;
+  engine.page_size = kPageSize;
+  engine.max_context = max_context;
+  engine.num_valid_tokens = num_valid_tokens;
+  // The tree, or the drafter's lanes, reach beyond the context's end.
+  const int kv_rows = max_context + engine.max_draft.num_draft_nodes();
+  engine.num_pages =
+      options.max_batch * ((kv_rows + kPageSize - 1) / kPageSize);
+  return engine;
+}
+
+absl::StatusOr<std::vector<GenerateResult>> Generate(
+    Engine& engine, const GenerateOptions& options,
+    std::span<const GenerateRequest> requests, const TokenCallback& on_token) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    BOLE_RETURN_IF_ERROR(Check(requests[i], i, engine.limits().max_context));
+  }
+  return Batch(engine, options, requests, on_token).Run();
+}
+
+}  // namespace bole

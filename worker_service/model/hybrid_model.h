@@ -1,0 +1,66 @@
+// The target model: the forward pass, and the commit that follows it.
+#ifndef BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_
+#define BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/model/layer_context.h"
+#include "worker_service/model/model_config.h"
+#include "worker_service/model/weights.h"
+#include "worker_service/sequence_memory.h"
+
+namespace bole {
+
+struct ForwardInput {
+  RowBatch batch;
+  const int32_t* token;  // [N]
+  ForwardMode mode;
+  RowPath all_rows;  // kPrefill, kDecode: every row of the batch.
+  TreeSolver solver = TreeSolver::kBlocks;
+};
+
+// Holds references: all that it is made from, but `arrays`, must outlive it.
+class HybridModel {
+ public:
+  // Rows of one forward; `scratch` has room for either.
+  struct Capacity {
+    int max_forest_rows;   // kVerify, kDecode
+    int max_prefill_rows;  // kPrefill
+  };
+  // Allocation errors stick in `arrays`.
+  HybridModel(const ModelConfig& config, const Weights& weights,
+              Backend& backend, const SequenceMemory& memory,
+              const Scratch& scratch, const Capacity& capacity,
+              DeviceArrays& arrays);
+
+  // Runs the rows through every layer. hidden [N, H]: after the final norm,
+  // what the head and the drafter read. Keys and values of the rows are written
+  // at committed + node.
+  absl::Status Forward(const ForwardInput& input, Activation* hidden);
+
+  // logits [N, V].
+  absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
+
+  // After a kVerify forward of `batch`: moves states, windows and KV on by the
+  // path. After the other modes only the KV of a path with gaps has to move,
+  // and it has none.
+  absl::Status Commit(const RowBatch& batch, const RowPath& path);
+
+  // What the last forward kept of its rows, for tests.
+  const GdnFactors& factors() const { return factors_; }
+
+ private:
+  const ModelConfig& config_;
+  const Weights& weights_;
+  Backend& backend_;
+  const SequenceMemory& memory_;
+  const Scratch& scratch_;
+  GdnFactors factors_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_

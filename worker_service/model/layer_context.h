@@ -1,0 +1,54 @@
+// What the layers of one forward share.
+#ifndef BOLE_WORKER_SERVICE_MODEL_LAYER_CONTEXT_H_
+#define BOLE_WORKER_SERVICE_MODEL_LAYER_CONTEXT_H_
+
+#include "kernels/backend.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/model/model_config.h"
+
+namespace bole {
+
+// What happens to the recurrent state (kernels/gdn.h, GdnCoreParams).
+enum class ForwardMode {
+  kPrefill,  // Chains; states and windows move on.
+  kDecode,   // One row per request; states and windows move on.
+  kVerify,   // A forest; states are only read, until a commit.
+};
+
+// Buffers of one forward, reused from layer to layer. Columns are the widest
+// that any layer needs.
+struct Scratch {
+  // Room for `max_rows` rows. Allocation errors stick in `arrays`.
+  Scratch(const ModelConfig& config, int max_rows, DeviceArrays& arrays);
+
+  Activation* residual;   // [N, H] the stream that layers add to.
+  Activation* normed;     // [N, H]
+  Activation* projected;  // [N, widest projection]
+  Activation* q;          // [N, widest q]
+  float* q_scale;         // [N, Hk]
+  Activation* mixed;      // [N, widest mixer output]
+  Activation* gate_up;    // [N, 2 I], unused by MoE.
+  Activation* inner;      // [N, I]
+};
+
+// One forward: the rows, where their sequences' memory is, and scratch.
+struct LayerContext {
+  Backend& backend;
+  const ModelConfig& config;
+  RowBatch batch;
+  ForwardMode mode;
+  TreeSolver solver = TreeSolver::kBlocks;
+  RowPath all_rows;  // kPrefill, kDecode: every row of the batch.
+  GdnStates states;
+  GdnFactors factors;
+  KvPages pages;
+  const float* inverse_frequency;
+  const Scratch& scratch;
+};
+
+GdnShape GdnShapeOf(const ModelConfig& config);
+AttentionShape AttentionShapeOf(const ModelConfig& config);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_LAYER_CONTEXT_H_

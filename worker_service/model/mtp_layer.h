@@ -1,0 +1,56 @@
+// The drafter's network: one multi-token-prediction layer.
+#ifndef BOLE_WORKER_SERVICE_MODEL_MTP_LAYER_H_
+#define BOLE_WORKER_SERVICE_MODEL_MTP_LAYER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/model/layer_context.h"
+#include "worker_service/model/model_config.h"
+#include "worker_service/model/weights.h"
+#include "worker_service/sequence_memory.h"
+
+namespace bole {
+
+// Slot p pairs the hidden vector at position p with the token at position
+// p + 1; its output is the hidden vector that predicts position p + 2, through
+// the target's head. The first step takes the target's hidden vector after its
+// final norm, every further one its own output.
+//
+// Holds references: all that it is made from, but `arrays`, must outlive it.
+class MtpLayer {
+ public:
+  // REQUIRES: weights.drafter; scratch for max_rows rows. Allocation errors
+  // stick in `arrays`.
+  MtpLayer(const ModelConfig& config, const Weights& weights, Backend& backend,
+           const SequenceMemory& memory, const Scratch& scratch, int max_rows,
+           DeviceArrays& arrays);
+
+  struct Input {
+    RowBatch batch;
+    const int32_t* token;       // [N] of position p + 1.
+    const Activation* hidden;   // [., H]
+    const int32_t* hidden_row;  // [N] row of `hidden`.
+  };
+  // out [N, H], not overlapping input.hidden. Keys and values of the rows are
+  // written in the drafter's KV layer at committed + node.
+  absl::Status Forward(const Input& input, Activation* out);
+
+ private:
+  absl::Status Combine(const Input& input);
+
+  const ModelConfig& config_;
+  const Weights& weights_;
+  const DrafterWeights& drafter_;
+  Backend& backend_;
+  const SequenceMemory& memory_;
+  const Scratch& scratch_;
+  Activation* rows_;      // [N, H]
+  Activation* combined_;  // [N, 2 H] embedding | hidden, both normalised.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_MTP_LAYER_H_

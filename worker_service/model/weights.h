@@ -1,0 +1,87 @@
+// A model's weights in the backend's memory, as the operators want them.
+#ifndef BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
+#define BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/model/checkpoint_tensors.h"
+#include "worker_service/model/model_config.h"
+
+namespace bole {
+
+// Matrices that read the same input are one matrix, stacked by rows, so that a
+// layer is few products. Norm weights of the zero-centred kind have their 1
+// added, in float32. Dimensions as in QWEN3_5 section 2.
+
+struct GdnWeights {
+  const WeightMatrix* projection;  // [C + Vd + 2 Hv, H]: qkv | z | b | a.
+  const float* conv;               // [C, taps]
+  const float* negative_exp_a;     // [Hv] -exp(A_log)
+  const float* dt_bias;            // [Hv]
+  const float* norm;               // [dv], plain.
+  const WeightMatrix* output;      // [H, Vd]
+};
+
+struct AttentionWeights {
+  const WeightMatrix* projection;  // [2 Hq hd + 2 Hkv hd, H]: q, gate | k | v.
+  const float* q_norm;             // [hd]
+  const float* k_norm;             // [hd]
+  const WeightMatrix* output;      // [H, Hq hd]
+};
+
+struct DenseFfnWeights {
+  const WeightMatrix* gate_up;  // [2 I, H]
+  const WeightMatrix* down;     // [H, I]
+};
+
+struct MoeFfnWeights {
+  const WeightMatrix* router;                // [E, H]
+  std::vector<const WeightMatrix*> gate_up;  // E of [2 m, H]
+  std::vector<const WeightMatrix*> down;     // E of [H, m]
+  const WeightMatrix* shared_gate;           // [1, H]
+  const WeightMatrix* shared_gate_up;        // [2 ms, H]
+  const WeightMatrix* shared_down;           // [H, ms]
+};
+
+struct LayerWeights {
+  const float* input_norm;           // [H]
+  const float* post_attention_norm;  // [H]
+  std::variant<GdnWeights, AttentionWeights> mixer;
+  std::variant<DenseFfnWeights, MoeFfnWeights> ffn;
+};
+
+struct DrafterWeights {
+  const float* embedding_norm;     // [H]
+  const float* hidden_norm;        // [H]
+  const WeightMatrix* projection;  // [H, 2 H]: embedding | hidden.
+  LayerWeights layer;              // Full attention.
+  const float* norm;               // [H]
+};
+
+struct Weights {
+  explicit Weights(Backend& backend) : arrays(backend) {}
+
+  const WeightMatrix* embedding = nullptr;   // [V, H]
+  const WeightMatrix* head = nullptr;        // [V, H]; the embedding when tied.
+  const float* norm = nullptr;               // [H]
+  const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
+  std::vector<LayerWeights> layers;
+  std::optional<DrafterWeights> drafter;
+  DeviceArrays arrays;  // Owns the vectors; the backend owns the matrices.
+};
+
+// Converts, folds and packs every tensor.
+// Errors: RESOURCE_EXHAUSTED when the backend has no room.
+// COST: reads the checkpoint once; one matrix at a time in float32 on the host.
+absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
+                                    const ModelConfig& config,
+                                    Backend& backend);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_

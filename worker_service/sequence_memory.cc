@@ -1,0 +1,39 @@
+#include "worker_service/sequence_memory.h"
+
+#include <cstdint>
+
+#include "worker_service/model/layer_context.h"
+
+namespace bole {
+
+SequenceMemory::SequenceMemory(const ModelConfig& config, int num_slots,
+                               int num_pages, int page_size,
+                               DeviceArrays& arrays) {
+  const GdnShape gdn = GdnShapeOf(config);
+  const int64_t state_rows =
+      static_cast<int64_t>(num_slots) * config.num_linear_layers();
+  states = {
+      .state = arrays.Array<float>(
+          state_rows * gdn.value_heads * gdn.value_dim * gdn.key_dim,
+          "recurrent states"),
+      .window = arrays.Activations(
+          state_rows * gdn.conv_taps * gdn.conv_width(), "convolution windows"),
+      .num_slots = num_slots,
+      .num_layers = config.num_linear_layers()};
+
+  const int kv_layers = config.num_attention_layers() + 1;
+  const int64_t kv_elements = static_cast<int64_t>(kv_layers) * num_pages *
+                              page_size * AttentionShapeOf(config).kv_width();
+  pages = {.k = arrays.Activations(kv_elements, "key pages"),
+           .v = arrays.Activations(kv_elements, "value pages"),
+           .num_layers = kv_layers,
+           .num_pages = num_pages,
+           .page_size = page_size};
+
+  counts = {
+      .count = arrays.Array<int32_t>(
+          static_cast<int64_t>(num_slots) * config.vocab_size, "token counts"),
+      .num_slots = num_slots};
+}
+
+}  // namespace bole
