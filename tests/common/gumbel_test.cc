@@ -18,8 +18,8 @@ static_assert(UniformFromBits(~uint32_t{0}) == 1.0f - 0x1p-24f);
 TEST(GumbelTest, NoiseIsFiniteAndFallsAsTheBitsGrow) {
   const std::vector<uint32_t> bits = {0,        1,          1000,
                                       1u << 31, 0xFFFFFF00, 0xFFFFFFFF};
-  std::vector<float> noise;
-  for (const uint32_t b : bits) noise.push_back(GumbelFromBits(b));
+  std::vector<float> noise(bits.size());
+  std::transform(bits.begin(), bits.end(), noise.begin(), GumbelFromBits);
 
   EXPECT_TRUE(std::is_sorted(noise.rbegin(), noise.rend()));
   EXPECT_LT(noise.front(), 23.0f);
@@ -29,9 +29,9 @@ TEST(GumbelTest, NoiseIsFiniteAndFallsAsTheBitsGrow) {
 // The largest deviation of the empirical distribution from exp(-exp(-x)).
 TEST(GumbelTest, NoiseFollowsTheGumbelDistribution) {
   constexpr int kDraws = 100000;
-  std::vector<double> noise;
+  std::vector<double> noise(kDraws);
   for (int i = 0; i < kDraws; ++i) {
-    noise.push_back(GumbelNoise(/*seed=*/42, /*position=*/i / 100, i % 100));
+    noise[i] = GumbelNoise(/*seed=*/42, /*position=*/i / 100, i % 100);
   }
   std::sort(noise.begin(), noise.end());
 

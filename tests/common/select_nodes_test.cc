@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -20,29 +21,42 @@ bool Contains(const std::vector<NodeRef>& selected, NodeRef ref) {
   return std::binary_search(selected.begin(), selected.end(), ref);
 }
 
-// The definition, one node at a time: the best that is left and fits.
+// The best node that is not taken, of a tree that may give more, if there is
+// one.
+std::optional<NodeRef> BestLeft(const std::vector<ProposalTree>& trees,
+                                const std::vector<std::vector<bool>>& taken,
+                                int max_nodes_per_tree) {
+  std::optional<NodeRef> best;
+  float best_log_rho = 0;
+  for (int t = 0; t < std::ssize(trees); ++t) {
+    const auto count = std::count(taken[t].begin(), taken[t].end(), true);
+    if (count >= max_nodes_per_tree) continue;
+    for (int i = 0; i < trees[t].size(); ++i) {
+      const bool is_better = !best || trees[t].log_rho[i] > best_log_rho;
+      if (taken[t][i] || !is_better) continue;
+      best = {t, i};
+      best_log_rho = trees[t].log_rho[i];
+    }
+  }
+  return best;
+}
+
+// The definition, one node at a time.
 std::vector<NodeRef> SelectOneByOne(const std::vector<ProposalTree>& trees,
                                     int budget, int max_nodes_per_tree) {
   std::vector<NodeRef> selected;
-  std::vector<int> taken(trees.size(), 1);
-  for (int t = 0; t < std::ssize(trees); ++t) selected.push_back({t, 0});
+  std::vector<std::vector<bool>> taken(trees.size());
+  for (int t = 0; t < std::ssize(trees); ++t) {
+    taken[t].resize(trees[t].size());
+    taken[t][0] = true;
+    selected.push_back({t, 0});
+  }
   while (std::ssize(selected) < budget) {
-    NodeRef best{-1, -1};
-    for (int t = 0; t < std::ssize(trees); ++t) {
-      if (taken[t] >= max_nodes_per_tree) continue;
-      for (int i = 0; i < trees[t].size(); ++i) {
-        const bool is_free = std::find(selected.begin(), selected.end(),
-                                       NodeRef{t, i}) == selected.end();
-        if (is_free &&
-            (best.tree < 0 ||
-             trees[t].log_rho[i] > trees[best.tree].log_rho[best.node])) {
-          best = {t, i};
-        }
-      }
-    }
-    if (best.tree < 0) break;
-    selected.push_back(best);
-    ++taken[best.tree];
+    const std::optional<NodeRef> best =
+        BestLeft(trees, taken, max_nodes_per_tree);
+    if (!best) break;
+    taken[best->tree][best->node] = true;
+    selected.push_back(*best);
   }
   std::sort(selected.begin(), selected.end());
   return selected;

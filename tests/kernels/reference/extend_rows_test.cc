@@ -87,43 +87,59 @@ TEST(ExtendRowsTest, ARequestWithoutAPathHasNoRows) {
   EXPECT_EQ(batch.next_committed, (std::vector<int32_t>{0, 11, 20}));
 }
 
+// Random tokens of target rows, and a path through the rows of each request.
+struct RandomPaths {
+  explicit RandomPaths(std::mt19937& rng) : paths(UniformInt(rng, 1, 5)) {
+    for (std::vector<int32_t>& path : paths) {
+      const int num_rows = UniformInt(rng, 0, 20);
+      for (int i = 0; i < num_rows; ++i) {
+        const auto row = static_cast<int32_t>(token.size());
+        token.push_back(UniformInt(rng, 0, 999));
+        if (UniformInt(rng, 0, 1)) path.push_back(row);
+      }
+    }
+  }
+
+  std::vector<std::vector<int32_t>> paths;
+  std::vector<int32_t> token;
+};
+
 // Slot p of the drafter pairs the hidden vector at p with the token at p + 1.
+// Checks the rows of request b, which begin at first_row.
+void ExpectPairs(const ExtendBatch& batch, const RandomPaths& random, int b,
+                 int first_row) {
+  const std::vector<int32_t>& path = random.paths[b];
+  // The text of the path: after its entry j comes entry j + 1.
+  std::vector<int32_t> text;
+  text.reserve(path.size() + 1);
+  for (const int32_t row : path) text.push_back(random.token[row]);
+  text.push_back(batch.next_token[b]);
+  for (int j = 0; j < std::ssize(path); ++j) {
+    const int row = first_row + j;
+    EXPECT_EQ(batch.request[row], b);
+    EXPECT_EQ(batch.node[row], j);
+    EXPECT_EQ(batch.parent[row], j - 1);
+    EXPECT_EQ(batch.hidden_row[row], path[j]);
+    EXPECT_EQ(batch.row_token[row], text[j + 1]);
+  }
+  const int end = first_row + static_cast<int>(path.size());
+  EXPECT_EQ(batch.last_row[b], path.empty() ? kUntouched : end - 1);
+  EXPECT_EQ(batch.next_committed[b], batch.committed[b] + end - first_row);
+}
+
 TEST(ExtendRowsTest, EverySlotPairsAVectorWithTheTokenAfterIt) {
   std::mt19937 rng(1);
   for (int round = 0; round < 500; ++round) {
     SCOPED_TRACE(round);
-    std::vector<std::vector<int32_t>> paths(UniformInt(rng, 1, 5));
-    std::vector<int32_t> token;
-    for (std::vector<int32_t>& path : paths) {
-      const int num_rows = UniformInt(rng, 0, 20);
-      for (int i = 0; i < num_rows; ++i) {
-        if (UniformInt(rng, 0, 1)) {
-          path.push_back(static_cast<int32_t>(token.size()));
-        }
-        token.push_back(UniformInt(rng, 0, 999));
-      }
-    }
-    ExtendBatch batch(paths, token, UniformInt(rng, 0, 3));
+    const RandomPaths random(rng);
+    ExtendBatch batch(random.paths, random.token, UniformInt(rng, 0, 3));
 
     batch.Run();
 
     int row = 0;
-    for (int b = 0; b < std::ssize(paths); ++b) {
-      // The text from the path's first token on: what comes after entry j of it
-      // is entry j + 1.
-      std::vector<int32_t> text;
-      for (const int32_t r : paths[b]) text.push_back(token[r]);
-      text.push_back(batch.next_token[b]);
-      for (int j = 0; j < std::ssize(paths[b]); ++j, ++row) {
-        EXPECT_EQ(batch.request[row], b);
-        EXPECT_EQ(batch.node[row], j);
-        EXPECT_EQ(batch.parent[row], j - 1);
-        EXPECT_EQ(batch.hidden_row[row], paths[b][j]);
-        EXPECT_EQ(batch.row_token[row], text[j + 1]);
-      }
-      EXPECT_EQ(batch.last_row[b], paths[b].empty() ? kUntouched : row - 1);
-      EXPECT_EQ(batch.next_committed[b],
-                batch.committed[b] + std::ssize(paths[b]));
+    for (int b = 0; b < batch.num_requests; ++b) {
+      ExpectPairs(batch, random, b, row);
+      row += static_cast<int>(random.paths[b].size());
     }
     EXPECT_EQ(batch.num_rows, row);
   }

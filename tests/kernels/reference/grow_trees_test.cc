@@ -47,6 +47,7 @@ std::vector<Child> Draft(uint32_t seed, const Path& path, int k) {
     return probability[a] > probability[b];
   });
   std::vector<Child> children;
+  children.reserve(k);
   for (int i = 0; i < k; ++i) {
     children.push_back({order[i], std::log(probability[order[i]] / sum)});
   }

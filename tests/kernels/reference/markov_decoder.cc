@@ -9,7 +9,7 @@
 namespace bole::testing {
 namespace {
 
-constexpr int kLevels = 3;
+constexpr int kLevels = 2;
 
 // The root continues `text` with its last token; its texts end in each node.
 struct DraftTree {

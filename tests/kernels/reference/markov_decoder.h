@@ -15,8 +15,8 @@ namespace bole::testing {
 
 enum class Drafts {
   kNone,   // Plain decoding.
-  kChain,  // Three tokens, each the likeliest after the one before.
-  kTree,   // The three likeliest after each node, three levels of them.
+  kChain,  // Two tokens, each the likeliest after the one before.
+  kTree,   // The three likeliest after each node, two levels of them.
 };
 
 // Logits depend on the last two tokens, and repeat for a seed.

@@ -108,8 +108,9 @@ std::vector<double> OracleLogProbs(std::span<const float> logits) {
   double sum = 0;
   for (const float z : logits) sum += std::exp(WithoutNan(z));
   std::vector<double> log_probs;
-  for (const float z : logits)
+  for (const float z : logits) {
     log_probs.push_back(WithoutNan(z) - std::log(sum));
+  }
   return log_probs;
 }
 

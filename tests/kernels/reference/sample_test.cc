@@ -48,7 +48,7 @@ SampledRequest Greedy(const NodeList& nodes, const std::vector<int>& next) {
 }
 
 // 0(7) - 1(8) - 2(9), 1 - 3(4), and 0 - 4(5).
-const NodeList kTree = {{7, 8, 9, 4, 5}, {-1, 0, 1, 1, 0}};
+NodeList SmallTree() { return {{7, 8, 9, 4, 5}, {-1, 0, 1, 1, 0}}; }
 
 SampledPath RunOne(const SampledRequest& request,
                    int num_valid_tokens = kVocabulary) {
@@ -65,7 +65,7 @@ std::vector<int32_t> Nodes(const SampledPath& path) {
 }
 
 TEST(SampleTest, WalksToTheChildThatCarriesTheTokenDrawn) {
-  const SampledPath path = RunOne(Greedy(kTree, {8, 4, 0, 6, 0}));
+  const SampledPath path = RunOne(Greedy(SmallTree(), {8, 4, 0, 6, 0}));
 
   EXPECT_EQ(Nodes(path), (std::vector<int32_t>{0, 1, 3}));
   EXPECT_EQ(path.tokens(), (std::vector<int32_t>{8, 4, 6}));
@@ -83,14 +83,14 @@ TEST(SampleTest, ALoneRootEmitsOneToken) {
 
 // Node 4 carries token 5, but it is not a child of node 1.
 TEST(SampleTest, OnlyChildrenOfTheNodeAreLookedAt) {
-  const SampledPath path = RunOne(Greedy(kTree, {8, 5, 0, 0, 0}));
+  const SampledPath path = RunOne(Greedy(SmallTree(), {8, 5, 0, 0, 0}));
 
   EXPECT_EQ(Nodes(path), (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(path.tokens(), (std::vector<int32_t>{8, 5}));
 }
 
 TEST(SampleTest, StopsAfterAStopTokenThoughAChildCarriesIt) {
-  SampledRequest request = Greedy(kTree, {8, 9, 0, 0, 0});
+  SampledRequest request = Greedy(SmallTree(), {8, 9, 0, 0, 0});
   request.stop = {3, 8};
 
   const SampledPath path = RunOne(request);
@@ -103,7 +103,7 @@ TEST(SampleTest, StopsAfterAStopTokenThoughAChildCarriesIt) {
 
 TEST(SampleTest, StopsAfterMaxTokens) {
   for (int max_tokens = 1; max_tokens <= 4; ++max_tokens) {
-    SampledRequest request = Greedy(kTree, {8, 9, 3, 0, 0});
+    SampledRequest request = Greedy(SmallTree(), {8, 9, 3, 0, 0});
     request.control.max_tokens = max_tokens;
 
     const SampledPath path = RunOne(request);
