@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "kernels/reference/solve_unit_lower.h"
 #include "kernels/reference/vector_ops.h"
