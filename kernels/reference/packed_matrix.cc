@@ -32,14 +32,18 @@ HWY_ATTR void Block(const Product& p, const float* w, size_t group_stride,
   const int columns = p.weight->columns;
   const float* x = p.x + static_cast<size_t>(first_row) * columns;
   Vector sum[kRows][2 * kGroups];
+  HWY_UNROLL(kBlockRows)
   for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(4)
     for (int v = 0; v < 2 * kGroups; ++v) sum[r][v] = hn::Zero(d);
   }
   for (int c = 0; c < columns; ++c) {
+    HWY_UNROLL(2)
     for (int g = 0; g < kGroups; ++g) {
       const float* column = w + g * group_stride + c * kPanel;
       const Vector w0 = hn::Load(d, column);
       const Vector w1 = hn::Load(d, column + kLanes);
+      HWY_UNROLL(kBlockRows)
       for (int r = 0; r < kRows; ++r) {
         const Vector value =
             hn::Set(d, x[static_cast<size_t>(r) * columns + c]);
@@ -48,7 +52,9 @@ HWY_ATTR void Block(const Product& p, const float* w, size_t group_stride,
       }
     }
   }
+  HWY_UNROLL(kBlockRows)
   for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(4)
     for (int v = 0; v < 2 * kGroups; ++v) {
       hn::StoreU(sum[r][v], d, sums + (r * 2 * kGroups + v) * kLanes);
     }
@@ -102,8 +108,7 @@ HWY_ATTR void OneRow(const Product& p, int first_panel, int last_panel) {
   if (panel < last_panel) RowBlock<1>(p, panel, 0);
 }
 
-HWY_ATTR void Panels(const Product& p, int first_panel, int last_panel) {
-  if (p.num_rows == 1) return OneRow(p, first_panel, last_panel);
+HWY_ATTR void AllRows(const Product& p, int first_panel, int last_panel) {
   for (int panel = first_panel; panel < last_panel; ++panel) {
     int row = 0;
     for (; row + kBlockRows <= p.num_rows; row += kBlockRows) {
@@ -111,6 +116,19 @@ HWY_ATTR void Panels(const Product& p, int first_panel, int last_panel) {
     }
     LastRows<kBlockRows - 1>(p, panel, row);
   }
+}
+
+HWY_ATTR void Panels(const Product& p, int first_panel, int last_panel) {
+  if (p.num_rows == 1) {
+    OneRow(p, first_panel, last_panel);
+  } else {
+    AllRows(p, first_panel, last_panel);
+  }
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  // g++ 12 leaves the upper halves of the registers dirty here, and every SSE
+  // instruction of the rest of the program would wait for them.
+  _mm256_zeroupper();
+#endif
 }
 
 }  // namespace HWY_NAMESPACE
