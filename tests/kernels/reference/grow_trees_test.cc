@@ -202,7 +202,7 @@ TEST(GrowTreesTest, EqualsATreeBuiltNodeByNode) {
   std::mt19937 rng(1);
   for (int round = 0; round < 500; ++round) {
     SCOPED_TRACE(round);
-    const DraftShape shape = {.top_k = UniformInt(rng, 1, 4),
+    const DraftShape shape = {.top_k = UniformInt(rng, 1, 6),
                               .depth = UniformInt(rng, 1, 8)};
     const int max_requests = UniformInt(rng, 1, 4);
     const int requests = UniformInt(rng, 0, max_requests);
