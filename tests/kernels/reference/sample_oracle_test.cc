@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/reference/sample.h"
 #include "tests/kernels/reference/sample_batch.h"
 #include "tests/testing/random_tree.h"
 
