@@ -68,7 +68,7 @@ void ClosedForm::Solve(int head, const float* state, TreeSolver solver) {
 
   const UnitLowerSystem system = {.num_rows = range_.count,
                                   .width = width,
-                                  .minus_g = factors_.data(),
+                                  .minus_g = g_and_c_.data(),
                                   .g_row = count,
                                   .u = u_.data()};
   if (solver == TreeSolver::kNeumann) {
@@ -81,7 +81,7 @@ void ClosedForm::Solve(int head, const float* state, TreeSolver solver) {
   AddProduct({.rows = range_.count,
               .columns = width,
               .depth = range_.count,
-              .a = factors_.data() + count * count,
+              .a = g_and_c_.data() + count * count,
               .a_row = count,
               .a_depth = 1,
               .b = u_.data(),
@@ -148,13 +148,13 @@ void ClosedForm::SumLogDecays(const GdnFactorRows& factors, int head) {
 // meet the exponential, so its argument is never positive.
 void ClosedForm::BuildFactors(const GdnFactorRows& factors, int head) {
   const size_t count = range_.count;
-  factors_.assign(2 * count * count, 0.0f);
+  g_and_c_.assign(2 * count * count, 0.0f);
   for (int i = 0; i < range_.count; ++i) {
     const float beta = factors.beta(range_.first + i, head);
     const float* kk = &gram_[i * row_];
     const float* qk = &gram_[(count + i) * row_];
-    float* minus_g = &factors_[i * count];
-    float* c = &factors_[(count + i) * count];
+    float* minus_g = &g_and_c_[i * count];
+    float* c = &g_and_c_[(count + i) * count];
     c[i] = qk[i];
     for (int j = Parent(i); j >= 0; j = Parent(j)) {
       const float decay =

@@ -54,7 +54,7 @@ class ClosedForm {
   std::vector<float> gram_;          // [2T, row_] x k^T; T columns are of use.
   std::vector<float> state_x_;       // [dv, row_] S x^T
   std::vector<double> log_decay_;    // [T] Gamma: sums from the root.
-  std::vector<float> factors_;       // [2T, T] -G, then C.
+  std::vector<float> g_and_c_;       // [2T, T] -G, then C.
   std::vector<float> u_;             // [T, dv] R, then U.
   std::vector<float> o_;             // [T, dv]
   std::vector<float> scratch_;

@@ -18,7 +18,8 @@ void InvertBlock(const UnitLowerSystem& s, int first, int n, float* strict) {
     float* row = strict + static_cast<size_t>(i) * n;
     std::copy_n(g, n, row);
     for (int j = 0; j < i; ++j) {
-      Axpy(g[j], strict + static_cast<size_t>(j) * n, row, n);
+      // Row j ends before its diagonal.
+      Axpy(g[j], strict + static_cast<size_t>(j) * n, row, j);
     }
   }
 }

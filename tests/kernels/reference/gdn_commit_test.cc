@@ -78,6 +78,13 @@ void DecodeRow(GdnProblem& p, int layer, int request, int row, int committed) {
   GdnDecode(p.CoreOfRows(layer, row, batch), pool);
 }
 
+void DecodePath(GdnProblem& p, int layer, int request, const HostPath& path) {
+  int committed = p.batch.committed[request];
+  for (const int row : path.rows(request)) {
+    DecodeRow(p, layer, request, row, committed++);
+  }
+}
+
 TEST(GdnCommitStatesTest, HasTheBitsOfDecodingThePathRowByRow) {
   ThreadPool pool(2);
   std::mt19937 rng(1);
@@ -91,10 +98,7 @@ TEST(GdnCommitStatesTest, HasTheBitsOfDecodingThePathRowByRow) {
 
     for (int b = 0; b < decoded.batch.num_requests(); ++b) {
       for (int layer = 0; layer < decoded.num_layers; ++layer) {
-        int tokens = decoded.batch.committed[b];
-        for (const int row : path.rows(b)) {
-          DecodeRow(decoded, layer, b, row, tokens++);
-        }
+        DecodePath(decoded, layer, b, path);
       }
     }
     EXPECT_TRUE(SameBits(committed.state.all(), decoded.state.all()));

@@ -69,7 +69,7 @@ void PoisonOutputs(GdnProblem& p) {
 
 // Gate columns take both tails and both sides of softplus's identity.
 void FillProjected(std::mt19937& rng, ConvProblem& p) {
-  constexpr float kGates[] = {-100, -30, -1, 0, 1, 19.9f, 20, 20.1f, 100};
+  constexpr float kGates[] = {-100, -30, -1, 0, 6, 12, 20, 21, 100};
   const GdnShape& s = p.gdn.shape;
   for (int row = 0; row < p.gdn.batch.num_rows(); ++row) {
     const auto values = p.projected.span(
@@ -118,14 +118,16 @@ ConvProblem MakeProblem(std::mt19937& rng) {
 std::vector<double> ChannelSequence(ConvProblem& p, int request, int node,
                                     int channel) {
   const GdnShape& s = p.gdn.shape;
+  const std::vector<int> path = PathTo(p.gdn.batch.trees[request], node);
   std::vector<double> sequence;
+  sequence.reserve(s.conv_taps + path.size());
   for (int t = 0; t < s.conv_taps; ++t) {
     sequence.push_back(
         p.gdn.batch.committed[request] == 0 || t == 0
             ? 0
             : p.gdn.Window(request, 1)[t * s.conv_width() + channel]);
   }
-  for (const int j : PathTo(p.gdn.batch.trees[request], node)) {
+  for (const int j : path) {
     sequence.push_back(
         p.Projected(p.gdn.batch.first_row[request] + j, channel));
   }

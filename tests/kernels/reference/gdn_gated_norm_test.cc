@@ -25,7 +25,7 @@ using ::bole::testing::NormalVector;
 using ::bole::testing::SameBits;
 using ::bole::testing::UniformInt;
 
-constexpr float kEpsilon = 1e-6f;
+constexpr float kEpsilon = 0.01f;
 constexpr int kSpareRows = 2;
 
 struct NormProblem {

@@ -43,6 +43,7 @@ constexpr double kRmsTolerance = 2e-6;
 GdnProblem MakeChains(std::mt19937& rng, const std::vector<int>& lengths,
                       const std::vector<int>& committed) {
   std::vector<Parents> trees;
+  trees.reserve(lengths.size());
   for (const int length : lengths) trees.push_back(ChainParents(length));
   HostBatch batch =
       PackTrees(trees, {.chains = true, .spare_rows = 3, .spare_requests = 1});
