@@ -29,6 +29,10 @@ struct SequencePlan {
   int32_t max_new_tokens = 1;  // Emit at most so many this step; >= 1.
 };
 
+// Prefill chunks that start and end at multiples of this position (or at the
+// prompt's end) leave the bits that the whole prompt at once would have left.
+inline constexpr int kPrefillGrid = 64;
+
 // Tokens to run through the model and commit without choosing among them.
 struct PrefillPlan {
   SequencePlan sequence = {};

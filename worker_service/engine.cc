@@ -33,8 +33,11 @@ absl::Status AtLeastOne(const char* field, int value) {
 absl::Status CheckOptions(const ModelConfig& config,
                           const EngineOptions& options) {
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_requests", options.max_requests));
-  BOLE_RETURN_IF_ERROR(
-      AtLeastOne("max_prefill_tokens", options.max_prefill_tokens));
+  if (options.max_prefill_tokens < kPrefillGrid) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_prefill_tokens is ", options.max_prefill_tokens,
+                     ", not at least ", kPrefillGrid));
+  }
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_slots", options.num_slots));
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_pages", options.num_pages));
   BOLE_RETURN_IF_ERROR(AtLeastOne("page_size", options.page_size));

@@ -81,23 +81,29 @@ class Batch {
                 static_cast<int32_t>(results_[s.request].output.size())};
   }
 
-  PrefillPlan ChunkOf(const Sequence& s, int max_tokens) const {
+  // The next tokens of the prompt: all that are left if there is room, else up
+  // to a grid position, where a cut does not change the result's bits. Nothing
+  // if there is no room for that.
+  std::optional<PrefillPlan> ChunkOf(const Sequence& s, int room) const {
     const std::vector<int32_t>& prompt = RequestOf(s).prompt;
-    const auto begin = prompt.begin() + s.committed;
-    const auto end =
-        begin + std::min<ptrdiff_t>(max_tokens, prompt.end() - begin);
-    PrefillPlan chunk{.sequence = PlanOf(s), .tokens = {begin, end}};
-    if (end != prompt.end()) chunk.next_token = *end;
+    int end = static_cast<int>(prompt.size());
+    if (end - s.committed > room) {
+      end = (s.committed + room) / kPrefillGrid * kPrefillGrid;
+    }
+    if (end <= s.committed) return std::nullopt;
+    PrefillPlan chunk{
+        .sequence = PlanOf(s),
+        .tokens = {prompt.begin() + s.committed, prompt.begin() + end}};
+    if (end < std::ssize(prompt)) chunk.next_token = prompt[end];
     return chunk;
   }
 
-  // Sequences in their prompt, and the others in planned_, share the order of
-  // running_.
   StepPlan Plan() {
     StepPlan plan{.draft = options_.draft};
     std::vector<ProposalTree> trees;
     std::vector<NodeRef> selected;
     planned_.clear();
+    prefilled_.clear();
     int room = engine_.limits().max_prefill_tokens;
     for (size_t i = 0; i < running_.size(); ++i) {
       const Sequence& s = running_[i];
@@ -109,9 +115,10 @@ class Batch {
           selected.push_back({tree, ref.node});
         }
         trees.push_back(s.tree);
-      } else if (room > 0) {
-        plan.prefills.push_back(ChunkOf(s, room));
-        room -= static_cast<int>(plan.prefills.back().tokens.size());
+      } else if (auto chunk = ChunkOf(s, room)) {
+        room -= static_cast<int>(chunk->tokens.size());
+        prefilled_.push_back(i);
+        plan.prefills.push_back(*std::move(chunk));
       }
     }
     plan.forest = PackForest(trees, selected).forest;
@@ -125,10 +132,8 @@ class Batch {
   }
 
   void Apply(StepResult result) {
-    size_t chunk = 0;
-    for (Sequence& s : running_) {
-      if (!InPrompt(s) || chunk == result.prefills.size()) continue;
-      Advance(s, std::move(result.prefills[chunk++]));
+    for (size_t i = 0; i < prefilled_.size(); ++i) {
+      Advance(running_[prefilled_[i]], std::move(result.prefills[i]));
     }
     for (size_t i = 0; i < planned_.size(); ++i) {
       Sequence& s = running_[planned_[i]];
@@ -172,7 +177,9 @@ class Batch {
   size_t next_request_ = 0;
   std::vector<SlotId> free_slots_;
   std::vector<Sequence> running_;
-  std::vector<size_t> planned_;  // Places in running_ of StepPlan::sequences.
+  // Places in running_ of StepPlan::prefills and ::sequences.
+  std::vector<size_t> prefilled_;
+  std::vector<size_t> planned_;
 };
 
 absl::Status Check(const GenerateRequest& request, size_t index,

@@ -71,13 +71,13 @@ TEST_P(GoldenTest, EveryTensorAgreesWithTheReference) {
   absl::StatusOr<LoadedModel> model = LoadModel(c.checkpoint, backend);
   ASSERT_TRUE(model.ok()) << model.status();
 
-  const absl::StatusOr<ForwardResult> result = RunForward(
-      *model, backend,
-      {.ids = golden.ints.at("ids"),
-       .tree = NodeList{.token = golden.ints.at("tree_tokens"),
-                        .parent = golden.ints.at("tree_parents")},
-       .chunk = c.chunk,
-       .solver = c.solver});
+  const absl::StatusOr<ForwardResult> result =
+      RunForward(*model, backend,
+                 {.ids = golden.ints.at("ids"),
+                  .tree = NodeList{.token = golden.ints.at("tree_tokens"),
+                                   .parent = golden.ints.at("tree_parents")},
+                  .chunk = c.chunk,
+                  .solver = c.solver});
 
   ASSERT_TRUE(result.ok()) << result.status();
   for (const auto& [name, want] : golden.ints) {
