@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "kernels/reference/activations.h"
@@ -61,23 +62,42 @@ void NormAndRotate(const QkvParams& p, const float* x, const float* weight,
   }
 }
 
+// Consecutive KV indices within one page.
+struct Run {
+  int first;
+  int count;
+};
+
+// Appends [first, last), cut at the borders of pages.
+void AppendRuns(int first, int last, int page_size, std::vector<Run>& runs) {
+  while (first < last) {
+    const int end = std::min(last, (first / page_size + 1) * page_size);
+    runs.push_back({first, end - first});
+    first = end;
+  }
+}
+
 // The KV indices that a row sees, in order: the prefix, then its ancestors.
-void VisibleIndices(const RowBatch& batch, int row, std::vector<int>& indices) {
+void VisibleRuns(const RowBatch& batch, int row, int page_size,
+                 std::vector<Run>& runs) {
   const int committed = batch.committed[batch.request[row]];
-  const int node = batch.node[row];
-  indices.clear();
-  for (int i = 0; i < committed; ++i) indices.push_back(i);
+  const int num_nodes = batch.node[row] + 1;
+  runs.clear();
+  if (batch.mask_words == 0) {
+    AppendRuns(0, committed + num_nodes, page_size, runs);
+    return;
+  }
+  AppendRuns(0, committed, page_size, runs);
   const uint32_t* mask =
       batch.ancestors + static_cast<size_t>(row) * batch.mask_words;
-  for (int j = 0; j <= node; ++j) {
-    const bool sees =
-        batch.mask_words == 0 || (mask[j / 32] >> (j % 32) & 1) != 0;
-    if (sees) indices.push_back(committed + j);
+  for (int j = 0; j < num_nodes; ++j) {
+    if ((mask[j / 32] >> (j % 32) & 1) == 0) continue;
+    AppendRuns(committed + j, committed + j + 1, page_size, runs);
   }
 }
 
 // Turns scores into softmax weights, in place.
-void Softmax(std::vector<float>& scores) {
+void Softmax(std::span<float> scores) {
   const float max = *std::max_element(scores.begin(), scores.end());
   float sum = 0;
   for (float& score : scores) {
@@ -87,37 +107,68 @@ void Softmax(std::vector<float>& scores) {
   for (float& score : scores) score /= sum;
 }
 
-void AttendHead(const AttentionParams& p, int row, int head) {
-  thread_local std::vector<int> indices;
-  thread_local std::vector<float> scores;
+// The query heads of one row that share a KV head.
+void AttendGroup(const AttentionParams& p, int row, int kv_head) {
+  thread_local std::vector<Run> runs;
+  thread_local std::vector<float> scores;  // [group, visible]
   const int dim = p.shape.head_dim;
-  const int kv_head = head / (p.shape.query_heads / p.shape.kv_heads);
+  const int group = p.shape.query_heads / p.shape.kv_heads;
+  const int first_head = kv_head * group;
   const int32_t* page_table =
       p.batch.page_table +
       static_cast<size_t>(p.batch.request[row]) * p.batch.max_pages;
   const KvRows keys(p.pages, p.pages.k, p.layer, p.shape, page_table);
   const KvRows values(p.pages, p.pages.v, p.layer, p.shape, page_table);
-  const size_t head_row =
-      (static_cast<size_t>(row) * p.shape.query_heads + head) * dim;
-  const float* q = Floats(p.q) + head_row;
-  float* out = Floats(p.out) + head_row;
+  const size_t first_row =
+      (static_cast<size_t>(row) * p.shape.query_heads + first_head) * dim;
+  const float* q = Floats(p.q) + first_row;
+  float* out = Floats(p.out) + first_row;
 
-  VisibleIndices(p.batch, row, indices);
-  scores.resize(indices.size());
+  VisibleRuns(p.batch, row, p.pages.page_size, runs);
+  int visible = 0;
+  for (const Run& run : runs) visible += run.count;
+  scores.resize(static_cast<size_t>(group) * visible);
   const float scale = 1 / std::sqrt(static_cast<float>(dim));
-  for (size_t i = 0; i < indices.size(); ++i) {
-    scores[i] = Dot(q, keys.at(indices[i], kv_head), dim) * scale;
+  for (int h = 0; h < group; ++h) {
+    const std::span<float> head_scores =
+        std::span(scores).subspan(static_cast<size_t>(h) * visible, visible);
+    float* score = head_scores.data();
+    for (const Run& run : runs) {
+      DotRows(q + static_cast<size_t>(h) * dim, keys.at(run.first, kv_head),
+              run.count, dim, score);
+      score += run.count;
+    }
+    for (float& value : head_scores) value *= scale;
+    Softmax(head_scores);
   }
-  Softmax(scores);
 
-  std::fill_n(out, dim, 0.0f);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    Axpy(scores[i], values.at(indices[i], kv_head), out, dim);
+  std::fill_n(out, static_cast<size_t>(group) * dim, 0.0f);
+  const float* weight = scores.data();
+  for (const Run& run : runs) {
+    AddProduct({.rows = group,
+                .columns = dim,
+                .depth = run.count,
+                .a = weight,
+                .a_row = static_cast<size_t>(visible),
+                .a_depth = 1,
+                .b = values.at(run.first, kv_head),
+                .b_row = static_cast<size_t>(dim),
+                .c = out,
+                .c_row = static_cast<size_t>(dim)});
+    weight += run.count;
   }
-  const float* gate = Floats(p.projected) +
-                      static_cast<size_t>(row) * p.shape.projected_width() +
-                      static_cast<size_t>(2 * head + 1) * dim;
-  for (int c = 0; c < dim; ++c) out[c] *= Sigmoid(gate[c]);
+}
+
+// out *= sigmoid(gate), every query head of one row.
+void ApplyGates(const AttentionParams& p, int row) {
+  const int dim = p.shape.head_dim;
+  const float* projected = Floats(p.projected) +
+                           static_cast<size_t>(row) * p.shape.projected_width();
+  float* out = Floats(p.out) + static_cast<size_t>(row) * p.shape.query_width();
+  for (int head = 0; head < p.shape.query_heads; ++head) {
+    const float* gate = projected + static_cast<size_t>(2 * head + 1) * dim;
+    for (int c = 0; c < dim; ++c) out[head * dim + c] *= Sigmoid(gate[c]);
+  }
 }
 
 }  // namespace
@@ -154,9 +205,11 @@ void PrepareQkv(const QkvParams& p, ThreadPool& pool) {
 }
 
 void Attend(const AttentionParams& p, ThreadPool& pool) {
-  const int heads = p.shape.query_heads;
-  pool.ParallelFor(*p.batch.rows.count * heads, [&](int task) {
-    AttendHead(p, task / heads, task % heads);
+  pool.ParallelFor(*p.batch.rows.count, [&](int row) {
+    for (int head = 0; head < p.shape.kv_heads; ++head) {
+      AttendGroup(p, row, head);
+    }
+    ApplyGates(p, row);
   });
 }
 

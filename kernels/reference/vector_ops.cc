@@ -53,6 +53,11 @@ HWY_ATTR float DotRow(const float* a, const float* b, int n) {
   return sum;
 }
 
+HWY_ATTR void DotEachRow(const float* a, const float* b, int count, int n,
+                         float* out) {
+  for (int i = 0; i < count; ++i, b += n) out[i] = DotRow(a, b, n);
+}
+
 // y = scale * y + alpha * x; with kScale false, y += alpha * x.
 template <bool kScale, class D>
 HWY_INLINE void UpdateLanes(D d, float scale, float alpha, const float* x,
@@ -153,6 +158,7 @@ HWY_AFTER_NAMESPACE();
 namespace bole::reference {
 
 HWY_EXPORT(DotRow);
+HWY_EXPORT(DotEachRow);
 HWY_EXPORT(AxpyRow);
 HWY_EXPORT(ScaleRow);
 HWY_EXPORT(AddTiles);
@@ -160,6 +166,10 @@ HWY_EXPORT(Advance);
 
 float Dot(const float* a, const float* b, int n) {
   return HWY_DYNAMIC_DISPATCH(DotRow)(a, b, n);
+}
+
+void DotRows(const float* a, const float* b, int count, int n, float* out) {
+  HWY_DYNAMIC_DISPATCH(DotEachRow)(a, b, count, n, out);
 }
 
 void Axpy(float alpha, const float* x, float* y, int n) {

@@ -14,6 +14,9 @@ namespace bole::reference {
 // The sum of a[i] * b[i], i < n.
 float Dot(const float* a, const float* b, int n);
 
+// out[i] = Dot(a, row i of b, n), for `count` rows of b, one after the other.
+void DotRows(const float* a, const float* b, int count, int n, float* out);
+
 // y += alpha * x, n elements; x may be y.
 void Axpy(float alpha, const float* x, float* y, int n);
 
