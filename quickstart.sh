@@ -42,11 +42,11 @@ cd "$here"
 deploy/install_packages.sh
 
 read -ra bazel <<<"${BAZEL:-bazel}"
-if [[ ! -x bazel-bin/worker_service/bole-eval ]]; then
+if [[ ! -x bazel-bin/worker_service/eval/bole-eval ]]; then
   echo "building; the first time takes some minutes" >&2
 fi
 options=(--ui_event_filters=-info --show_result=0)
 [[ -t 2 ]] || options+=(--noshow_progress)
-"${bazel[@]}" build "${options[@]}" //worker_service:bole-eval
+"${bazel[@]}" build "${options[@]}" //worker_service/eval:bole-eval
 
-exec bazel-bin/worker_service/bole-eval answer --model "$model" "$prompt"
+exec bazel-bin/worker_service/eval/bole-eval answer --model "$model" "$prompt"

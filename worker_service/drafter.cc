@@ -7,19 +7,18 @@
 namespace bole {
 
 Drafter::Drafter(const ModelConfig& config, Backend& backend,
-                 HybridModel& model, MtpLayer& layer, int num_valid_tokens,
-                 const Capacity& capacity, DeviceArrays& arrays)
+                 HybridModel& model, MtpLayer& layer, const Options& options,
+                 DeviceArrays& arrays)
     : config_(config),
       backend_(backend),
       model_(model),
       layer_(layer),
-      num_valid_tokens_(num_valid_tokens),
-      capacity_(capacity),
-      mask_words_((capacity.max_shape.num_draft_nodes() + 31) / 32) {
-  const int64_t requests = capacity.max_requests;
-  const int64_t rows = capacity.max_rows;
-  const int64_t lanes = requests * capacity.max_shape.top_k;
-  const int64_t levels = capacity.max_shape.depth;
+      options_(options),
+      mask_words_((options.max_shape.num_draft_nodes() + 31) / 32) {
+  const int64_t requests = options.max_requests;
+  const int64_t rows = options.max_rows;
+  const int64_t lanes = requests * options.max_shape.top_k;
+  const int64_t levels = options.max_shape.depth;
   const int64_t hidden = config.hidden_size;
   const auto ints = [&](int64_t count) {
     return arrays.Array<int32_t>(count, "drafter: rows");
@@ -49,10 +48,10 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend,
     buffer = arrays.Activations(lanes * hidden, "drafter: hidden");
   }
   logits_ = arrays.Array<float>(lanes * config.vocab_size, "drafter: logits");
-  top_token_ = ints(lanes * capacity.max_shape.top_k);
+  top_token_ = ints(lanes * options.max_shape.top_k);
   top_log_prob_ =
-      arrays.Array<float>(lanes * capacity.max_shape.top_k, "drafter: scores");
-  const int64_t candidates = requests * capacity.max_shape.num_candidates();
+      arrays.Array<float>(lanes * options.max_shape.top_k, "drafter: scores");
+  const int64_t candidates = requests * options.max_shape.num_candidates();
   trees_ = {.token = ints(candidates),
             .parent = ints(candidates),
             .log_rho = arrays.Array<float>(candidates, "drafter: trees")};
@@ -60,8 +59,8 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend,
 
 absl::Status Drafter::Extend(const Committed& committed) {
   BOLE_RETURN_IF_ERROR(
-      backend_.ExtendRows({.max_requests = capacity_.max_requests,
-                           .max_rows = capacity_.max_rows,
+      backend_.ExtendRows({.max_requests = options_.max_requests,
+                           .max_rows = options_.max_rows,
                            .path = committed.path,
                            .token = committed.token,
                            .next_token = committed.next_token,
@@ -93,7 +92,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
 // The rows that change with the number of requests, not with their content.
 absl::Status Drafter::UploadLanes(int num_requests, const DraftShape& shape) {
   const int lanes = num_requests * shape.top_k;
-  std::vector<int32_t> first(capacity_.max_requests + 1, lanes);
+  std::vector<int32_t> first(options_.max_requests + 1, lanes);
   std::vector<int32_t> request(lanes);
   std::vector<int32_t> node;
   std::vector<int32_t> depth;
@@ -125,7 +124,7 @@ absl::Status Drafter::Score(RowCount rows, const Activation* hidden,
   BOLE_RETURN_IF_ERROR(model_.Logits(rows, hidden, logits_));
   return backend_.TopK({.rows = rows,
                         .vocabulary = config_.vocab_size,
-                        .num_valid_tokens = num_valid_tokens_,
+                        .num_valid_tokens = options_.num_valid_tokens,
                         .top_k = top_k,
                         .logits = logits_,
                         .token = top_token_,
@@ -139,7 +138,7 @@ RowBatch Drafter::LaneBatch(const Committed& committed, const DraftShape& shape,
       static_cast<int64_t>(level) * committed.num_requests * shape.top_k;
   RowBatch batch = committed.batch;
   batch.mask_words = mask_words_;
-  batch.rows = {counts_ + 1, capacity_.max_requests * shape.top_k};
+  batch.rows = {counts_ + 1, options_.max_requests * shape.top_k};
   batch.first_row = lane_first_;
   batch.request = lane_request_;
   batch.node = lane_node_ + first;
@@ -153,7 +152,7 @@ RowBatch Drafter::LaneBatch(const Committed& committed, const DraftShape& shape,
 absl::Status Drafter::Grow(const Committed& committed,
                            const DraftShape& shape) {
   BOLE_RETURN_IF_ERROR(UploadLanes(committed.num_requests, shape));
-  const RowCount requests = {counts_, capacity_.max_requests};
+  const RowCount requests = {counts_, options_.max_requests};
   Activation* hidden = hidden_[0];
   Activation* next_hidden = hidden_[1];
   BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = requests,
@@ -165,7 +164,7 @@ absl::Status Drafter::Grow(const Committed& committed,
   for (int level = 0; level < shape.depth; ++level) {
     BOLE_RETURN_IF_ERROR(Score(scored, hidden, shape.top_k));
     BOLE_RETURN_IF_ERROR(
-        backend_.GrowTrees({.max_requests = capacity_.max_requests,
+        backend_.GrowTrees({.max_requests = options_.max_requests,
                             .requests = requests,
                             .shape = shape,
                             .level = level,

@@ -25,16 +25,16 @@ namespace bole {
 // p from the token at p + 1 and the target's hidden vector at p.
 class Drafter {
  public:
-  struct Capacity {
+  struct Options {
     int max_requests;
     int max_rows;  // Of an extend pass.
     DraftShape max_shape;
+    int num_valid_tokens;  // Ids at or beyond are never proposed.
   };
   // Holds references; `model` and `layer` must outlive it. Allocation errors
   // stick in `arrays`.
   Drafter(const ModelConfig& config, Backend& backend, HybridModel& model,
-          MtpLayer& layer, int num_valid_tokens, const Capacity& capacity,
-          DeviceArrays& arrays);
+          MtpLayer& layer, const Options& options, DeviceArrays& arrays);
 
   // What the target has just committed.
   struct Committed {
@@ -59,7 +59,7 @@ class Drafter {
   absl::StatusOr<std::vector<ProposalTree>> Download(
       std::span<const int32_t> root, const DraftShape& shape);
 
-  RowCount extend_rows() const { return {num_rows_, capacity_.max_rows}; }
+  RowCount extend_rows() const { return {num_rows_, options_.max_rows}; }
   const Activation* extend_hidden() const { return extend_hidden_; }
 
  private:
@@ -72,8 +72,7 @@ class Drafter {
   Backend& backend_;
   HybridModel& model_;
   MtpLayer& layer_;
-  int num_valid_tokens_;
-  Capacity capacity_;
+  Options options_;
   int mask_words_;
 
   // The extend pass.

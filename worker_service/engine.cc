@@ -107,7 +107,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       memory_(config, options.num_slots, options.num_pages, options.page_size,
               arrays_),
       scratch_(config, MaxRows(options), arrays_),
-      model_(config, weights, backend, memory_, scratch_,
+      model_({config, weights, backend, memory_, scratch_},
              {.max_forest_rows = options.max_nodes,
               .max_prefill_rows = options.max_prefill_tokens},
              arrays_),
@@ -139,15 +139,15 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
   logits_ = arrays_.Array<float>(
       static_cast<int64_t>(options.max_nodes) * config.vocab_size, "logits");
   if (!weights.drafter) return;
-  mtp_layer_.emplace(config, weights, backend, memory_, scratch_,
+  mtp_layer_.emplace(ModelParts{config, weights, backend, memory_, scratch_},
                      MaxRows(options), arrays_);
-  drafter_.emplace(config, backend, model_, *mtp_layer_,
-                   options.num_valid_tokens,
-                   Drafter::Capacity{.max_requests = options.max_requests,
-                                     .max_rows = MaxRows(options),
-
-                                     .max_shape = options.max_draft},
-                   arrays_);
+  drafter_.emplace(
+      config, backend, model_, *mtp_layer_,
+      Drafter::Options{.max_requests = options.max_requests,
+                       .max_rows = MaxRows(options),
+                       .max_shape = options.max_draft,
+                       .num_valid_tokens = options.num_valid_tokens},
+      arrays_);
 }
 
 absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
@@ -314,6 +314,7 @@ absl::StatusOr<std::vector<SequenceResult>> Engine::Collect(
                         sampling_.Download(sequences));
   if (!shape) return results;
   std::vector<int32_t> roots;
+  roots.reserve(results.size());
   for (const SequenceResult& result : results) {
     roots.push_back(result.emitted.empty() ? 0 : result.emitted.back().token);
   }

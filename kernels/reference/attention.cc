@@ -159,6 +159,20 @@ void AttendGroup(const AttentionParams& p, int row, int kv_head) {
   }
 }
 
+// Copies one KV index of a request to another, in every layer and head.
+void MoveKv(const CompactKvParams& p, int request, int from, int to) {
+  const int32_t* page_table =
+      p.batch.page_table + static_cast<size_t>(request) * p.batch.max_pages;
+  for (int layer = 0; layer < p.num_layers; ++layer) {
+    const KvRows keys(p.pages, p.pages.k, layer, p.shape, page_table);
+    const KvRows values(p.pages, p.pages.v, layer, p.shape, page_table);
+    for (int head = 0; head < p.shape.kv_heads; ++head) {
+      std::copy_n(keys.at(from, head), p.shape.head_dim, keys.at(to, head));
+      std::copy_n(values.at(from, head), p.shape.head_dim, values.at(to, head));
+    }
+  }
+}
+
 // out *= sigmoid(gate), every query head of one row.
 void ApplyGates(const AttentionParams& p, int row) {
   const int dim = p.shape.head_dim;
@@ -215,23 +229,12 @@ void Attend(const AttentionParams& p, ThreadPool& pool) {
 
 void CompactKv(const CompactKvParams& p) {
   for (int b = 0; b < p.batch.max_requests; ++b) {
-    const int32_t* page_table =
-        p.batch.page_table + static_cast<size_t>(b) * p.batch.max_pages;
     const int committed = p.batch.committed[b];
     // Ascending: node >= place, so nothing is overwritten before it is moved.
     for (int i = p.path.first[b]; i < p.path.first[b + 1]; ++i) {
       const int from = committed + p.batch.node[p.path.row[i]];
       const int to = committed + i - p.path.first[b];
-      if (from == to) continue;
-      for (int layer = 0; layer < p.num_layers; ++layer) {
-        const KvRows keys(p.pages, p.pages.k, layer, p.shape, page_table);
-        const KvRows values(p.pages, p.pages.v, layer, p.shape, page_table);
-        for (int head = 0; head < p.shape.kv_heads; ++head) {
-          std::copy_n(keys.at(from, head), p.shape.head_dim, keys.at(to, head));
-          std::copy_n(values.at(from, head), p.shape.head_dim,
-                      values.at(to, head));
-        }
-      }
+      if (from != to) MoveKv(p, b, from, to);
     }
   }
 }

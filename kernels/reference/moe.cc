@@ -110,6 +110,7 @@ void Moe(const MoeParams& p, ThreadPool& pool) {
 
   const std::vector<float> gate = Project(p.shared_gate, x, pool);
   std::vector<Assignment> shared;
+  shared.reserve(num_rows);
   for (int i = 0; i < num_rows; ++i) shared.push_back({i, Sigmoid(gate[i])});
   RunExpert(p, {p.shared_gate_up, p.shared_down}, shared, pool);
 }

@@ -83,11 +83,17 @@ void GenerateFlags::AddTo(CLI::App& command) {
       .add_option("--min-p", sampling.min_p,
                   "draw from tokens of at least this share of the likeliest")
       ->capture_default_str();
-  command.add_option("--presence-penalty", sampling.presence_penalty)
+  command
+      .add_option("--presence-penalty", sampling.presence_penalty,
+                  "subtracted from tokens that are in the output")
       ->capture_default_str();
-  command.add_option("--frequency-penalty", sampling.frequency_penalty)
+  command
+      .add_option("--frequency-penalty", sampling.frequency_penalty,
+                  "subtracted as often as a token is in the output")
       ->capture_default_str();
-  command.add_option("--repetition-penalty", sampling.repetition_penalty)
+  command
+      .add_option("--repetition-penalty", sampling.repetition_penalty,
+                  "divides the logits of tokens that were there before")
       ->capture_default_str();
   command
       .add_option("--seed", sampling.seed,

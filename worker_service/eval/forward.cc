@@ -42,7 +42,7 @@ class ForwardRun {
         arrays_(backend),
         memory_(config_, /*num_slots=*/1, num_pages_, kPageSize, arrays_),
         scratch_(config_, max_rows_, arrays_),
-        hybrid_(config_, *model.weights, backend, memory_, scratch_,
+        hybrid_({config_, *model.weights, backend, memory_, scratch_},
                 {.max_forest_rows = kMaxTreeNodes, .max_prefill_rows = chunk_},
                 arrays_),
         chains_(backend, Capacity(chunk_, 0), "chain rows", arrays_),
@@ -55,9 +55,9 @@ class ForwardRun {
     logits_ = arrays_.Array<float>(
         static_cast<int64_t>(max_rows_) * config_.vocab_size, "logits");
     if (model.weights->drafter) {
-      drafter_ =
-          std::make_unique<MtpLayer>(config_, *model.weights, backend, memory_,
-                                     scratch_, max_rows_, arrays_);
+      drafter_ = std::make_unique<MtpLayer>(
+          ModelParts{config_, *model.weights, backend, memory_, scratch_},
+          max_rows_, arrays_);
     }
     for (int i = 0; i < num_pages_; ++i) pages_.emplace_back(i);
   }

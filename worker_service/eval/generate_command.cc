@@ -43,6 +43,15 @@ class Progress {
   Clock::time_point next_ = Clock::now();
 };
 
+// What ran, and what came of it.
+struct Run {
+  const std::vector<std::string>& prompts;
+  const std::vector<GenerateRequest>& requests;
+  const std::vector<GenerateResult>& results;
+  const Tokenizer* tokenizer;
+  double seconds;
+};
+
 nlohmann::ordered_json ToJson(const std::string& prompt,
                               const GenerateRequest& request,
                               const GenerateResult& result,
@@ -61,7 +70,38 @@ nlohmann::ordered_json ToJson(const std::string& prompt,
   return json;
 }
 
-absl::Status Run(const Flags& flags) {
+// Writes the results and prints their summary.
+absl::Status Report(const Flags& flags, const Run& run) {
+  nlohmann::ordered_json out = {{"results", nlohmann::ordered_json::array()}};
+  size_t tokens = 0;
+  int rounds = 0;
+  int accepted = 0;
+  for (size_t i = 0; i < run.results.size(); ++i) {
+    const GenerateResult& result = run.results[i];
+    out["results"].push_back(ToJson(run.prompts[i], run.requests[i], result,
+                                    *run.tokenizer, flags.logprobs));
+    tokens += result.output.size();
+    rounds += result.rounds;
+    accepted += result.accepted_drafts;
+  }
+  const double mean_accepted =
+      rounds == 0 ? 1.0 : 1.0 + static_cast<double>(accepted) / rounds;
+  const double speed =
+      run.seconds > 0 ? static_cast<double>(tokens) / run.seconds : 0;
+  out["total"] = {{"rounds", rounds},
+                  {"accepted_drafts", accepted},
+                  {"mean_accepted_tokens", mean_accepted},
+                  {"tokens_per_second", speed}};
+  BOLE_RETURN_IF_ERROR(WriteJson(flags.out, out));
+  std::printf(
+      "%zu prompts, %zu tokens, %.1f tokens/s, %d rounds, %.3f mean accepted "
+      "tokens; results in %s\n",
+      run.prompts.size(), tokens, speed, rounds, mean_accepted,
+      flags.out.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status RunCommand(const Flags& flags) {
   BOLE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                         ReadPrompts(flags.prompts));
   BOLE_ASSIGN_OR_RETURN(const RunningModel running,
@@ -98,30 +138,11 @@ absl::Status Run(const Flags& flags) {
   const double seconds =
       std::chrono::duration<double>(Clock::now() - start).count();
 
-  nlohmann::ordered_json out = {{"results", nlohmann::ordered_json::array()}};
-  size_t tokens = 0;
-  int rounds = 0;
-  int accepted = 0;
-  for (size_t i = 0; i < results.size(); ++i) {
-    out["results"].push_back(ToJson(prompts[i], requests[i], results[i],
-                                    *model.tokenizer, flags.logprobs));
-    tokens += results[i].output.size();
-    rounds += results[i].rounds;
-    accepted += results[i].accepted_drafts;
-  }
-  const double mean_accepted =
-      rounds == 0 ? 1.0 : 1.0 + static_cast<double>(accepted) / rounds;
-  const double speed = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-  out["total"] = {{"rounds", rounds},
-                  {"accepted_drafts", accepted},
-                  {"mean_accepted_tokens", mean_accepted},
-                  {"tokens_per_second", speed}};
-  BOLE_RETURN_IF_ERROR(WriteJson(flags.out, out));
-  std::printf(
-      "%zu prompts, %zu tokens, %.1f tokens/s, %d rounds, %.3f mean accepted "
-      "tokens; results in %s\n",
-      prompts.size(), tokens, speed, rounds, mean_accepted, flags.out.c_str());
-  return absl::OkStatus();
+  return Report(flags, {.prompts = prompts,
+                        .requests = requests,
+                        .results = results,
+                        .tokenizer = model.tokenizer.get(),
+                        .seconds = seconds});
 }
 
 }  // namespace
@@ -138,7 +159,7 @@ Command AddGenerateCommand(CLI::App& app) {
   command.add_flag("--logprobs", flags->logprobs,
                    "also write the tokens' log probabilities");
   command.add_option("--out", flags->out, "JSON file to write")->required();
-  return [flags] { return Run(*flags); };
+  return [flags] { return RunCommand(*flags); };
 }
 
 }  // namespace bole

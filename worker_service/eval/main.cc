@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
       "forward with every tensor.",
       "bole-eval");
   app.require_subcommand(1);
-  const std::vector<bole::Command> commands = {bole::AddGenerateCommand(app),
+  const std::vector<bole::Command> commands = {bole::AddAnswerCommand(app),
+                                               bole::AddGenerateCommand(app),
                                                bole::AddForwardCommand(app)};
   CLI11_PARSE(app, argc, argv);
   for (size_t i = 0; i < commands.size(); ++i) {

@@ -33,79 +33,75 @@ GdnFactors AllocateFactors(const ModelConfig& config,
 
 }  // namespace
 
-HybridModel::HybridModel(const ModelConfig& config, const Weights& weights,
-                         Backend& backend, const SequenceMemory& memory,
-                         const Scratch& scratch, const Capacity& capacity,
+HybridModel::HybridModel(const ModelParts& parts, const Capacity& capacity,
                          DeviceArrays& arrays)
-    : config_(config),
-      weights_(weights),
-      backend_(backend),
-      memory_(memory),
-      scratch_(scratch),
-      factors_(AllocateFactors(config, capacity, arrays)) {}
+    : parts_(parts),
+      factors_(AllocateFactors(parts.config, capacity, arrays)) {}
 
 absl::Status HybridModel::Forward(const ForwardInput& input,
                                   Activation* hidden) {
   GdnFactors factors = factors_;
   if (input.mode == ForwardMode::kPrefill) factors.layer_rows = 0;
-  const LayerContext context{.backend = backend_,
-                             .config = config_,
-                             .batch = input.batch,
-                             .mode = input.mode,
-                             .solver = input.solver,
-                             .all_rows = input.all_rows,
-                             .states = memory_.states,
-                             .factors = factors,
-                             .pages = memory_.pages,
-                             .inverse_frequency = weights_.inverse_frequency,
-                             .scratch = scratch_};
+  const LayerContext context{
+      .backend = parts_.backend,
+      .config = parts_.config,
+      .batch = input.batch,
+      .mode = input.mode,
+      .solver = input.solver,
+      .all_rows = input.all_rows,
+      .states = parts_.memory.states,
+      .factors = factors,
+      .pages = parts_.memory.pages,
+      .inverse_frequency = parts_.weights.inverse_frequency,
+      .scratch = parts_.scratch};
 
-  BOLE_RETURN_IF_ERROR(backend_.Embed({.rows = input.batch.rows,
-                                       .token = input.token,
-                                       .table = weights_.embedding,
-                                       .out = scratch_.residual}));
+  BOLE_RETURN_IF_ERROR(parts_.backend.Embed({.rows = input.batch.rows,
+                                             .token = input.token,
+                                             .table = parts_.weights.embedding,
+                                             .out = parts_.scratch.residual}));
   int linear_layer = 0;
   int attention_layer = 0;
-  for (const LayerWeights& layer : weights_.layers) {
+  for (const LayerWeights& layer : parts_.weights.layers) {
     const bool is_linear = std::holds_alternative<GdnWeights>(layer.mixer);
     int& memory_layer = is_linear ? linear_layer : attention_layer;
     BOLE_RETURN_IF_ERROR(RunLayer(layer, memory_layer++, context));
   }
-  return backend_.RmsNorm({.rows = input.batch.rows,
-                           .width = config_.hidden_size,
-                           .epsilon = config_.rms_norm_eps,
-                           .x = scratch_.residual,
-                           .weight = weights_.norm,
-                           .out = hidden,
-                           .out_stride = config_.hidden_size,
-                           .out_column = 0});
+  return parts_.backend.RmsNorm({.rows = input.batch.rows,
+                                 .width = parts_.config.hidden_size,
+                                 .epsilon = parts_.config.rms_norm_eps,
+                                 .x = parts_.scratch.residual,
+                                 .weight = parts_.weights.norm,
+                                 .out = hidden,
+                                 .out_stride = parts_.config.hidden_size,
+                                 .out_column = 0});
 }
 
 absl::Status HybridModel::Logits(RowCount rows, const Activation* hidden,
                                  float* logits) {
-  return backend_.MatMul({.rows = rows,
-                          .x = hidden,
-                          .weight = weights_.head,
-                          .out = nullptr,
-                          .out_float = logits,
-                          .accumulate = false});
+  return parts_.backend.MatMul({.rows = rows,
+                                .x = hidden,
+                                .weight = parts_.weights.head,
+                                .out = nullptr,
+                                .out_float = logits,
+                                .accumulate = false});
 }
 
 absl::Status HybridModel::Commit(const RowBatch& batch, const RowPath& path) {
   const GdnCommitParams params{.batch = batch,
                                .path = path,
-                               .shape = GdnShapeOf(config_),
-                               .states = memory_.states,
+                               .shape = GdnShapeOf(parts_.config),
+                               .states = parts_.memory.states,
                                .factors = factors_,
                                .first_layer = 0,
-                               .num_layers = memory_.states.num_layers};
-  BOLE_RETURN_IF_ERROR(backend_.GdnCommitStates(params));
-  BOLE_RETURN_IF_ERROR(backend_.GdnCommitWindows(params));
-  return backend_.CompactKv({.batch = batch,
-                             .path = path,
-                             .shape = AttentionShapeOf(config_),
-                             .pages = memory_.pages,
-                             .num_layers = config_.num_attention_layers()});
+                               .num_layers = parts_.memory.states.num_layers};
+  BOLE_RETURN_IF_ERROR(parts_.backend.GdnCommitStates(params));
+  BOLE_RETURN_IF_ERROR(parts_.backend.GdnCommitWindows(params));
+  return parts_.backend.CompactKv(
+      {.batch = batch,
+       .path = path,
+       .shape = AttentionShapeOf(parts_.config),
+       .pages = parts_.memory.pages,
+       .num_layers = parts_.config.num_attention_layers()});
 }
 
 }  // namespace bole

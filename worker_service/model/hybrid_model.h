@@ -8,9 +8,7 @@
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/layer_context.h"
-#include "worker_service/model/model_config.h"
-#include "worker_service/model/weights.h"
-#include "worker_service/sequence_memory.h"
+#include "worker_service/model/model_parts.h"
 
 namespace bole {
 
@@ -22,18 +20,15 @@ struct ForwardInput {
   TreeSolver solver = TreeSolver::kBlocks;
 };
 
-// Holds references: all that it is made from, but `arrays`, must outlive it.
 class HybridModel {
  public:
-  // Rows of one forward; `scratch` has room for either.
+  // Rows of one forward; the scratch has room for either.
   struct Capacity {
     int max_forest_rows;   // kVerify, kDecode
     int max_prefill_rows;  // kPrefill
   };
   // Allocation errors stick in `arrays`.
-  HybridModel(const ModelConfig& config, const Weights& weights,
-              Backend& backend, const SequenceMemory& memory,
-              const Scratch& scratch, const Capacity& capacity,
+  HybridModel(const ModelParts& parts, const Capacity& capacity,
               DeviceArrays& arrays);
 
   // Runs the rows through every layer. hidden [N, H]: after the final norm,
@@ -53,11 +48,7 @@ class HybridModel {
   const GdnFactors& factors() const { return factors_; }
 
  private:
-  const ModelConfig& config_;
-  const Weights& weights_;
-  Backend& backend_;
-  const SequenceMemory& memory_;
-  const Scratch& scratch_;
+  const ModelParts parts_;
   GdnFactors factors_;
 };
 

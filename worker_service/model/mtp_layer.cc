@@ -5,76 +5,71 @@
 
 namespace bole {
 
-MtpLayer::MtpLayer(const ModelConfig& config, const Weights& weights,
-                   Backend& backend, const SequenceMemory& memory,
-                   const Scratch& scratch, int max_rows, DeviceArrays& arrays)
-    : config_(config),
-      weights_(weights),
-      drafter_(*weights.drafter),
-      backend_(backend),
-      memory_(memory),
-      scratch_(scratch),
+MtpLayer::MtpLayer(const ModelParts& parts, int max_rows, DeviceArrays& arrays)
+    : parts_(parts),
       rows_(arrays.Activations(
-          static_cast<int64_t>(max_rows) * config.hidden_size,
+          static_cast<int64_t>(max_rows) * parts.config.hidden_size,
           "drafter: rows")),
       combined_(arrays.Activations(
-          static_cast<int64_t>(max_rows) * 2 * config.hidden_size,
+          static_cast<int64_t>(max_rows) * 2 * parts.config.hidden_size,
           "drafter: combined rows")) {}
 
 absl::Status MtpLayer::Combine(const Input& input) {
-  const int width = config_.hidden_size;
+  const int width = parts_.config.hidden_size;
   RmsNormParams norm{.rows = input.batch.rows,
                      .width = width,
-                     .epsilon = config_.rms_norm_eps,
+                     .epsilon = parts_.config.rms_norm_eps,
                      .x = rows_,
-                     .weight = drafter_.embedding_norm,
+                     .weight = parts_.weights.drafter->embedding_norm,
                      .out = combined_,
                      .out_stride = 2 * width,
                      .out_column = 0};
-  BOLE_RETURN_IF_ERROR(backend_.Embed({.rows = input.batch.rows,
-                                       .token = input.token,
-                                       .table = weights_.embedding,
-                                       .out = rows_}));
-  BOLE_RETURN_IF_ERROR(backend_.RmsNorm(norm));
+  BOLE_RETURN_IF_ERROR(parts_.backend.Embed({.rows = input.batch.rows,
+                                             .token = input.token,
+                                             .table = parts_.weights.embedding,
+                                             .out = rows_}));
+  BOLE_RETURN_IF_ERROR(parts_.backend.RmsNorm(norm));
 
-  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = input.batch.rows,
-                                            .width = width,
-                                            .index = input.hidden_row,
-                                            .x = input.hidden,
-                                            .out = rows_}));
-  norm.weight = drafter_.hidden_norm;
+  BOLE_RETURN_IF_ERROR(parts_.backend.GatherRows({.rows = input.batch.rows,
+                                                  .width = width,
+                                                  .index = input.hidden_row,
+                                                  .x = input.hidden,
+                                                  .out = rows_}));
+  norm.weight = parts_.weights.drafter->hidden_norm;
   norm.out_column = width;
-  return backend_.RmsNorm(norm);
+  return parts_.backend.RmsNorm(norm);
 }
 
 absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
   BOLE_RETURN_IF_ERROR(Combine(input));
-  BOLE_RETURN_IF_ERROR(backend_.MatMul({.rows = input.batch.rows,
-                                        .x = combined_,
-                                        .weight = drafter_.projection,
-                                        .out = scratch_.residual,
-                                        .out_float = nullptr,
-                                        .accumulate = false}));
-  const LayerContext context{.backend = backend_,
-                             .config = config_,
-                             .batch = input.batch,
-                             .mode = ForwardMode::kVerify,
-                             .all_rows = {},
-                             .states = {},
-                             .factors = {},
-                             .pages = memory_.pages,
-                             .inverse_frequency = weights_.inverse_frequency,
-                             .scratch = scratch_};
   BOLE_RETURN_IF_ERROR(
-      RunLayer(drafter_.layer, config_.num_attention_layers(), context));
-  return backend_.RmsNorm({.rows = input.batch.rows,
-                           .width = config_.hidden_size,
-                           .epsilon = config_.rms_norm_eps,
-                           .x = scratch_.residual,
-                           .weight = drafter_.norm,
-                           .out = out,
-                           .out_stride = config_.hidden_size,
-                           .out_column = 0});
+      parts_.backend.MatMul({.rows = input.batch.rows,
+                             .x = combined_,
+                             .weight = parts_.weights.drafter->projection,
+                             .out = parts_.scratch.residual,
+                             .out_float = nullptr,
+                             .accumulate = false}));
+  const LayerContext context{
+      .backend = parts_.backend,
+      .config = parts_.config,
+      .batch = input.batch,
+      .mode = ForwardMode::kVerify,
+      .all_rows = {},
+      .states = {},
+      .factors = {},
+      .pages = parts_.memory.pages,
+      .inverse_frequency = parts_.weights.inverse_frequency,
+      .scratch = parts_.scratch};
+  BOLE_RETURN_IF_ERROR(RunLayer(parts_.weights.drafter->layer,
+                                parts_.config.num_attention_layers(), context));
+  return parts_.backend.RmsNorm({.rows = input.batch.rows,
+                                 .width = parts_.config.hidden_size,
+                                 .epsilon = parts_.config.rms_norm_eps,
+                                 .x = parts_.scratch.residual,
+                                 .weight = parts_.weights.drafter->norm,
+                                 .out = out,
+                                 .out_stride = parts_.config.hidden_size,
+                                 .out_column = 0});
 }
 
 }  // namespace bole

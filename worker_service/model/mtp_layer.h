@@ -7,10 +7,7 @@
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
-#include "worker_service/model/layer_context.h"
-#include "worker_service/model/model_config.h"
-#include "worker_service/model/weights.h"
-#include "worker_service/sequence_memory.h"
+#include "worker_service/model/model_parts.h"
 
 namespace bole {
 
@@ -18,15 +15,11 @@ namespace bole {
 // p + 1; its output is the hidden vector that predicts position p + 2, through
 // the target's head. The first step takes the target's hidden vector after its
 // final norm, every further one its own output.
-//
-// Holds references: all that it is made from, but `arrays`, must outlive it.
 class MtpLayer {
  public:
-  // REQUIRES: weights.drafter; scratch for max_rows rows. Allocation errors
-  // stick in `arrays`.
-  MtpLayer(const ModelConfig& config, const Weights& weights, Backend& backend,
-           const SequenceMemory& memory, const Scratch& scratch, int max_rows,
-           DeviceArrays& arrays);
+  // REQUIRES: parts.weights.drafter; scratch for max_rows rows. Allocation
+  // errors stick in `arrays`.
+  MtpLayer(const ModelParts& parts, int max_rows, DeviceArrays& arrays);
 
   struct Input {
     RowBatch batch;
@@ -41,12 +34,7 @@ class MtpLayer {
  private:
   absl::Status Combine(const Input& input);
 
-  const ModelConfig& config_;
-  const Weights& weights_;
-  const DrafterWeights& drafter_;
-  Backend& backend_;
-  const SequenceMemory& memory_;
-  const Scratch& scratch_;
+  const ModelParts parts_;
   Activation* rows_;      // [N, H]
   Activation* combined_;  // [N, 2 H] embedding | hidden, both normalised.
 };

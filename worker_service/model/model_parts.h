@@ -1,0 +1,24 @@
+// What the models of a replica are made from.
+#ifndef BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
+#define BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
+
+#include "kernels/backend.h"
+#include "worker_service/model/layer_context.h"
+#include "worker_service/model/model_config.h"
+#include "worker_service/model/weights.h"
+#include "worker_service/sequence_memory.h"
+
+namespace bole {
+
+// References; everything must outlive the models.
+struct ModelParts {
+  const ModelConfig& config;
+  const Weights& weights;
+  Backend& backend;
+  const SequenceMemory& memory;
+  const Scratch& scratch;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
