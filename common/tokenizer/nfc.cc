@@ -17,6 +17,10 @@ using CodePoints = std::vector<utf8proc_int32_t>;
 // The longest canonical decomposition of one code point is four long.
 constexpr int kMaxDecomposition = 8;
 
+// U+11A7 composes with nothing, but utf8proc takes it for a Hangul trailing
+// consonant and drops it. So text is composed in stretches that it begins.
+constexpr utf8proc_int32_t kBeforeFirstTrailingConsonant = 0x11A7;
+
 utf8proc_propval_t CombiningClass(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
@@ -56,20 +60,32 @@ void SortCombiningMarks(CodePoints& code_points) {
   }
 }
 
+// Composes [begin, end) in place, and appends the result.
+void AppendComposed(CodePoints::iterator begin, CodePoints::iterator end,
+                    std::string* out) {
+  const utf8proc_ssize_t size = utf8proc_normalize_utf32(
+      &*begin, static_cast<utf8proc_ssize_t>(end - begin),
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  BOLE_CHECK(size >= 0);
+  for (utf8proc_ssize_t i = 0; i < size; ++i) {
+    AppendCodePoint(static_cast<uint32_t>(begin[i]), out);
+  }
+}
+
 }  // namespace
 
 std::string NormalizeNfc(std::string_view text) {
   if (IsAscii(text)) return std::string(text);
   CodePoints code_points = Decompose(text);
   SortCombiningMarks(code_points);
-  const utf8proc_ssize_t size = utf8proc_normalize_utf32(
-      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()),
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  BOLE_CHECK(size >= 0);
   std::string normalized;
   normalized.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < size; ++i) {
-    AppendCodePoint(static_cast<uint32_t>(code_points[i]), &normalized);
+  auto begin = code_points.begin();
+  while (begin != code_points.end()) {
+    const auto end =
+        std::find(begin + 1, code_points.end(), kBeforeFirstTrailingConsonant);
+    AppendComposed(begin, end, &normalized);
+    begin = end;
   }
   return normalized;
 }

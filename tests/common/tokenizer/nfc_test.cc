@@ -19,6 +19,13 @@ TEST(NfcTest, ComposesAndOrders) {
   EXPECT_EQ(NormalizeNfc("\uFF11"), "\uFF11");        // Compatibility only.
 }
 
+TEST(NfcTest, NoHangulIsLost) {
+  EXPECT_EQ(NormalizeNfc("\uAC00\u11A8"), "\uAC01");
+  EXPECT_EQ(NormalizeNfc("\uAC00\u11A7"), "\uAC00\u11A7");
+  EXPECT_EQ(NormalizeNfc("\u11A7\u11A7\u1100\u1161\u11A7\u0301"),
+            "\u11A7\u11A7\uAC00\u11A7\u0301");
+}
+
 TEST(NfcTest, MarksOfOneClassKeepTheirOrder) {
   EXPECT_EQ(NormalizeNfc("q\u0301\u0300\u0316"), "q\u0316\u0301\u0300");
 }
