@@ -44,6 +44,11 @@ absl::Status CheckOptions(const ModelConfig& config,
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_context", options.max_context));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft depth", options.max_draft.depth));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft top-k", options.max_draft.top_k));
+  if (options.max_context > config.max_context()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_context is ", options.max_context, ", the model has ",
+                     config.max_context(), " positions"));
+  }
   if (options.max_nodes < options.max_requests) {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_nodes is ", options.max_nodes,

@@ -90,6 +90,34 @@ TEST_P(GoldenTest, EveryTensorAgreesWithTheReference) {
   }
 }
 
+// Cuts at multiples of 64 positions change nothing, to the last bit.
+TEST(PrefillGridTest, ChunksOnTheGridGiveTheBitsOfTheWhole) {
+  const std::string directory = "tests/golden/dense_flat_tied_bf16";
+  const Golden golden = ReadGolden(directory + "/golden.safetensors");
+  ReferenceBackend backend(/*num_threads=*/2);
+  absl::StatusOr<LoadedModel> model = LoadModel(directory, backend);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto run = [&](int chunk) {
+    return RunForward(*model, backend,
+                      {.ids = golden.ints.at("ids"),
+                       .tree = {},
+                       .chunk = chunk,
+                       .solver = TreeSolver::kBlocks});
+  };
+
+  const absl::StatusOr<ForwardResult> whole = run(0);
+
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const int chunk : {64, 128}) {
+    const absl::StatusOr<ForwardResult> split = run(chunk);
+    ASSERT_TRUE(split.ok()) << split.status();
+    for (const auto& [name, want] : whole->floats) {
+      EXPECT_TRUE(split->floats.at(name).values == want.values)
+          << name << ", chunks of " << chunk;
+    }
+  }
+}
+
 constexpr char kDemo[] = "models/demo";
 constexpr char kDemoGolden[] = "tests/golden/demo/golden.safetensors";
 
