@@ -1,6 +1,7 @@
 #include "common/thread_pool.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -13,9 +14,9 @@ namespace bole {
 namespace {
 
 TEST(ThreadPoolTest, RunsEveryIndexExactlyOnce) {
-  for (const int num_threads : {1, 2, 3, 8}) {
+  for (const int num_threads : {1, 2, 3, 4, 8}) {
     ThreadPool pool(num_threads);
-    for (const int count : {0, 1, 2, 7, 1000}) {
+    for (int count = 0; count <= 100; ++count) {
       SCOPED_TRACE(testing::Message()
                    << num_threads << " threads, " << count << " indices");
       std::vector<int> runs(count, 0);
@@ -52,6 +53,20 @@ TEST(ThreadPoolTest, CallsTheBodyOfThisLoopAndNotOfTheLast) {
   }
 }
 
+TEST(ThreadPoolTest, ThousandsOfShortLoopsBackToBackAllRun) {
+  for (const int num_threads : {2, 4}) {
+    SCOPED_TRACE(num_threads);
+    ThreadPool pool(num_threads);
+    std::vector<int> runs(3, 0);
+
+    for (int round = 0; round < 5000; ++round) {
+      pool.ParallelFor(3, [&](int i) { ++runs[i]; });
+    }
+
+    EXPECT_EQ(runs, std::vector<int>(3, 5000));
+  }
+}
+
 TEST(ThreadPoolTest, OneThreadRunsEverythingOnTheCaller) {
   ThreadPool pool(1);
   std::set<std::thread::id> threads;
@@ -64,15 +79,17 @@ TEST(ThreadPoolTest, OneThreadRunsEverythingOnTheCaller) {
 }
 
 TEST(ThreadPoolTest, StopsWhetherOrNotItEverRan) {
-  for (int round = 0; round < 50; ++round) {
-    ThreadPool idle(4);
-    ThreadPool used(4);
-
+  // By the time of the last ones, the workers of the first have gone to sleep.
+  std::vector<std::unique_ptr<ThreadPool>> pools;
+  for (int n = 0; n < 40; ++n) {
+    pools.push_back(std::make_unique<ThreadPool>(4));
+    if (n % 2 == 0) continue;
     std::vector<int> parts(10);
-    used.ParallelFor(10, [&](int i) { parts[i] = i; });
-
+    pools.back()->ParallelFor(10, [&](int i) { parts[i] = i; });
     EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), 0), 45);
   }
+
+  pools.clear();
 }
 
 }  // namespace
