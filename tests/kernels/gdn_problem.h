@@ -8,17 +8,11 @@
 #include <vector>
 
 #include "kernels/gdn.h"
+#include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/random_forest.h"
 
 namespace bole::testing {
-
-inline Activation* AsActivations(float* x) {
-  return reinterpret_cast<Activation*>(x);
-}
-inline const Activation* AsActivations(const float* x) {
-  return reinterpret_cast<const Activation*>(x);
-}
 
 // How fast the state forgets: -g of a row.
 enum class Decay {
