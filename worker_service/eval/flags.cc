@@ -8,6 +8,18 @@
 #include "common/status_macros.h"
 
 namespace bole {
+namespace {
+
+// More threads than this wait for each other longer than they compute.
+constexpr int kMaxDefaultThreads = 16;
+
+int DefaultThreads() {
+  const int num_processors =
+      static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(num_processors, 1, kMaxDefaultThreads);
+}
+
+}  // namespace
 
 void ModelFlags::AddTo(CLI::App& command) {
   command.add_option("--model", directory, "folder of the checkpoint")
@@ -15,17 +27,15 @@ void ModelFlags::AddTo(CLI::App& command) {
       ->check(CLI::ExistingDirectory);
   command
       .add_option("--threads", num_threads,
-                  "threads; 0: one for each processor")
+                  "threads; 0: one for each processor, at most 16")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
 }
 
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
-  const int num_processors =
-      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   RunningModel running;
   running.backend = std::make_unique<ReferenceBackend>(
-      flags.num_threads > 0 ? flags.num_threads : num_processors);
+      flags.num_threads > 0 ? flags.num_threads : DefaultThreads());
   BOLE_ASSIGN_OR_RETURN(running.model,
                         LoadModel(flags.directory, *running.backend));
   return running;
