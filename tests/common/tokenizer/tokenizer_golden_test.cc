@@ -32,8 +32,7 @@ std::unique_ptr<Tokenizer> LoadOrDie(const std::string& path) {
 
 // `name` in the folder of larger test data; empty if it is not there.
 std::string DataFile(const std::string& name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the
-  // environment.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment.
   const char* folder = std::getenv("BOLE_DATA_DIR");
   if (folder == nullptr || *folder == '\0') return "";
   const std::string path = std::string(folder) + "/tokenizer/" + name;
