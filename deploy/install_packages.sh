@@ -32,6 +32,7 @@ libgtest-dev: unit tests
 libgmock-dev: unit tests
 libbenchmark-dev: benchmarks
 python3: the summary of a test run
+python3-jinja2: what the chat templates are compared with
 '
 ci_packages='
 clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer
