@@ -140,10 +140,8 @@ std::vector<Approx> RunFfn(const Ffn& ffn, std::span<const Approx> x) {
                               std::abs(silu) * up.error +
                               6 * kFloatRoundoff * std::abs(silu * up.value)});
   }
-  std::vector<Approx> y;
-  for (int o = 0; o < ffn.down.rows; ++o) {
-    y.push_back(Dot(ffn.down.row(o), inner));
-  }
+  std::vector<Approx> y(ffn.down.rows);
+  for (size_t o = 0; o < y.size(); ++o) y[o] = Dot(ffn.down.row(o), inner);
   return y;
 }
 
