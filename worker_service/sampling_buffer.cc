@@ -24,7 +24,7 @@ SamplingControl ControlOf(const SequencePlan& sequence) {
 
 SamplingBuffer::SamplingBuffer(Backend& backend, int max_requests, int max_rows,
                                DeviceArrays& arrays)
-    : backend_(&backend), max_requests_(max_requests), max_rows_(max_rows) {
+    : backend_(&backend), max_requests_(max_requests) {
   const int64_t requests = max_requests;
   const int64_t rows = max_rows;
   control_ = arrays.Array<SamplingControl>(requests, "sampling: control");

@@ -44,7 +44,6 @@ class SamplingBuffer {
 
   Backend* backend_;
   int max_requests_;
-  int max_rows_;
   SamplingControl* control_;
   int32_t* first_bias_;
   int32_t* bias_token_;
