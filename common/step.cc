@@ -33,6 +33,9 @@ absl::Status CheckRange(const std::string& who, const char* field, int value,
 absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
                         const StepLimits& limits, const std::string& who,
                         Taken& taken) {
+  BOLE_RETURN_IF_ERROR(CheckRange(who, "number of pages",
+                                  static_cast<int>(sequence.pages.size()), 0,
+                                  limits.MaxPages()));
   const int capacity =
       static_cast<int>(sequence.pages.size()) * limits.page_size;
   if (kv_rows > capacity) {
@@ -103,6 +106,9 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
       BOLE_RETURN_IF_ERROR(
           CheckRange(who, "token", token, 0, limits.vocabulary - 1));
     }
+    BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence,
+                                       static_cast<int>(chunk.tokens.size()),
+                                       plan, limits, who, taken));
     const int end =
         chunk.sequence.committed + static_cast<int>(chunk.tokens.size());
     if (chunk.next_token) {
@@ -113,9 +119,6 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
           who, "end of the last chunk", end,
           absl::StrCat("prompt_length = ", chunk.sequence.prompt_length));
     }
-    BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence,
-                                       static_cast<int>(chunk.tokens.size()),
-                                       plan, limits, who, taken));
   }
   return absl::OkStatus();
 }

@@ -111,11 +111,16 @@ struct StepLimits {
              const std::optional<DraftShape>& draft) const {
     return committed + rows + (draft ? draft->num_draft_nodes() : 0);
   }
+  // Pages that one sequence may have: those of a full context.
+  int MaxPages() const {
+    return (KvRows(max_context, 0, max_draft) + page_size - 1) / page_size;
+  }
 };
 
 // INVALID_ARGUMENT, naming the sequence, field and value, unless the worker can
-// run the plan: numbers in range, a page for every KV row that may be written,
-// no slot used twice, no written page used elsewhere, one root per tree.
+// run the plan: numbers in range, a page for every KV row that may be written
+// and no more than MaxPages(), no slot used twice, no written page used
+// elsewhere, one root per tree.
 // COST: O(nodes + pages).
 absl::Status Validate(const StepPlan& plan, const StepLimits& limits);
 

@@ -60,7 +60,9 @@ class Batch {
       const SlotId slot = free_slots_.back();
       free_slots_.pop_back();
       Sequence sequence{.request = next_request_++, .slot = slot};
-      const int pages = engine_.limits().num_pages / engine_.limits().num_slots;
+      const StepLimits& limits = engine_.limits();
+      const int pages =
+          std::min(limits.num_pages / limits.num_slots, limits.MaxPages());
       for (int i = 0; i < pages; ++i) {
         sequence.pages.emplace_back(slot.value() * pages + i);
       }
