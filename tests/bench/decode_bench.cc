@@ -46,7 +46,7 @@ template <typename T>
 T ValueOrDie(absl::StatusOr<T> value) {
   if (value.ok()) return *std::move(value);
   std::fprintf(stderr, "%s\n", value.status().ToString().c_str());
-  std::exit(1);
+  std::abort();
 }
 
 // Every matrix that one decoding step of the target reads.
@@ -62,6 +62,7 @@ std::vector<const reference::PackedMatrix*> MatricesOf(const Weights& weights) {
     all.insert(all.end(), {ffn.gate_up, ffn.down});
   }
   std::vector<const reference::PackedMatrix*> packed;
+  packed.reserve(all.size());
   for (const WeightMatrix* matrix : all) {
     packed.push_back(static_cast<const reference::PackedMatrix*>(matrix));
   }
@@ -114,6 +115,26 @@ void MultiplyAll(int64_t num_weights, ThreadPool& pool) {
                           alone);
     }
   });
+}
+
+struct Summary {
+  int num_threads;
+  int64_t num_weights;
+  double read_ms;
+  double multiply_ms;
+  double decode_ms;
+  double ratio;
+};
+
+void Print(const Summary& s) {
+  std::printf("threads                      %d\n", s.num_threads);
+  std::printf("weights read per token       %.1f MB\n",
+              static_cast<double>(s.num_weights) * 4e-6);
+  std::printf("one pass over them           %.3f ms\n", s.read_ms);
+  std::printf("their multiply-adds          %.3f ms\n", s.multiply_ms);
+  std::printf("plain decoding, one token    %.3f ms\n", s.decode_ms);
+  std::printf("decoding / (pass + adds)     %.2f (median of paired runs)\n",
+              s.ratio);
 }
 
 int Main() {
@@ -169,14 +190,12 @@ int Main() {
         Milliseconds([&] { MultiplyAll(num_weights, pool); }));
     ratio.push_back(decode_ms.back() / (read_ms.back() + multiply_ms.back()));
   }
-  std::printf("threads                      %d\n", num_threads);
-  std::printf("weights read per token       %.1f MB\n",
-              static_cast<double>(num_weights) * 4e-6);
-  std::printf("one pass over them           %.3f ms\n", Median(read_ms));
-  std::printf("their multiply-adds          %.3f ms\n", Median(multiply_ms));
-  std::printf("plain decoding, one token    %.3f ms\n", Median(decode_ms));
-  std::printf("decoding / (pass + adds)     %.2f (median of paired runs)\n",
-              Median(ratio));
+  Print({.num_threads = num_threads,
+         .num_weights = num_weights,
+         .read_ms = Median(read_ms),
+         .multiply_ms = Median(multiply_ms),
+         .decode_ms = Median(decode_ms),
+         .ratio = Median(ratio)});
   return 0;
 }
 
