@@ -21,6 +21,17 @@ absl::StatusOr<nlohmann::json> ReadJson(const std::string& path) {
   return value;
 }
 
+// Whether `value` is an int32_t, without converting one that is not.
+bool IsInt32(const nlohmann::json& value) {
+  using Limits = std::numeric_limits<int32_t>;
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned()) {
+    return value.get<uint64_t>() <= uint64_t{Limits::max()};
+  }
+  const auto number = value.get<int64_t>();
+  return number >= Limits::min() && number <= Limits::max();
+}
+
 absl::StatusOr<std::vector<int32_t>> IntsOf(const nlohmann::json& value,
                                             const std::string& what) {
   if (!value.is_array()) {
@@ -29,13 +40,10 @@ absl::StatusOr<std::vector<int32_t>> IntsOf(const nlohmann::json& value,
   }
   std::vector<int32_t> ints;
   for (const nlohmann::json& item : value) {
-    const bool fits =
-        item.is_number_integer() &&
-        item.get<int64_t>() >= std::numeric_limits<int32_t>::min() &&
-        item.get<int64_t>() <= std::numeric_limits<int32_t>::max();
-    if (!fits) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          what, "[", ints.size(), "] is ", item.dump(), ", not an integer"));
+    if (!IsInt32(item)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "[", ints.size(), "] is ", item.dump(),
+                       ", not an integer of 32 bits"));
     }
     ints.push_back(item.get<int32_t>());
   }
