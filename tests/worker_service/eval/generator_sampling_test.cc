@@ -44,6 +44,7 @@ SamplingParams Greedy() {
 std::vector<std::vector<int32_t>> Texts(
     const std::vector<GenerateResult>& results) {
   std::vector<std::vector<int32_t>> texts;
+  texts.reserve(results.size());
   for (const GenerateResult& result : results) {
     texts.push_back(Tokens(result));
   }
