@@ -31,6 +31,7 @@ StepLimits Limits() {
 
 std::vector<PageId> Pages(const std::vector<int>& numbers) {
   std::vector<PageId> pages;
+  pages.reserve(numbers.size());
   for (const int number : numbers) pages.emplace_back(number);
   return pages;
 }
