@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'EOF'
-usage: ./test.sh [--asan | --tsan | --clang] [TARGET...]
+usage: ./test.sh [--asan | --tsan] [TARGET...]
 
 Installs the packages that are missing, builds everything, and runs every test,
 or those of the Bazel TARGETs (//tests/common/...). The last line is
@@ -13,10 +13,10 @@ or those of the Bazel TARGETs (//tests/common/...). The last line is
 
 counted by test case. Exits with 0 if none failed.
 
-  --asan   under AddressSanitizer and UndefinedBehaviorSanitizer, without the
-           tests tagged "slow"
-  --tsan   the tests tagged "tsan", under ThreadSanitizer
-  --clang  built by clang, with its lock and layering checks
+  --asan  built by clang, with its lock and layering checks, under
+          AddressSanitizer and UndefinedBehaviorSanitizer, without the tests
+          tagged "slow"
+  --tsan  the tests tagged "tsan", under ThreadSanitizer
 
 BAZEL names the command to run instead of "bazel", options included.
 EOF
@@ -29,8 +29,8 @@ targets=()
 install=()
 while (($# > 0)); do
   case $1 in
-    --asan | --tsan) options+=(--config="${1#--}") ;;
-    --clang) options+=(--config=clang); install=(--ci) ;;
+    --asan) options+=(--config=asan); install=(--ci) ;;
+    --tsan) options+=(--config=tsan) ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
     *) targets+=("$1") ;;

@@ -86,9 +86,10 @@ TEST(TokenizerJsonTest, PartsThatChangeNothingAreAccepted) {
 }
 
 TEST(TokenizerJsonTest, AnAddedTokenMayRepeatAVocabularyEntry) {
-  EXPECT_TRUE(ParseTokenizerJson(
-                  With("/added_tokens", {Added("abc", 258, true)}).dump())
-                  .ok());
+  EXPECT_TRUE(
+      ParseTokenizerJson(
+          With("/added_tokens", json::array({Added("abc", 258, true)})).dump())
+          .ok());
 }
 
 TEST(TokenizerJsonTest, WhatIsNotSupportedIsNamed) {
@@ -173,7 +174,7 @@ TEST(TokenizerJsonTest, IdsMustBeSmallAndUnique) {
                 "added_tokens[0].id: must not be the id of another token");
   ExpectInvalid(With("/added_tokens/0/id", 301),
                 "added_tokens[1].id: must not be the id of another token");
-  ExpectInvalid(With("/added_tokens", {Added("abc", 400, true)}),
+  ExpectInvalid(With("/added_tokens", json::array({Added("abc", 400, true)})),
                 "added_tokens[0].id: must not be the id of another token");
   ExpectInvalid(With("/added_tokens/2/content", "<s>"),
                 "added_tokens[2].content: must not come twice");

@@ -129,7 +129,8 @@ TEST(TokenizerTest, FindIsTheInverseOfTokenBytes) {
 TEST(TokenizerTest, AddedTokensAreTextAndNotTheByteAlphabet) {
   // U+00E9 is the alphabet's name of byte 0xE9, which is not its UTF-8.
   nlohmann::json json = TinyJson();
-  json["added_tokens"] = {testing::Added("\u00E9!", 300, true)};
+  json["added_tokens"] =
+      nlohmann::json::array({testing::Added("\u00E9!", 300, true)});
   const auto tokenizer = MakeTokenizer(json);
 
   EXPECT_EQ(tokenizer->Decode(EncodeOrDie(*tokenizer, "\u00E9!")), "\u00E9!");
