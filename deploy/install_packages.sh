@@ -28,11 +28,18 @@ libpcre2-dev: the split pattern of tokenizers
 libutf8proc-dev: Unicode normalisation of tokenizers
 libhwy-dev: SIMD of the CPU backend
 libcli11-dev: command lines
+libgrpc++-dev: the services
+protobuf-compiler-grpc: the services' stubs
+libprotobuf-dev: messages
+protobuf-compiler: the messages' code
+prometheus-cpp-dev: metrics
 libgtest-dev: unit tests
 libgmock-dev: unit tests
 libbenchmark-dev: benchmarks
 python3: the summary of a test run
 python3-jinja2: what the chat templates are compared with
+python3-grpcio: a client that knows the .proto files alone
+python3-protobuf: the same
 '
 ci_packages='
 clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer

@@ -9,10 +9,13 @@ LIBRARIES = [
     "absl",
     "benchmark",
     "cli11",
+    "grpc",
     "gtest",
     "highway",
     "nlohmann_json",
     "pcre2",
+    "prometheus",
+    "protobuf",
     "utf8proc",
 ]
 

@@ -41,7 +41,7 @@ if [[ -z $sources ]]; then
   exit 2
 fi
 
-production='(common|kernels|scheduler_service|worker_service|clients)/'
+production='(common|kernels|proto|scheduler_service|worker_service|clients)/'
 rpc='proto/|grpc|google/protobuf/|[^>"]*\.pb\.h'
 cuda='cuda|cublas|nccl|cupti|kernels/cuda/'
 threads='(thread|mutex|shared_mutex|condition_variable|future|semaphore|pthread\.h)[>"]|common/mutex\.h'
@@ -51,6 +51,9 @@ forbid "$production" 'tests/|deploy/' \
   'production code does not include tests or deploy'
 forbid "$production" 'gtest/|gmock/|benchmark/' \
   'production code does not include test libraries'
+
+forbid 'proto/' "$cuda|kernels/|$services" \
+  'proto knows common types and nothing else of ours'
 
 forbid 'common/' "$rpc|$cuda|kernels/|$services" \
   'common includes nothing of ours but common, no RPC and no CUDA'
@@ -73,8 +76,8 @@ forbid 'clients/' "$cuda|kernels/|scheduler_service/|worker_service/" \
   'a client speaks through proto'
 
 forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
-  'protobuf stays at the edge: codec, the RPC service, worker_client' \
-  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|worker_client)(_[a-z]+)?\.(h|cc)$'
+  'protobuf stays at the edge: codecs, RPC services, clients, recordings' \
+  '(scheduler|worker)_service/([a-z0-9_]*_codec|[a-z0-9_]*_service|grpc_worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
 forbid '' '(cuda|cublas|nccl)[A-Za-z0-9_]*\.h' \
   'CUDA headers only below kernels/cuda' 'kernels/cuda/'

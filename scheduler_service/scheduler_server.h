@@ -1,0 +1,59 @@
+// A scheduler as a process runs it: text, loop, worker client, gRPC, metrics.
+#ifndef BOLE_SCHEDULER_SERVICE_SCHEDULER_SERVER_H_
+#define BOLE_SCHEDULER_SERVICE_SCHEDULER_SERVER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "scheduler_service/scheduler_loop.h"
+
+namespace bole {
+
+struct SchedulerServerOptions {
+  std::string model_directory;  // Of the tokenizer and the chat template.
+  std::string address = "127.0.0.1:0";  // Port 0: any that is free.
+  std::string metrics_address;          // Empty: no metrics.
+  std::string worker_address;
+  SchedulerOptions scheduler;
+  // A worker that says nothing for so long is lost.
+  std::chrono::milliseconds worker_timeout{10000};
+  size_t max_open_requests = 4096;     // Generate calls, those read slowly
+                                       // included.
+  size_t max_message_bytes = 4 << 20;  // Of a client's message.
+};
+
+// Serves from Start() to Stop(). Thread-safe.
+class SchedulerServer {
+ public:
+  // Does not wait for the worker. Errors say what cannot be read, or which
+  // address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<SchedulerServer>> Start(
+      const SchedulerServerOptions& options);
+  ~SchedulerServer();  // Stop().
+
+  SchedulerServer(const SchedulerServer&) = delete;
+  SchedulerServer& operator=(const SchedulerServer&) = delete;
+
+  int port() const;
+  int metrics_port() const;  // 0: no metrics.
+  SchedulerLoop& loop();
+
+  // Reports not serving, refuses new requests, and waits until those there are
+  // have ended, or until `deadline`. Returns whether all have.
+  bool Drain(std::chrono::steady_clock::time_point deadline);
+
+  // Ends every call.
+  void Stop();
+
+ private:
+  struct Parts;
+  explicit SchedulerServer(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_SCHEDULER_SERVER_H_

@@ -1,0 +1,19 @@
+// How much the scheduler speculates.
+#ifndef BOLE_SCHEDULER_SERVICE_SPECULATION_H_
+#define BOLE_SCHEDULER_SERVICE_SPECULATION_H_
+
+#include "common/draft_shape.h"
+
+namespace bole {
+
+enum class SpeculationMode { kOff, kChain, kTree };
+
+struct Speculation {
+  SpeculationMode mode = SpeculationMode::kTree;
+  DraftShape shape;  // A chain has its depth alone.
+  int nodes = 32;    // Verified per request and round, the root included.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_SPECULATION_H_

@@ -1,0 +1,71 @@
+// The seam between the scheduler loop and a worker.
+#ifndef BOLE_SCHEDULER_SERVICE_WORKER_CLIENT_H_
+#define BOLE_SCHEDULER_SERVICE_WORKER_CLIENT_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/step.h"
+
+namespace bole {
+
+// What a worker runs. Fixed while it lives.
+struct WorkerDescription {
+  std::string model;
+  std::string device;
+  std::string version;
+  StepLimits limits;
+  bool has_drafter = false;
+  std::vector<int32_t> stop_tokens;  // The model's own.
+  // The checkpoint's defaults for requests that leave a choice open.
+  float temperature = 1;
+  int32_t top_k = 0;  // 0: no limit.
+  float top_p = 1;
+};
+
+// News of a worker. Each connection has its own epoch, higher than those
+// before.
+struct WorkerConnected {
+  uint64_t epoch;
+  WorkerDescription description;
+};
+// The answer to a plan. INVALID_ARGUMENT: the worker refused it and changed
+// nothing.
+struct WorkerOutcome {
+  uint64_t epoch;
+  uint64_t sequence;
+  absl::StatusOr<StepResult> result;
+  double step_seconds = 0;  // In the engine.
+};
+// The worker wants to leave: it takes plans, but should get no new requests.
+struct WorkerDraining {
+  uint64_t epoch;
+};
+// The connection ended, or could not be made. Nothing more comes of this epoch.
+struct WorkerLost {
+  uint64_t epoch;
+  absl::Status why;
+};
+using WorkerEvent =
+    std::variant<WorkerConnected, WorkerOutcome, WorkerDraining, WorkerLost>;
+
+// Keeps a connection to one worker, and reports WorkerEvents to a sink in the
+// order in which they happen. Real, fake, and fault-injecting.
+class WorkerClient {
+ public:
+  virtual ~WorkerClient() = default;
+
+  // Queues a plan for the worker and returns at once. Sequence numbers are 1,
+  // 2, 3, ... in every epoch. Dropped if the epoch has ended: WorkerLost is on
+  // its way then. Called by the loop thread alone.
+  virtual void Send(uint64_t epoch, uint64_t sequence,
+                    const StepPlan& plan) = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_WORKER_CLIENT_H_
