@@ -2,9 +2,12 @@
 #ifndef BOLE_SCHEDULER_SERVICE_OUTPUT_TEXT_H_
 #define BOLE_SCHEDULER_SERVICE_OUTPUT_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/tokenizer/streaming_decoder.h"
 #include "common/tokenizer/tokenizer.h"
@@ -22,7 +25,7 @@ namespace bole {
 // together the one that starts first.
 //
 // Not thread-safe. The tokenizer and `params` must outlive it.
-// COST: Push O(bytes of the token * length and number of stop strings).
+// COST: Push O(bytes of the token * number of stop strings).
 class OutputText {
  public:
   OutputText(const Tokenizer& tokenizer, const TextParams& params);
@@ -32,7 +35,7 @@ class OutputText {
   std::string Push(int32_t token);
 
   // The output ended without a stop string: what was held back, and U+FFFD for
-  // a character that was not finished.
+  // a character that was not finished. Nothing if a stop string ended it.
   std::string Finish();
 
   // The stop string that ended the text, from the Push() on that completed it.
@@ -41,11 +44,26 @@ class OutputText {
   }
 
  private:
-  // Cuts held_ behind what can be released, and returns that.
-  std::string Release();
+  // One stop string on its way through the text (Knuth, Morris and Pratt).
+  struct Matcher {
+    explicit Matcher(std::string_view stop);
 
-  const TextParams* params_;
+    // Takes the next byte; true if the stop string ends with it.
+    bool Advance(char byte);
+
+    std::string_view stop;
+    // [size] border[i]: the longest proper prefix that ends stop[0 .. i].
+    std::vector<size_t> border;
+    size_t matched = 0;  // The longest prefix that ends the text so far.
+  };
+
+  // Looks at held_ from byte `begin` on, and cuts off and returns what can be
+  // released.
+  std::string Release(size_t begin);
+
+  bool include_stop_;
   StreamingDecoder decoder_;
+  std::vector<Matcher> matchers_;
   std::string held_;  // Decoded and not returned.
   std::optional<std::string> matched_stop_;
 };
