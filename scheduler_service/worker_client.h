@@ -64,6 +64,10 @@ class WorkerClient {
   // its way then. Called by the loop thread alone.
   virtual void Send(uint64_t epoch, uint64_t sequence,
                     const StepPlan& plan) = 0;
+
+  // Ends the connection of `epoch` in good order, so that a worker that drains
+  // can leave. WorkerLost follows. Called by the loop thread alone.
+  virtual void Close(uint64_t epoch) = 0;
 };
 
 }  // namespace bole

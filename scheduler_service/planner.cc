@@ -1,0 +1,94 @@
+#include "scheduler_service/planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/packed_forest.h"
+#include "common/select_nodes.h"
+
+namespace bole {
+namespace {
+
+// Tokens of the next chunk: all that are left if there is room, else up to a
+// grid position; 0 if there is no room for that.
+int ChunkLength(const Sequence& sequence, int room) {
+  const int left = sequence.prefill_target() - sequence.committed();
+  if (left <= room) return left;
+  const int end = (sequence.committed() + room) / kPrefillGrid * kPrefillGrid;
+  return std::max(end - sequence.committed(), 0);
+}
+
+// What of its tree a sequence can use.
+ProposalTree UsableTree(const Sequence& sequence, const PlanOptions& options) {
+  const int positions = options.limits.max_context - sequence.committed();
+  const int max_depth = sequence.max_new_tokens();
+  const ProposalTree& tree = sequence.tree();
+  const bool deep = options.draft && options.draft->depth > max_depth;
+  if (!options.draft) return TrimTree(tree, 1, 0);
+  if (!deep && tree.size() <= positions) return tree;
+  return TrimTree(tree, positions, max_depth);
+}
+
+}  // namespace
+
+ProposalTree TrimTree(const ProposalTree& tree, int max_nodes, int max_depth) {
+  ProposalTree shallow;
+  std::vector<int32_t> depth;
+  std::vector<int32_t> number(tree.size(), kNoParent);  // In the result.
+  depth.reserve(tree.size());
+  const auto keep = [&](ProposalTree& to, int node) {
+    number[node] = to.size();
+    const int32_t parent = tree.parent[node];
+    to.parent.push_back(parent == kNoParent ? kNoParent : number[parent]);
+    to.token.push_back(tree.token[node]);
+    to.log_rho.push_back(tree.log_rho[node]);
+  };
+  for (int node = 0; node < tree.size(); ++node) {
+    depth.push_back(node == 0 ? 0 : depth[tree.parent[node]] + 1);
+    if (depth.back() <= max_depth) keep(shallow, node);
+  }
+  if (shallow.size() <= max_nodes) return shallow;
+  // The numbers of `shallow` are those that SelectNodes() speaks of.
+  std::vector<int> node_of(shallow.size());
+  for (int node = 0; node < tree.size(); ++node) {
+    if (number[node] != kNoParent) node_of[number[node]] = node;
+  }
+  ProposalTree likely;
+  for (const NodeRef ref : SelectNodes({&shallow, 1}, max_nodes)) {
+    keep(likely, node_of[ref.node]);
+  }
+  return likely;
+}
+
+PlannedRound PlanRound(std::span<const std::unique_ptr<Sequence>> running,
+                       const BudgetPolicy& budget, const PlanOptions& options) {
+  PlannedRound round;
+  round.plan.draft = options.draft;
+  std::vector<ProposalTree> trees;
+  trees.reserve(running.size());
+  int room = options.limits.max_prefill_tokens;
+  BatchShape shape{.num_sequences = 0, .kv_tokens = 0};
+  for (const std::unique_ptr<Sequence>& sequence : running) {
+    if (!sequence->in_prefill()) {
+      ++shape.num_sequences;
+      shape.kv_tokens += sequence->committed();
+      round.sequences.push_back(sequence.get());
+      round.plan.sequences.push_back(sequence->Plan());
+      trees.push_back(UsableTree(*sequence, options));
+    } else if (const int length = ChunkLength(*sequence, room); length > 0) {
+      room -= length;
+      round.prefills.push_back(sequence.get());
+      round.plan.prefills.push_back(sequence->Chunk(length));
+    }
+  }
+  if (!trees.empty()) {
+    const int nodes = std::clamp(budget.NodesFor(shape), shape.num_sequences,
+                                 options.limits.max_nodes);
+    round.plan.forest =
+        PackForest(trees, SelectNodes(trees, nodes, options.max_nodes_per_tree))
+            .forest;
+  }
+  return round;
+}
+
+}  // namespace bole

@@ -1,0 +1,370 @@
+#include "scheduler_service/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+
+namespace bole {
+namespace {
+
+double Seconds(TimePoint from, TimePoint to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// What a worker can do of what was asked.
+PlanOptions PlanOptionsFor(const Speculation& speculation,
+                           const WorkerDescription& worker) {
+  PlanOptions options{.limits = worker.limits, .draft = std::nullopt};
+  if (speculation.mode == SpeculationMode::kOff || !worker.has_drafter) {
+    return options;
+  }
+  const DraftShape& most = worker.limits.max_draft;
+  options.draft = {.top_k = std::min(speculation.shape.top_k, most.top_k),
+                   .depth = std::min(speculation.shape.depth, most.depth)};
+  options.max_nodes_per_tree = speculation.nodes;
+  if (speculation.mode == SpeculationMode::kChain) {
+    options.draft->top_k = 1;
+    options.max_nodes_per_tree = options.draft->depth + 1;
+  }
+  options.max_nodes_per_tree =
+      std::min(options.max_nodes_per_tree, worker.limits.max_nodes_per_tree);
+  return options;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options,
+                     const Tokenizer& tokenizer, Metrics& metrics,
+                     WorkerClient& worker, OnDequeued on_dequeued)
+    : options_(options),
+      tokenizer_(tokenizer),
+      metrics_(metrics),
+      worker_(worker),
+      on_dequeued_(std::move(on_dequeued)) {}
+
+void Scheduler::Handle(Mail mail, TimePoint now) {
+  now_ = now;
+  for (std::unique_ptr<Request>& request : mail.requests) {
+    Wait(std::make_unique<Sequence>(std::move(request), tokenizer_));
+  }
+  for (WorkerEvent& event : mail.events) {
+    std::visit([this](auto& e) { On(std::move(e)); }, event);
+  }
+  if (mail.stopped) EndAll(absl::UnavailableError("the server is stopping"));
+  Sweep();
+  if (batch_ && !in_flight_) StartRound();
+  Deliver();
+}
+
+void Scheduler::Wait(std::unique_ptr<Sequence> sequence) {
+  const auto later = [](TimePoint arrival,
+                        const std::unique_ptr<Sequence>& other) {
+    return arrival < other->request().arrival;
+  };
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(),
+                                   sequence->request().arrival, later),
+                  std::move(sequence));
+}
+
+void Scheduler::On(WorkerConnected event) {
+  BOLE_CHECK(event.epoch > epoch_);
+  if (batch_) On(WorkerLost{epoch_, absl::AbortedError("superseded")});
+  const bool other_model =
+      description_ != nullptr &&
+      (description_->model != event.description.model ||
+       description_->limits.vocabulary != event.description.limits.vocabulary);
+  if (other_model) {
+    EndAll(absl::UnavailableError("the worker came back with another model"));
+  }
+  description_ =
+      std::make_shared<const WorkerDescription>(std::move(event.description));
+  plan_options_ = PlanOptionsFor(options_.speculation, *description_);
+  budget_ = std::make_unique<FixedBudget>(plan_options_.max_nodes_per_tree);
+  batch_.emplace(description_->limits, plan_options_.draft,
+                 plan_options_.max_nodes_per_tree, options_.max_running);
+  epoch_ = event.epoch;
+  next_sequence_ = 1;
+  worker_draining_ = false;
+  closed_ = false;
+  outcome_at_.reset();
+  last_error_.clear();
+}
+
+void Scheduler::On(const WorkerDraining& event) {
+  if (event.epoch == epoch_) worker_draining_ = true;
+}
+
+void Scheduler::On(WorkerLost event) {
+  if (!batch_) {
+    last_error_ = event.why.ToString();
+    return;
+  }
+  if (event.epoch != epoch_) return;
+  last_error_ = event.why.ToString();
+  lost_at_ = now_;
+  in_flight_.reset();
+  while (NumRunning() > 0) {
+    std::unique_ptr<Sequence> sequence =
+        batch_->Remove(*batch_->running().front());
+    sequence->Restart();
+    if (++sequence->restarts_after_loss < 2) {
+      Wait(std::move(sequence));
+    } else {
+      Finish(std::move(sequence),
+             absl::UnavailableError(absl::StrCat(
+                 "two workers were lost under this request, the last with: ",
+                 last_error_)));
+    }
+  }
+  batch_.reset();
+}
+
+void Scheduler::On(WorkerOutcome event) {
+  const bool expected = in_flight_ && event.epoch == epoch_ &&
+                        event.sequence == in_flight_->sequence;
+  if (!expected) return;  // Of a connection that is gone.
+  InFlight round = *std::exchange(in_flight_, std::nullopt);
+  outcome_at_ = now_;
+  round.metrics.round_seconds = Seconds(round.sent, now_);
+  round.metrics.step_seconds = event.step_seconds;
+  const bool fits = event.result.ok() &&
+                    event.result->prefills.size() == round.prefills.size() &&
+                    event.result->sequences.size() == round.sequences.size();
+  if (fits) {
+    Apply(round, *std::move(event.result));
+    return;
+  }
+  const absl::Status why = absl::InternalError(absl::StrCat(
+      "the worker refused the round: ",
+      event.result.ok() ? "its result is of another shape"
+                        : std::string(event.result.status().message())));
+  for (auto* sequences : {&round.prefills, &round.sequences}) {
+    for (Sequence* sequence : *sequences) {
+      if (sequence != nullptr) End(*sequence, why);
+    }
+  }
+}
+
+void Scheduler::Apply(const InFlight& round, StepResult result) {
+  RoundMetrics metrics = round.metrics;
+  for (size_t i = 0; i < round.prefills.size(); ++i) {
+    if (round.prefills[i] == nullptr) continue;
+    Advance(*round.prefills[i], std::move(result.prefills[i]), metrics);
+  }
+  for (size_t i = 0; i < round.sequences.size(); ++i) {
+    if (round.sequences[i] == nullptr) continue;
+    const SequenceResult& of = result.sequences[i];
+    metrics.accepted_drafts += of.accepted_drafts;
+    metrics_.Accepted(static_cast<int>(of.emitted.size()), of.accepted_drafts);
+    Advance(*round.sequences[i], std::move(result.sequences[i]), metrics);
+  }
+  metrics_.Round(metrics);
+}
+
+void Scheduler::Advance(Sequence& sequence, SequenceResult result,
+                        RoundMetrics& metrics) {
+  Sequence::Progress progress = sequence.Advance(std::move(result));
+  const int num_tokens = static_cast<int>(progress.tokens.size());
+  metrics.emitted_tokens += num_tokens;
+  if (num_tokens > 0) {
+    if (sequence.first_token) {
+      metrics_.InterToken(Seconds(sequence.last_token, now_), num_tokens);
+    } else {
+      sequence.first_token = now_;
+      metrics_.FirstToken(Seconds(sequence.request().arrival, now_));
+    }
+    sequence.last_token = now_;
+    deliveries_.push_back({.stream = sequence.request().stream,
+                           .tokens = std::move(progress.tokens),
+                           .text = std::move(progress.text),
+                           .end = std::nullopt});
+  }
+  if (progress.end) {
+    End(sequence, CompletionOf(sequence, *std::move(progress.end)));
+  }
+}
+
+Completion Scheduler::CompletionOf(const Sequence& sequence,
+                                   MatchedStop matched) const {
+  const TimePoint arrival = sequence.request().arrival;
+  return {.matched = std::move(matched),
+          .rounds = sequence.rounds(),
+          .accepted_drafts = sequence.accepted_drafts(),
+          .queue_seconds = Seconds(arrival, *sequence.first_run),
+          .first_token_seconds = Seconds(arrival, *sequence.first_token),
+          .total_seconds = Seconds(arrival, now_)};
+}
+
+void Scheduler::StartRound() {
+  std::vector<std::unique_ptr<Sequence>> evicted = batch_->Grow();
+  if (evicted.empty()) Admit();
+  for (std::unique_ptr<Sequence>& sequence : evicted) {
+    metrics_.Preempted();
+    Wait(std::move(sequence));
+  }
+  if (worker_draining_ && NumRunning() == 0 && !closed_) {
+    closed_ = true;
+    worker_.Close(epoch_);
+  }
+  PlannedRound round = PlanRound(batch_->running(), *budget_, plan_options_);
+  if (round.empty()) {
+    outcome_at_.reset();
+    return;
+  }
+  const uint64_t sequence = next_sequence_++;
+  worker_.Send(epoch_, sequence, round.plan);
+  RoundMetrics metrics;
+  metrics.sequences = static_cast<int>(round.sequences.size());
+  metrics.nodes = round.plan.forest.num_nodes();
+  metrics.draft_nodes = metrics.nodes - metrics.sequences;
+  for (const PrefillPlan& chunk : round.plan.prefills) {
+    metrics.prefill_tokens += static_cast<int>(chunk.tokens.size());
+  }
+  const TimePoint sent = std::chrono::steady_clock::now();
+  metrics.host_seconds = outcome_at_ ? Seconds(*outcome_at_, sent) : 0;
+  in_flight_ = {.sequence = sequence,
+                .prefills = std::move(round.prefills),
+                .sequences = std::move(round.sequences),
+                .sent = sent,
+                .metrics = metrics};
+}
+
+void Scheduler::Admit() {
+  while (!waiting_.empty() && !worker_draining_) {
+    if (absl::Status fits = batch_->Fits(*waiting_.front()); !fits.ok()) {
+      std::unique_ptr<Sequence> sequence = std::move(waiting_.front());
+      waiting_.pop_front();
+      Finish(std::move(sequence), std::move(fits));
+      continue;
+    }
+    Sequence& sequence = *waiting_.front();
+    if (!batch_->Admit(waiting_.front())) return;
+    waiting_.pop_front();
+    if (!sequence.first_run) {
+      sequence.first_run = now_;
+      metrics_.Queued(Seconds(sequence.request().arrival, now_));
+      metrics_.PromptTokens(sequence.prompt_length());
+      on_dequeued_(sequence.request());
+    }
+  }
+}
+
+absl::Status Scheduler::OverdueOrCancelled(const Sequence& sequence) const {
+  if (sequence.request().stream->cancelled()) {
+    return absl::CancelledError("the client cancelled");
+  }
+  if (sequence.request().deadline <= now_) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the deadline passed after ", sequence.num_output(), " output tokens"));
+  }
+  return absl::OkStatus();
+}
+
+void Scheduler::Sweep() {
+  std::vector<std::pair<Sequence*, absl::Status>> ended;
+  if (batch_) {
+    for (const std::unique_ptr<Sequence>& sequence : batch_->running()) {
+      absl::Status status = OverdueOrCancelled(*sequence);
+      if (!status.ok()) ended.emplace_back(sequence.get(), std::move(status));
+    }
+  }
+  for (auto& [sequence, status] : ended) End(*sequence, std::move(status));
+
+  for (auto& sequence : waiting_) {
+    absl::Status status = OverdueOrCancelled(*sequence);
+    if (!status.ok()) Finish(std::move(sequence), std::move(status));
+  }
+  std::erase(waiting_, nullptr);
+  if (!batch_ && now_ >= lost_at_ + options_.reconnect_grace) {
+    EndWaiting(absl::UnavailableError(
+        absl::StrCat("the worker is gone: ", last_error_)));
+  }
+}
+
+int Scheduler::NumRunning() const {
+  return batch_ ? static_cast<int>(batch_->running().size()) : 0;
+}
+
+void Scheduler::End(Sequence& running, absl::StatusOr<Completion> end) {
+  if (in_flight_) {
+    std::replace(in_flight_->prefills.begin(), in_flight_->prefills.end(),
+                 &running, static_cast<Sequence*>(nullptr));
+    std::replace(in_flight_->sequences.begin(), in_flight_->sequences.end(),
+                 &running, static_cast<Sequence*>(nullptr));
+  }
+  Finish(batch_->Remove(running), std::move(end));
+}
+
+void Scheduler::Finish(std::unique_ptr<Sequence> sequence,
+                       absl::StatusOr<Completion> end) {
+  const Request& request = sequence->request();
+  if (!sequence->first_run) on_dequeued_(request);
+  const double first_token =
+      sequence->first_token ? Seconds(request.arrival, *sequence->first_token)
+                            : 0;
+  metrics_.Ended(end.status(), Seconds(request.arrival, now_), first_token,
+                 sequence->num_output());
+  deliveries_.push_back({.stream = request.stream,
+                         .tokens = {},
+                         .text = "",
+                         .end = std::move(end)});
+}
+
+void Scheduler::EndWaiting(const absl::Status& why) {
+  for (auto& sequence : waiting_) Finish(std::move(sequence), why);
+  waiting_.clear();
+}
+
+void Scheduler::EndAll(const absl::Status& why) {
+  while (NumRunning() > 0) End(*batch_->running().front(), why);
+  EndWaiting(why);
+}
+
+void Scheduler::Deliver() {
+  for (Delivery& delivery : deliveries_) {
+    if (!delivery.tokens.empty() || !delivery.text.empty()) {
+      delivery.stream->Append(std::move(delivery.tokens),
+                              std::move(delivery.text));
+    }
+    if (delivery.end) delivery.stream->Finish(*std::move(delivery.end));
+  }
+  deliveries_.clear();
+}
+
+TimePoint Scheduler::NextWakeup() const {
+  TimePoint next = TimePoint::max();
+  for (const auto& sequence : waiting_) {
+    next = std::min(next, sequence->request().deadline);
+  }
+  if (batch_) {
+    for (const auto& sequence : batch_->running()) {
+      next = std::min(next, sequence->request().deadline);
+    }
+  } else if (!waiting_.empty()) {
+    next = std::min(next, lost_at_ + options_.reconnect_grace);
+  }
+  return next;
+}
+
+SchedulerStatus Scheduler::status() const {
+  SchedulerStatus status{.worker = description_,
+                         .connected = batch_.has_value(),
+                         .worker_draining = worker_draining_,
+                         .epoch = epoch_,
+                         .last_error = last_error_,
+                         .running = NumRunning(),
+                         .waiting = static_cast<int>(waiting_.size()),
+                         .slots = {},
+                         .pages = {},
+                         .audit = ""};
+  if (batch_) {
+    status.slots = batch_->slots();
+    status.pages = batch_->pages();
+    status.audit = batch_->Audit();
+  }
+  return status;
+}
+
+}  // namespace bole
