@@ -1,0 +1,46 @@
+// SIGTERM and SIGINT as events to wait for.
+#ifndef BOLE_COMMON_TERMINATION_H_
+#define BOLE_COMMON_TERMINATION_H_
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+
+namespace bole {
+
+// From its creation on, SIGTERM and SIGINT no longer end the process: they wait
+// here. Make it first thing in main(), before anything starts a thread, since
+// only threads started later inherit that.
+//
+// Not thread-safe: for the thread that made it.
+class Termination {
+ public:
+  // INTERNAL if the system has no descriptor left.
+  static absl::StatusOr<Termination> Block();
+  ~Termination();
+
+  Termination(Termination&& other) noexcept;
+  Termination& operator=(Termination&&) = delete;
+
+  // Waits for a signal, which is used up.
+  void Wait();
+
+  // Runs `work` on a thread of its own and waits for it. If a signal comes
+  // first, uses it up and calls `interrupt` once, which is to make `work`
+  // return soon. Returns whether a signal came.
+  bool RunUntilSignal(const std::function<void()>& work,
+                      const std::function<void()>& interrupt);
+
+ private:
+  explicit Termination(int signals) : signals_(signals) {}
+
+  // Waits until there is a signal, which it uses up, or until `other`, a
+  // descriptor or -1, can be read. Returns whether there was a signal.
+  bool WaitBesides(int other);
+
+  int signals_;  // A signalfd, or -1 once moved from.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_TERMINATION_H_

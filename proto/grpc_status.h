@@ -1,0 +1,25 @@
+// absl::Status to grpc::Status and back: the one place where either becomes the
+// other.
+#ifndef BOLE_PROTO_GRPC_STATUS_H_
+#define BOLE_PROTO_GRPC_STATUS_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "grpcpp/support/status.h"
+
+namespace bole {
+
+// Messages travel in the trailing metadata, which peers bound.
+inline constexpr size_t kMaxStatusMessageBytes = 2048;
+
+// The same code, and the message cut to kMaxStatusMessageBytes. Payloads are
+// left out.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// The same code and message. A code that gRPC does not define is UNKNOWN.
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace bole
+
+#endif  // BOLE_PROTO_GRPC_STATUS_H_
