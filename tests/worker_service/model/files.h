@@ -18,7 +18,7 @@ namespace bole {
 // A fresh directory, removed with everything in it at the end.
 class ScopedDirectory {
  public:
-  ScopedDirectory() : path_(testing::TempDir() + "/bole_XXXXXX") {
+  ScopedDirectory() : path_(::testing::TempDir() + "/bole_XXXXXX") {
     BOLE_CHECK(mkdtemp(path_.data()) != nullptr);
   }
   ~ScopedDirectory() { std::filesystem::remove_all(path_); }
