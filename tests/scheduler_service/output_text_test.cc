@@ -108,6 +108,14 @@ TEST_F(OutputTextTest, AStopStringIsFoundBehindAFalseStartOfItself) {
   EXPECT_EQ(text.matched_stop(), "aab");
 }
 
+TEST_F(OutputTextTest, AFalseStartMayGoOnWithAnotherFalseStart) {
+  OutputText text = With({"aabaaac"});
+
+  EXPECT_EQ(PushAll(text, "aabaaabaaac"), "||||||aaba||||");
+
+  EXPECT_EQ(text.matched_stop(), "aabaaac");
+}
+
 TEST_F(OutputTextTest, AFalseStartOfOneMayHoldAnother) {
   OutputText text = With({"abcx", "bcd"});
 
