@@ -1,0 +1,311 @@
+#include "proto/step_codec.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/step.h"
+#include "gtest/gtest.h"
+#include "proto/worker.pb.h"
+#include "tests/testing/random_step.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::RandomPlan;
+using ::bole::testing::RandomPlanLimits;
+using ::bole::testing::RandomResult;
+using ::bole::testing::Same;
+namespace wire = worker::v1;
+
+// Through bytes, as on the wire.
+template <typename Message>
+Message Reparse(const Message& message) {
+  Message parsed;
+  EXPECT_TRUE(parsed.ParseFromString(message.SerializeAsString()));
+  return parsed;
+}
+
+TEST(StepCodecTest, PlansComeBackAsTheyWere) {
+  std::mt19937 rng(1);
+  wire::StepPlan message;  // One for all: nothing of an old plan may remain.
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    const StepPlan plan = RandomPlan(rng, RandomPlanLimits());
+    ASSERT_EQ(Validate(plan, RandomPlanLimits()), absl::OkStatus());
+
+    EncodePlan(plan, message);
+    const absl::StatusOr<StepPlan> decoded = DecodePlan(Reparse(message));
+
+    ASSERT_EQ(decoded.status(), absl::OkStatus());
+    EXPECT_TRUE(Same(*decoded, plan));
+  }
+}
+
+TEST(StepCodecTest, ResultsComeBackAsTheyWere) {
+  std::mt19937 rng(2);
+  wire::StepResult message;
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    const StepResult result = RandomResult(rng);
+
+    EncodeResult(result, message);
+    const absl::StatusOr<StepResult> decoded = DecodeResult(Reparse(message));
+
+    ASSERT_EQ(decoded.status(), absl::OkStatus());
+    EXPECT_EQ(*decoded, result);
+  }
+}
+
+TEST(StepCodecTest, AnEmptyPlanComesBackEmpty) {
+  wire::StepPlan message;
+  EncodePlan(StepPlan{}, message);
+
+  const absl::StatusOr<StepPlan> decoded = DecodePlan(message);
+
+  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  EXPECT_TRUE(Same(*decoded, StepPlan{}));
+}
+
+TEST(StepCodecTest, ImpossibleCandidatesKeepTheirInfinity) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  StepResult result;
+  result.sequences.resize(1);
+  result.sequences[0].proposal =
+      ProposalTree{{kNoParent, 0}, {1, 2}, {0, -kInfinity}};
+  wire::StepResult message;
+
+  EncodeResult(result, message);
+
+  EXPECT_EQ(*DecodeResult(Reparse(message)), result);
+}
+
+TEST(StepCodecTest, LimitsComeBackAsTheyWere) {
+  const StepLimits limits = RandomPlanLimits();
+  wire::StepLimits message;
+  EncodeLimits(limits, message);
+
+  const absl::StatusOr<StepLimits> decoded = DecodeLimits(Reparse(message));
+
+  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  EXPECT_EQ(decoded->max_requests, limits.max_requests);
+  EXPECT_EQ(decoded->max_nodes, limits.max_nodes);
+  EXPECT_EQ(decoded->max_nodes_per_tree, limits.max_nodes_per_tree);
+  EXPECT_EQ(decoded->max_prefill_tokens, limits.max_prefill_tokens);
+  EXPECT_EQ(decoded->max_draft, limits.max_draft);
+  EXPECT_EQ(decoded->num_slots, limits.num_slots);
+  EXPECT_EQ(decoded->num_pages, limits.num_pages);
+  EXPECT_EQ(decoded->page_size, limits.page_size);
+  EXPECT_EQ(decoded->max_context, limits.max_context);
+  EXPECT_EQ(decoded->vocabulary, limits.vocabulary);
+}
+
+// Two sequences with trees of two nodes, and one prefill.
+wire::StepPlan GoodPlan() {
+  wire::StepPlan plan;
+  for (int i = 0; i < 2; ++i) plan.add_sequences()->mutable_sampling();
+  plan.add_prefills()->mutable_sequence()->mutable_sampling();
+  for (const int first : {0, 2, 4})
+    plan.mutable_forest()->add_first_node(first);
+  for (const int parent : {-1, 0, -1, 0}) {
+    plan.mutable_forest()->add_parent(parent);
+    plan.mutable_forest()->add_token(7);
+  }
+  return plan;
+}
+
+wire::StepResult GoodResult() {
+  wire::StepResult result;
+  wire::SequenceResult& sequence = *result.add_sequences();
+  sequence.set_committed(5);
+  wire::EmittedToken& token = *sequence.add_emitted();
+  token.add_top_token(3);
+  token.add_top_logprob(-1);
+  wire::ProposalTree& tree = *sequence.mutable_proposal();
+  for (const int parent : {-1, 0}) {
+    tree.add_parent(parent);
+    tree.add_token(4);
+    tree.add_log_rho(static_cast<float>(-1 - parent));
+  }
+  return result;
+}
+
+template <typename Message>
+struct BadCase {
+  const char* name;
+  std::function<void(Message&)> spoil;
+  const char* message;  // A part of the error's.
+};
+
+template <typename Message, typename Decode>
+void ExpectRefused(const std::vector<BadCase<Message>>& cases,
+                   const Message& good, Decode decode) {
+  ASSERT_EQ(decode(good).status(), absl::OkStatus());
+  for (const BadCase<Message>& bad : cases) {
+    SCOPED_TRACE(bad.name);
+    Message message = good;
+    bad.spoil(message);
+
+    const absl::Status status = decode(message).status();
+
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find(bad.message),
+              std::string::npos)
+        << status;
+  }
+}
+
+TEST(StepCodecTest, RefusesWhatIsNoPlan) {
+  using Plan = wire::StepPlan;
+  const std::vector<BadCase<Plan>> cases = {
+      {"a sequence without sampling",
+       [](Plan& p) { p.mutable_sequences(1)->clear_sampling(); },
+       "sequence 1: has no sampling"},
+      {"a chunk without sequence",
+       [](Plan& p) { p.mutable_prefills(0)->clear_sequence(); },
+       "prefill 0: has no sequence"},
+      {"a bias without token",
+       [](Plan& p) { p.mutable_sequences(0)->mutable_sampling()->add_bias(1); },
+       "bias_token has 0 values, bias has 1"},
+      {"fewer tokens than parents",
+       [](Plan& p) { p.mutable_forest()->mutable_token()->RemoveLast(); },
+       "parent has 4 values, token has 3"},
+      {"nodes of no request",
+       [](Plan& p) { p.mutable_forest()->clear_first_node(); },
+       "first_node ends at 0 with 4 nodes"},
+      {"first nodes from one",
+       [](Plan& p) { p.mutable_forest()->set_first_node(0, 1); },
+       "first_node[0] is 1"},
+      {"first nodes that descend",
+       [](Plan& p) { p.mutable_forest()->add_first_node(3); },
+       "first_node[3] is 3 after 4"},
+      {"a negative first node",
+       [](Plan& p) { p.mutable_forest()->set_first_node(1, -1); },
+       "first_node[1] is -1"},
+      {"a first node beyond the nodes",
+       [](Plan& p) { p.mutable_forest()->set_first_node(2, 1 << 30); },
+       "first_node[2] is 1073741824"},
+      {"a last node that is not there",
+       [](Plan& p) { p.mutable_forest()->set_first_node(2, 3); },
+       "first_node ends at 3 with 4 nodes"},
+      {"a parent that comes later",
+       [](Plan& p) { p.mutable_forest()->set_parent(2, 1); },
+       "request 1: node 0 has parent 1"},
+      {"a parent below none",
+       [](Plan& p) { p.mutable_forest()->set_parent(1, -2); },
+       "request 0: node 1 has parent -2"},
+  };
+
+  ExpectRefused(cases, GoodPlan(), DecodePlan);
+}
+
+TEST(StepCodecTest, RefusesMoreThanAnyWorkerTakes) {
+  using Plan = wire::StepPlan;
+  const std::vector<BadCase<Plan>> cases = {
+      {"sequences",
+       [](Plan& p) {
+         while (p.sequences_size() <= kMaxCodedSequences) p.add_sequences();
+       },
+       "sequence: 4097 of them"},
+      {"chunks",
+       [](Plan& p) {
+         while (p.prefills_size() <= kMaxCodedSequences) p.add_prefills();
+       },
+       "prefill: 4097 of them"},
+      {"trees",
+       [](Plan& p) {
+         while (p.forest().first_node_size() <= kMaxCodedSequences + 1) {
+           p.mutable_forest()->add_first_node(4);
+         }
+       },
+       "4098 first nodes; the limit is 4097"},
+      {"nodes of one tree",
+       [](Plan& p) {
+         wire::Forest& forest = *p.mutable_forest();
+         while (forest.parent_size() < 2 + kMaxCodedTreeNodes + 1) {
+           forest.add_parent(0);
+           forest.add_token(0);
+         }
+         forest.set_first_node(2, forest.parent_size());
+       },
+       "request 1: 129 nodes; the limit is 128"},
+  };
+
+  ExpectRefused(cases, GoodPlan(), DecodePlan);
+}
+
+TEST(StepCodecTest, RefusesWhatIsNoResult) {
+  using Result = wire::StepResult;
+  const auto sequence = [](Result& r) { return r.mutable_sequences(0); };
+  const auto token = [](Result& r) {
+    return r.mutable_sequences(0)->mutable_emitted(0);
+  };
+  const auto tree = [](Result& r) {
+    return r.mutable_sequences(0)->mutable_proposal();
+  };
+  const std::vector<BadCase<Result>> cases = {
+      {"a negative length", [=](Result& r) { sequence(r)->set_committed(-1); },
+       "committed is -1"},
+      {"negative drafts",
+       [=](Result& r) { sequence(r)->set_accepted_drafts(-1); },
+       "accepted_drafts is -1"},
+      {"more drafts than tokens",
+       [=](Result& r) { sequence(r)->set_accepted_drafts(2); },
+       "accepted_drafts is 2, not in [0, 1]"},
+      {"a negative token", [=](Result& r) { token(r)->set_token(-1); },
+       "token is -1"},
+      {"a negative top token",
+       [=](Result& r) { token(r)->set_top_token(0, -7); }, "top_token is -7"},
+      {"a top token without logprob",
+       [=](Result& r) { token(r)->clear_top_logprob(); },
+       "top_token has 1 values, top_logprob has 0"},
+      {"a proposal without root", [=](Result& r) { tree(r)->Clear(); },
+       "sequence 0: tree: no root"},
+      {"arrays of two lengths", [=](Result& r) { tree(r)->add_token(1); },
+       "arrays differ in length"},
+      {"a parent that comes later",
+       [=](Result& r) { tree(r)->set_parent(1, 1); }, "node 1 has parent 1"},
+      {"a probability that grows",
+       [=](Result& r) { tree(r)->set_log_rho(1, 0.5f); }, "log_rho 0.5"},
+      {"a probability that is no number",
+       [=](Result& r) { tree(r)->set_log_rho(1, NAN); }, "log_rho nan"},
+      {"too many sequences",
+       [](Result& r) {
+         while (r.sequences_size() <= kMaxCodedSequences) r.add_sequences();
+       },
+       "sequence: 4097 of them"},
+  };
+
+  ExpectRefused(cases, GoodResult(), DecodeResult);
+}
+
+TEST(StepCodecTest, RefusesLimitsOfNoWorker) {
+  using Limits = wire::StepLimits;
+  wire::StepLimits good;
+  EncodeLimits(RandomPlanLimits(), good);
+  const std::vector<BadCase<Limits>> cases = {
+      {"no slots", [](Limits& l) { l.set_num_slots(0); },
+       "num_slots is 0, not in [1, "},
+      {"negative pages", [](Limits& l) { l.set_num_pages(-1); },
+       "num_pages is -1"},
+      {"no draft", [](Limits& l) { l.clear_max_draft(); },
+       "max_draft.top_k is 0"},
+      {"a wide draft", [](Limits& l) { l.mutable_max_draft()->set_top_k(17); },
+       "max_draft.top_k is 17, not in [1, 16]"},
+      {"a context that overflows",
+       [](Limits& l) { l.set_max_context(std::numeric_limits<int>::max()); },
+       "max_context is 2147483647"},
+      {"large trees", [](Limits& l) { l.set_max_nodes_per_tree(129); },
+       "max_nodes_per_tree is 129"},
+  };
+
+  ExpectRefused(cases, good, DecodeLimits);
+}
+
+}  // namespace
+}  // namespace bole

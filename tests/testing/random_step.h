@@ -1,0 +1,171 @@
+// Seeded random plans and results.
+#ifndef BOLE_TESTS_TESTING_RANDOM_STEP_H_
+#define BOLE_TESTS_TESTING_RANDOM_STEP_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/packed_forest.h"
+#include "common/step.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole::testing {
+
+// Limits that RandomPlan() stays within.
+inline StepLimits RandomPlanLimits() {
+  return {.max_requests = 8,
+          .max_nodes = 512,
+          .max_nodes_per_tree = 64,
+          .max_prefill_tokens = 256,
+          .max_draft = {.top_k = 4, .depth = 4},
+          .num_slots = 16,
+          .num_pages = 512,
+          .page_size = 16,
+          .max_context = 512,
+          .vocabulary = 1000};
+}
+
+inline std::vector<int32_t> RandomTokens(std::mt19937& rng, int count,
+                                         int vocabulary) {
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = UniformInt(rng, 0, vocabulary - 1);
+  return tokens;
+}
+
+inline SamplingParams RandomSampling(std::mt19937& rng, int vocabulary) {
+  const auto uniform = [&rng](float low, float high) {
+    return std::uniform_real_distribution<float>(low, high)(rng);
+  };
+  SamplingParams params;
+  params.temperature = UniformInt(rng, 0, 1) * uniform(0.1f, 2);
+  params.top_k = UniformInt(rng, 0, 50);
+  params.top_p = uniform(0.1f, 1);
+  params.min_p = uniform(0, 0.5f);
+  params.presence_penalty = uniform(-2, 2);
+  params.frequency_penalty = uniform(-2, 2);
+  params.repetition_penalty = uniform(0.5f, 2);
+  const int biases = UniformInt(rng, 0, 3);
+  for (int i = 0; i < biases; ++i) {
+    // One token of each quarter, so that none comes twice.
+    const int quarter = vocabulary / 4;
+    params.logit_bias.emplace_back(
+        i * quarter + UniformInt(rng, 0, quarter - 1), uniform(-50, 50));
+  }
+  params.seed = std::uniform_int_distribution<uint64_t>()(rng);
+  params.logprobs = UniformInt(rng, 0, 1) == 1;
+  if (params.logprobs) params.top_logprobs = UniformInt(rng, 0, 5);
+  return params;
+}
+
+// Sequence `number` of a plan: slot and pages are its own.
+// `rows`: tokens or nodes that run for it.
+inline SequencePlan RandomSequence(std::mt19937& rng, int number, int rows,
+                                   const StepLimits& limits) {
+  SequencePlan sequence{.slot = SlotId(number)};
+  sequence.committed = UniformInt(rng, 1, limits.max_context - rows);
+  const int pages =
+      std::min(limits.MaxPages(), limits.num_pages / limits.num_slots);
+  for (int i = 0; i < pages; ++i) {
+    sequence.pages.emplace_back(number * pages + i);
+  }
+  // Stays within its pages whatever is drafted.
+  const int kv_rows = pages * limits.page_size;
+  const int needed = limits.KvRows(0, rows, limits.max_draft);
+  sequence.committed = std::min(sequence.committed, kv_rows - needed);
+  sequence.sampling = RandomSampling(rng, limits.vocabulary);
+  sequence.stop_tokens =
+      RandomTokens(rng, UniformInt(rng, 0, 3), limits.vocabulary);
+  sequence.prompt_length = UniformInt(rng, 1, sequence.committed);
+  sequence.max_new_tokens = UniformInt(rng, 1, 100);
+  return sequence;
+}
+
+// A plan that Validate() accepts: up to three chunks and up to four trees.
+inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
+  StepPlan plan;
+  int number = 0;
+  const int prefills = UniformInt(rng, 0, 3);
+  for (int i = 0; i < prefills; ++i) {
+    const int rows = UniformInt(rng, 1, 50);
+    PrefillPlan prefill{.sequence = RandomSequence(rng, number++, rows, limits),
+                        .tokens = RandomTokens(rng, rows, limits.vocabulary)};
+    if (UniformInt(rng, 0, 1) == 0) {
+      prefill.next_token = UniformInt(rng, 0, limits.vocabulary - 1);
+    } else {
+      prefill.sequence.prompt_length = prefill.sequence.committed + rows;
+    }
+    plan.prefills.push_back(std::move(prefill));
+  }
+  const int sequences = UniformInt(rng, 0, 4);
+  std::vector<NodeList> trees;
+  for (int b = 0; b < sequences; ++b) {
+    const int nodes = UniformInt(rng, 1, limits.max_nodes_per_tree);
+    const ProposalTree tree = RandomTree(rng, nodes);
+    trees.push_back({.token = tree.token, .parent = tree.parent});
+    plan.sequences.push_back(RandomSequence(rng, number++, nodes, limits));
+  }
+  plan.forest = *BuildForest(trees);
+  if (UniformInt(rng, 0, 1) == 0) {
+    plan.draft = {.top_k = UniformInt(rng, 1, limits.max_draft.top_k),
+                  .depth = UniformInt(rng, 1, limits.max_draft.depth)};
+  }
+  return plan;
+}
+
+inline SequenceResult RandomSequenceResult(std::mt19937& rng) {
+  std::uniform_real_distribution<float> logprob(-20, 0);
+  SequenceResult result;
+  result.committed = UniformInt(rng, 0, 1 << 20);
+  result.emitted.resize(UniformInt(rng, 0, 5));
+  for (EmittedToken& token : result.emitted) {
+    token.token = UniformInt(rng, 0, 1 << 18);
+    token.logprob = logprob(rng);
+    token.top.resize(UniformInt(rng, 0, 3));
+    for (TokenLogprob& top : token.top) {
+      top = {UniformInt(rng, 0, 1 << 18), logprob(rng)};
+    }
+  }
+  result.accepted_drafts =
+      UniformInt(rng, 0, static_cast<int>(result.emitted.size()));
+  if (UniformInt(rng, 0, 3) > 0) {
+    result.proposal = RandomTree(rng, UniformInt(rng, 1, 116));
+  }
+  return result;
+}
+
+inline StepResult RandomResult(std::mt19937& rng) {
+  StepResult result;
+  result.prefills.resize(UniformInt(rng, 0, 3));
+  result.sequences.resize(UniformInt(rng, 0, 4));
+  for (SequenceResult& one : result.prefills) one = RandomSequenceResult(rng);
+  for (SequenceResult& one : result.sequences) one = RandomSequenceResult(rng);
+  return result;
+}
+
+inline bool Same(const SequencePlan& a, const SequencePlan& b) {
+  return a.slot == b.slot && a.committed == b.committed && a.pages == b.pages &&
+         a.sampling == b.sampling && a.stop_tokens == b.stop_tokens &&
+         a.prompt_length == b.prompt_length &&
+         a.max_new_tokens == b.max_new_tokens;
+}
+
+inline bool Same(const PrefillPlan& a, const PrefillPlan& b) {
+  return Same(a.sequence, b.sequence) && a.tokens == b.tokens &&
+         a.next_token == b.next_token;
+}
+
+inline bool Same(const StepPlan& a, const StepPlan& b) {
+  const auto same = [](const auto& x, const auto& y) { return Same(x, y); };
+  return std::ranges::equal(a.prefills, b.prefills, same) &&
+         std::ranges::equal(a.sequences, b.sequences, same) &&
+         a.forest == b.forest && a.draft == b.draft;
+}
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_TESTING_RANDOM_STEP_H_
