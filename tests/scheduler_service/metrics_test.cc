@@ -1,0 +1,215 @@
+#include "scheduler_service/metrics.h"
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "prometheus/text_serializer.h"
+
+namespace bole {
+namespace {
+
+// What a scrape reads: the value of every series, by its name and labels.
+std::map<std::string, double> Scrape(const Metrics& metrics) {
+  std::istringstream text(
+      prometheus::TextSerializer().Serialize(metrics.registry()->Collect()));
+  std::map<std::string, double> series;
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    const size_t space = line.rfind(' ');
+    series[line.substr(0, space)] = std::stod(line.substr(space + 1));
+  }
+  return series;
+}
+
+TEST(MetricsTest, EveryFamilyHasHelpAndATypeBeforeTheFirstRequest) {
+  const Metrics metrics;
+  std::istringstream text(
+      prometheus::TextSerializer().Serialize(metrics.registry()->Collect()));
+  std::set<std::string> with_help;
+  std::set<std::string> with_type;
+
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string hash, kind, name, rest;
+    words >> hash >> kind >> name >> rest;
+    if (hash != "#") continue;
+    EXPECT_FALSE(rest.empty()) << line;
+    (kind == "HELP" ? with_help : with_type).insert(name);
+  }
+
+  EXPECT_EQ(with_help, with_type);
+  EXPECT_EQ(with_type,
+            (std::set<std::string>{"bole_requests_total",
+                                   "bole_requests_running",
+                                   "bole_requests_waiting",
+                                   "bole_queue_tokens",
+                                   "bole_queue_bytes",
+                                   "bole_rejected_total",
+                                   "bole_preemptions_total",
+                                   "bole_time_to_first_token_seconds",
+                                   "bole_inter_token_latency_seconds",
+                                   "bole_time_per_output_token_seconds",
+                                   "bole_e2e_request_latency_seconds",
+                                   "bole_queue_time_seconds",
+                                   "bole_prompt_tokens_total",
+                                   "bole_prefill_tokens_total",
+                                   "bole_generation_tokens_total",
+                                   "bole_spec_rounds_total",
+                                   "bole_spec_draft_tokens_total",
+                                   "bole_spec_accepted_tokens_total",
+                                   "bole_spec_accept_length",
+                                   "bole_verify_nodes_selected_total",
+                                   "bole_round_seconds",
+                                   "bole_kv_cache_usage_ratio",
+                                   "bole_state_slots_used",
+                                   "bole_worker_up",
+                                   "bole_worker_epoch"}));
+}
+
+TEST(MetricsTest, CodesAndReasonsStartAtZero) {
+  auto series = Scrape(Metrics());
+
+  EXPECT_EQ(series.at("bole_requests_total{code=\"OK\"}"), 0);
+  EXPECT_EQ(series.at("bole_requests_total{code=\"CANCELLED\"}"), 0);
+  EXPECT_EQ(series.at("bole_rejected_total{reason=\"queue_requests\"}"), 0);
+}
+
+TEST(MetricsTest, InterTokenLatencyIsWeightedByTokens) {
+  Metrics metrics;
+
+  metrics.InterToken(0.06, 6);
+  metrics.InterToken(0.03, 1);
+
+  auto series = Scrape(metrics);
+  EXPECT_EQ(series.at("bole_inter_token_latency_seconds_count"), 7);
+  EXPECT_NEAR(series.at("bole_inter_token_latency_seconds_sum"), 0.09, 1e-12);
+  EXPECT_EQ(series.at("bole_inter_token_latency_seconds_bucket{le=\"0.015\"}"),
+            6);
+}
+
+TEST(MetricsTest, TimePerOutputTokenLeavesOutTheFirst) {
+  Metrics metrics;
+
+  metrics.Ended(absl::OkStatus(), /*total_seconds=*/1.5,
+                /*first_token_seconds=*/0.5, /*output_tokens=*/11);
+  metrics.Ended(absl::OkStatus(), 2, 2, /*output_tokens=*/1);
+
+  auto series = Scrape(metrics);
+  EXPECT_EQ(series.at("bole_time_per_output_token_seconds_count"), 1);
+  EXPECT_NEAR(series.at("bole_time_per_output_token_seconds_sum"), 0.1, 1e-12);
+  EXPECT_EQ(series.at("bole_e2e_request_latency_seconds_count"), 2);
+  EXPECT_NEAR(series.at("bole_e2e_request_latency_seconds_sum"), 3.5, 1e-12);
+}
+
+TEST(MetricsTest, RequestsThatFailedAreCountedByCodeAndNotTimed) {
+  Metrics metrics;
+
+  metrics.Ended(absl::CancelledError("gone"), 100, 1, 50);
+  metrics.Ended(absl::CancelledError("gone"), 100, 1, 50);
+  metrics.Ended(absl::OkStatus(), 1, 1, 1);
+
+  auto series = Scrape(metrics);
+  EXPECT_EQ(series.at("bole_requests_total{code=\"CANCELLED\"}"), 2);
+  EXPECT_EQ(series.at("bole_requests_total{code=\"OK\"}"), 1);
+  EXPECT_EQ(series.at("bole_e2e_request_latency_seconds_count"), 1);
+}
+
+TEST(MetricsTest, RejectionsAreCountedByReason) {
+  Metrics metrics;
+
+  metrics.Rejected("invalid");
+  metrics.Rejected("queue_tokens");
+  metrics.Rejected("invalid");
+
+  auto series = Scrape(metrics);
+  EXPECT_EQ(series.at("bole_rejected_total{reason=\"invalid\"}"), 2);
+  EXPECT_EQ(series.at("bole_rejected_total{reason=\"queue_tokens\"}"), 1);
+}
+
+TEST(MetricsTest, ARoundIsSplitIntoEngineWireAndHost) {
+  Metrics metrics;
+
+  metrics.Round({.sequences = 2,
+                 .nodes = 20,
+                 .draft_nodes = 18,
+                 .accepted_drafts = 5,
+                 .prefill_tokens = 64,
+                 .emitted_tokens = 8,
+                 .round_seconds = 0.010,
+                 .step_seconds = 0.007,
+                 .host_seconds = 0.0001});
+
+  auto series = Scrape(metrics);
+  EXPECT_NEAR(series.at("bole_round_seconds_sum{phase=\"engine\"}"), 0.007,
+              1e-12);
+  EXPECT_NEAR(series.at("bole_round_seconds_sum{phase=\"wire\"}"), 0.003,
+              1e-12);
+  EXPECT_NEAR(series.at("bole_round_seconds_sum{phase=\"host\"}"), 0.0001,
+              1e-12);
+  EXPECT_EQ(series.at("bole_spec_draft_tokens_total"), 18);
+  EXPECT_EQ(series.at("bole_verify_nodes_selected_total"), 20);
+  EXPECT_EQ(series.at("bole_prefill_tokens_total"), 64);
+  EXPECT_EQ(series.at("bole_generation_tokens_total"), 8);
+}
+
+TEST(MetricsTest, MeanAcceptedTokensCanBeComputed) {
+  Metrics metrics;
+
+  metrics.Accepted(/*emitted=*/4, /*accepted_drafts=*/3);
+  metrics.Accepted(/*emitted=*/1, /*accepted_drafts=*/0);
+
+  auto series = Scrape(metrics);
+  EXPECT_EQ(series.at("bole_spec_rounds_total"), 2);
+  EXPECT_EQ(series.at("bole_spec_accepted_tokens_total"), 3);
+  EXPECT_EQ(series.at("bole_spec_accept_length_sum"), 5);
+  EXPECT_EQ(series.at("bole_spec_accept_length_bucket{le=\"1\"}"), 1);
+}
+
+TEST(MetricsTest, TheLoadIsASnapshot) {
+  Metrics metrics;
+  SchedulerStatus status;
+  status.connected = true;
+  status.epoch = 1'700'000'000'000'001;
+  status.running = 3;
+  status.waiting = 2;
+  status.slots = {.total = 8, .free = 5};
+  status.pages = {.total = 100, .free = 75};
+
+  metrics.SetLoad(status, {.requests = 2, .tokens = 70, .bytes = 900});
+  auto series = Scrape(metrics);
+
+  EXPECT_EQ(series.at("bole_requests_running"), 3);
+  EXPECT_EQ(series.at("bole_requests_waiting"), 2);
+  EXPECT_EQ(series.at("bole_queue_tokens"), 70);
+  EXPECT_EQ(series.at("bole_queue_bytes"), 900);
+  EXPECT_EQ(series.at("bole_state_slots_used"), 3);
+  EXPECT_EQ(series.at("bole_kv_cache_usage_ratio"), 0.25);
+  EXPECT_EQ(series.at("bole_worker_up"), 1);
+  EXPECT_EQ(series.at("bole_worker_epoch"), 1'700'000'000'000'001);
+
+  metrics.SetLoad(SchedulerStatus(), AdmissionLoad());
+  EXPECT_EQ(Scrape(metrics).at("bole_worker_up"), 0);
+  EXPECT_EQ(Scrape(metrics).at("bole_kv_cache_usage_ratio"), 0);
+}
+
+TEST(MetricsTest, QueueTimeFirstTokenPromptsAndPreemptionsAreRecorded) {
+  Metrics metrics;
+
+  metrics.Queued(0.25);
+  metrics.FirstToken(0.5);
+  metrics.PromptTokens(17);
+  metrics.Preempted();
+
+  auto series = Scrape(metrics);
+  EXPECT_EQ(series.at("bole_queue_time_seconds_sum"), 0.25);
+  EXPECT_EQ(series.at("bole_time_to_first_token_seconds_sum"), 0.5);
+  EXPECT_EQ(series.at("bole_prompt_tokens_total"), 17);
+  EXPECT_EQ(series.at("bole_preemptions_total"), 1);
+}
+
+}  // namespace
+}  // namespace bole
