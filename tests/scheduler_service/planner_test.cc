@@ -1,0 +1,211 @@
+#include "scheduler_service/planner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "common/select_nodes.h"
+#include "gtest/gtest.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/requests.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::MakeRequest;
+using ::bole::testing::MakeTokenizer;
+using ::bole::testing::RandomPrompt;
+using ::bole::testing::RandomTree;
+using ::bole::testing::TinyJson;
+using ::bole::testing::UniformInt;
+
+constexpr StepLimits kLimits = {.max_requests = 8,
+                                .max_nodes = 100,
+                                .max_nodes_per_tree = 32,
+                                .max_prefill_tokens = 256,
+                                .max_draft = {.top_k = 4, .depth = 8},
+                                .num_slots = 8,
+                                .num_pages = 100,
+                                .page_size = 16,
+                                .max_context = 300,
+                                .vocabulary = 256};
+
+std::vector<int> Depths(const ProposalTree& tree) {
+  std::vector<int> depths;
+  for (const int32_t parent : tree.parent) {
+    depths.push_back(parent == kNoParent ? 0 : depths[parent] + 1);
+  }
+  return depths;
+}
+
+TEST(TrimTreeTest, KeepsTheLikeliestOfTheShallow) {
+  std::mt19937 rng(1);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    const ProposalTree tree = RandomTree(rng, UniformInt(rng, 1, 60));
+    const int max_nodes = UniformInt(rng, 1, 40);
+    const int max_depth = UniformInt(rng, 0, 5);
+
+    const ProposalTree trimmed = TrimTree(tree, max_nodes, max_depth);
+
+    ASSERT_TRUE(Validate(trimmed).ok()) << Validate(trimmed);
+    const std::vector<int> depths = Depths(tree);
+    const int num_shallow = static_cast<int>(std::count_if(
+        depths.begin(), depths.end(), [&](int d) { return d <= max_depth; }));
+    EXPECT_EQ(trimmed.size(), std::min(num_shallow, max_nodes));
+    // Random trees carry each token once, so that it names the node.
+    float least = 0;
+    for (int i = 0; i < trimmed.size(); ++i) {
+      const int node = trimmed.token[i];
+      EXPECT_LE(depths[node], max_depth);
+      EXPECT_EQ(trimmed.log_rho[i], tree.log_rho[node]);
+      if (i == 0) continue;
+      EXPECT_EQ(trimmed.token[trimmed.parent[i]], tree.parent[node]);
+      least = std::min(least, trimmed.log_rho[i]);
+    }
+    for (int node = 0; node < tree.size(); ++node) {
+      const bool kept =
+          std::count(trimmed.token.begin(), trimmed.token.end(), node) > 0;
+      if (!kept && depths[node] <= max_depth) {
+        EXPECT_LE(tree.log_rho[node], least);
+      }
+    }
+  }
+}
+
+// Sequences in a chosen state, which hold what they need.
+class PlanRoundTest : public ::testing::Test {
+ protected:
+  Sequence& Add(int prompt_length, int max_tokens) {
+    running_.push_back(std::make_unique<Sequence>(
+        MakeRequest(RandomPrompt(rng_, prompt_length), max_tokens),
+        *tokenizer_));
+    Sequence& sequence = *running_.back();
+    const int index = static_cast<int>(running_.size()) - 1;
+    sequence.slot = SlotId(index);
+    for (int i = 0; i < 12; ++i) {
+      sequence.pages.emplace_back(index * 12 + i);
+    }
+    return sequence;
+  }
+  // Past its prefill, with `tree` as its candidates.
+  Sequence& AddDecoding(int prompt_length, int max_tokens, ProposalTree tree) {
+    Sequence& sequence = Add(prompt_length, max_tokens);
+    SequenceResult result;
+    result.committed = prompt_length;
+    result.emitted.push_back({.token = tree.token[0], .logprob = 0, .top = {}});
+    result.proposal = std::move(tree);
+    sequence.Advance(std::move(result));
+    return sequence;
+  }
+  PlannedRound Plan(int nodes_per_sequence = 16) {
+    PlannedRound round = PlanRound(running_, FixedBudget(nodes_per_sequence),
+                                   {.limits = kLimits,
+                                    .draft = DraftShape{.top_k = 4, .depth = 8},
+                                    .max_nodes_per_tree = 32});
+    EXPECT_TRUE(Validate(round.plan, kLimits).ok())
+        << Validate(round.plan, kLimits);
+    return round;
+  }
+
+  std::mt19937 rng_{1};
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  std::vector<std::unique_ptr<Sequence>> running_;
+};
+
+TEST_F(PlanRoundTest, NothingRunsNothingIsPlanned) {
+  EXPECT_TRUE(Plan().empty());
+}
+
+TEST_F(PlanRoundTest, NodesAreTheLikeliestOfTheWholeBatch) {
+  std::vector<ProposalTree> trees;
+  for (int i = 0; i < 4; ++i) {
+    trees.push_back(RandomTree(rng_, 40));
+    AddDecoding(10 + i, 100, trees.back());
+  }
+
+  const PlannedRound round = Plan(/*nodes_per_sequence=*/16);
+
+  ASSERT_EQ(round.sequences.size(), 4u);
+  EXPECT_EQ(round.plan.forest,
+            PackForest(trees, SelectNodes(trees, 4 * 16, 32)).forest);
+  EXPECT_EQ(round.plan.forest.num_nodes(), 64);
+}
+
+TEST_F(PlanRoundTest, TheWorkersNodesBoundTheBudget) {
+  for (int i = 0; i < 8; ++i) AddDecoding(10, 100, RandomTree(rng_, 40));
+
+  EXPECT_EQ(Plan(/*nodes_per_sequence=*/32).plan.forest.num_nodes(),
+            kLimits.max_nodes);
+}
+
+TEST_F(PlanRoundTest, AlmostDoneMeansAShallowTree) {
+  AddDecoding(10, /*max_tokens=*/3, RandomTree(rng_, 40));
+
+  const PackedForest forest = Plan(/*nodes_per_sequence=*/32).plan.forest;
+
+  EXPECT_EQ(*std::max_element(forest.depth.begin(), forest.depth.end()), 2);
+}
+
+TEST_F(PlanRoundTest, ATreeDoesNotReachBeyondTheContext) {
+  const int prompt = kLimits.max_context - 5;
+  Sequence& sequence = AddDecoding(prompt, 5, RandomTree(rng_, 40));
+  for (int i = 0; i < 9; ++i) sequence.pages.emplace_back(90 + i);
+
+  EXPECT_LE(Plan(/*nodes_per_sequence=*/32).plan.forest.num_nodes(), 5);
+}
+
+TEST_F(PlanRoundTest, PrefillAndDecodingShareARound) {
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  const Sequence& prefill = Add(100, 10);
+
+  const PlannedRound round = Plan();
+
+  ASSERT_EQ(round.prefills.size(), 1u);
+  EXPECT_EQ(round.prefills[0], &prefill);
+  EXPECT_EQ(round.plan.prefills[0].tokens, prefill.request().prompt);
+  EXPECT_FALSE(round.plan.prefills[0].next_token.has_value());
+  EXPECT_EQ(round.sequences.size(), 1u);
+}
+
+TEST_F(PlanRoundTest, ALongPrefillIsCutOnTheGridWithItsNextToken) {
+  Sequence& sequence = Add(290, 10);
+  for (int i = 0; i < 9; ++i) sequence.pages.emplace_back(90 + i);
+
+  const PlannedRound round = Plan();
+
+  const PrefillPlan& chunk = round.plan.prefills[0];
+  EXPECT_EQ(chunk.tokens.size(), 256u);
+  EXPECT_EQ(chunk.next_token, sequence.request().prompt[256]);
+}
+
+TEST_F(PlanRoundTest, WhatHasNoRoomWaitsForTheNextRound) {
+  Add(100, 10);
+  Add(100, 10);
+  Add(100, 10);
+
+  const PlannedRound round = Plan();
+
+  // 200 of 256 are taken; the 56 left reach no grid position of the third.
+  EXPECT_EQ(round.prefills.size(), 2u);
+}
+
+TEST_F(PlanRoundTest, WithoutSpeculationEveryTreeIsItsRoot) {
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+
+  const PlannedRound round = PlanRound(
+      running_, FixedBudget(1),
+      {.limits = kLimits, .draft = std::nullopt, .max_nodes_per_tree = 1});
+
+  EXPECT_EQ(round.plan.forest.num_nodes(), 2);
+  EXPECT_FALSE(round.plan.draft.has_value());
+}
+
+}  // namespace
+}  // namespace bole

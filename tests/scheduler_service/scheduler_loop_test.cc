@@ -1,0 +1,217 @@
+#include "scheduler_service/scheduler_loop.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "gtest/gtest.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/requests.h"
+#include "tests/scheduler_service/simulated_worker.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::MakeTokenizer;
+using ::bole::testing::RandomPrompt;
+using ::bole::testing::Reader;
+using ::bole::testing::SimulatedOutput;
+using ::bole::testing::SimulatedWorker;
+using ::bole::testing::TinyJson;
+using ::std::chrono::milliseconds;
+using ::std::chrono::seconds;
+using ::std::chrono::steady_clock;
+
+// A simulated worker on a thread of its own, as one behind a wire would be.
+class ThreadedWorker : public WorkerClient {
+ public:
+  explicit ThreadedWorker(std::function<void(WorkerEvent)> sink)
+      : sink_(std::move(sink)), worker_(SimulatedWorker::SmallLimits()) {
+    sink_(worker_.Connect());
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~ThreadedWorker() override {
+    {
+      MutexLock lock(mutex_);
+      stopping_ = true;
+      changed_.NotifyAll();
+    }
+    thread_.join();
+  }
+
+  void Send(uint64_t epoch, uint64_t sequence, const StepPlan& plan) override {
+    MutexLock lock(mutex_);
+    worker_.Send(epoch, sequence, plan);
+    changed_.NotifyAll();
+  }
+  void Close(uint64_t /*epoch*/) override {}
+
+  // Answers nothing until it is resumed.
+  void Pause(bool paused) {
+    MutexLock lock(mutex_);
+    paused_ = paused;
+    changed_.NotifyAll();
+  }
+
+ private:
+  void Run() {
+    MutexLock lock(mutex_);
+    while (true) {
+      while (!stopping_ && (paused_ || !worker_.has_plan())) {
+        changed_.Wait(mutex_);
+      }
+      if (stopping_) return;
+      sink_(worker_.Run());
+    }
+  }
+
+  const std::function<void(WorkerEvent)> sink_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  SimulatedWorker worker_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// A client that waits for what its stream has.
+class Client {
+ public:
+  std::unique_ptr<Request> Ask(std::vector<int32_t> prompt, int max_tokens) {
+    auto request = testing::MakeRequest(std::move(prompt), max_tokens,
+                                        steady_clock::now());
+    request->stream = std::make_shared<TokenStream>([this] {
+      MutexLock lock(mutex_);
+      ready_ = true;
+      changed_.NotifyAll();
+    });
+    reader_.stream = request->stream;
+    return request;
+  }
+
+  // Until the end, or until there are `num_tokens`.
+  void Read(size_t num_tokens = SIZE_MAX) {
+    while (!reader_.end && reader_.tokens.size() < num_tokens) {
+      {
+        MutexLock lock(mutex_);
+        while (!ready_) changed_.Wait(mutex_);
+        ready_ = false;
+      }
+      reader_.Read();
+    }
+  }
+  Reader& reader() { return reader_; }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool ready_ ABSL_GUARDED_BY(mutex_) = false;
+  Reader reader_;
+};
+
+class SchedulerLoopTest : public ::testing::Test {
+ protected:
+  SchedulerLoopTest() { loop_.Start(worker_); }
+
+  void ExpectAllFree() {
+    const SchedulerStatus status = loop_.status();
+    EXPECT_EQ(status.audit, "");
+    EXPECT_EQ(status.running + status.waiting, 0);
+    EXPECT_EQ(status.slots.free, status.slots.total);
+    EXPECT_EQ(status.pages.free, status.pages.total);
+    EXPECT_EQ(loop_.load().requests, 0u);
+    EXPECT_EQ(loop_.load().tokens, 0u);
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  Metrics metrics_;
+  SchedulerLoop loop_{SchedulerOptions{}, *tokenizer_, metrics_};
+  ThreadedWorker worker_{loop_.worker_sink()};
+};
+
+TEST_F(SchedulerLoopTest, ManyClientsAtOnceEachGetTheirText) {
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 8; ++c) {
+    clients.emplace_back([this, c] {
+      std::mt19937 rng(c);
+      for (int i = 0; i < 25; ++i) {
+        Client client;
+        const std::vector<int32_t> prompt =
+            RandomPrompt(rng, testing::UniformInt(rng, 1, 100));
+        auto request = client.Ask(prompt, 20);
+        ASSERT_TRUE(loop_.Submit(request).ok());
+        if (testing::UniformInt(rng, 0, 3) == 0) {
+          client.reader().stream->Cancel();
+          loop_.Wake();
+        }
+        client.Read();
+        if (client.reader().end->ok()) {
+          EXPECT_EQ(client.reader().tokens, SimulatedOutput(prompt, 20));
+        } else {
+          EXPECT_TRUE(absl::IsCancelled(client.reader().end->status()));
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+
+  EXPECT_TRUE(loop_.Drain(steady_clock::now() + seconds(60)));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
+  Client client;
+  auto request = client.Ask({'x'}, 300);
+  ASSERT_TRUE(loop_.Submit(request).ok());
+  client.Read(1);
+
+  EXPECT_TRUE(loop_.Drain(steady_clock::now() + seconds(60)));
+
+  client.Read();
+  EXPECT_TRUE(client.reader().end->ok());
+  Client late;
+  auto refused = late.Ask({'x'}, 3);
+  EXPECT_TRUE(absl::IsUnavailable(loop_.Submit(refused)));
+  EXPECT_NE(refused, nullptr);
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLoopTest, ADrainThatTakesTooLongIsEndedByStop) {
+  Client client;
+  auto request = client.Ask({'x'}, 300);
+  ASSERT_TRUE(loop_.Submit(request).ok());
+  client.Read(1);
+  worker_.Pause(true);
+
+  EXPECT_FALSE(loop_.Drain(steady_clock::now() + milliseconds(20)));
+  loop_.Stop();
+
+  client.Read();
+  EXPECT_TRUE(absl::IsUnavailable(client.reader().end->status()));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLoopTest, ADeadlineEndsARequestWhileTheWorkerHangs) {
+  worker_.Pause(true);
+  Client client;
+  auto request = client.Ask({'x'}, 300);
+  request->deadline = steady_clock::now() + milliseconds(20);
+  ASSERT_TRUE(loop_.Submit(request).ok());
+
+  client.Read();
+
+  EXPECT_TRUE(absl::IsDeadlineExceeded(client.reader().end->status()));
+  worker_.Pause(false);
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,502 @@
+#include "scheduler_service/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "scheduler_service/metrics.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/requests.h"
+#include "tests/scheduler_service/simulated_worker.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::MakeRequest;
+using ::bole::testing::MakeTokenizer;
+using ::bole::testing::RandomPrompt;
+using ::bole::testing::Reader;
+using ::bole::testing::SimulatedOutput;
+using ::bole::testing::SimulatedWorker;
+using ::bole::testing::TinyJson;
+using ::std::chrono::milliseconds;
+using ::std::chrono::seconds;
+
+SchedulerOptions TreeOptions() {
+  SchedulerOptions options;
+  options.speculation = {.mode = SpeculationMode::kTree,
+                         .shape = {.top_k = 3, .depth = 4},
+                         .nodes = 8};
+  return options;
+}
+
+// A scheduler with a simulated worker, and a clock that the test moves.
+class SchedulerTest : public ::testing::Test {
+ protected:
+  explicit SchedulerTest(
+      const SchedulerOptions& options = TreeOptions(),
+      const StepLimits& limits = SimulatedWorker::SmallLimits())
+      : worker_(limits),
+        scheduler_(options, *tokenizer_, metrics_, worker_,
+                   [this](const Request&) { ++dequeued_; }) {}
+
+  void Tell(WorkerEvent event) {
+    Mail mail;
+    mail.events.push_back(std::move(event));
+    scheduler_.Handle(std::move(mail), now_);
+  }
+
+  Reader Ask(std::unique_ptr<Request> request) {
+    Reader reader{.stream = request->stream};
+    Mail mail;
+    mail.requests.push_back(std::move(request));
+    scheduler_.Handle(std::move(mail), now_);
+    return reader;
+  }
+  Reader Ask(std::vector<int32_t> prompt, int max_tokens) {
+    return Ask(MakeRequest(std::move(prompt), max_tokens, now_));
+  }
+
+  void RunRound() {
+    now_ += milliseconds(1);
+    Tell(worker_.Run());
+  }
+  void RunAll() {
+    while (worker_.has_plan()) RunRound();
+  }
+  void Look() { scheduler_.Handle({}, now_); }
+
+  void ExpectAllFree() {
+    const SchedulerStatus status = scheduler_.status();
+    EXPECT_EQ(status.audit, "");
+    EXPECT_EQ(status.running, 0);
+    EXPECT_EQ(status.waiting, 0);
+    EXPECT_EQ(status.slots.free, status.slots.total);
+    EXPECT_EQ(status.pages.free, status.pages.total);
+  }
+
+  static void ExpectOutput(Reader& reader, const std::vector<int32_t>& want) {
+    reader.Read();
+    EXPECT_EQ(reader.tokens, want);
+    EXPECT_EQ(reader.text, std::string(want.begin(), want.end()));
+    ASSERT_TRUE(reader.end.has_value());
+    EXPECT_TRUE(reader.end->ok()) << reader.end->status();
+  }
+  static void ExpectEnd(Reader& reader, absl::StatusCode code) {
+    reader.Read();
+    ASSERT_TRUE(reader.end.has_value());
+    EXPECT_EQ(reader.end->status().code(), code) << reader.end->status();
+  }
+
+  std::mt19937 rng_{1};
+  TimePoint now_ = TimePoint() + std::chrono::hours(1);
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  Metrics metrics_;
+  SimulatedWorker worker_;
+  int dequeued_ = 0;
+  Scheduler scheduler_;
+};
+
+TEST_F(SchedulerTest, ARequestIsPrefilledDraftedAndEnds) {
+  Tell(worker_.Connect());
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 200);
+
+  Reader reader = Ask(prompt, 30);
+  RunAll();
+
+  ExpectOutput(reader, SimulatedOutput(prompt, 30));
+  EXPECT_EQ((*reader.end)->matched, MatchedStop());
+  EXPECT_GT((*reader.end)->accepted_drafts, 0);
+  // The first token comes with the prompt; every round adds one to its drafts,
+  // but the last, which may end on a draft.
+  const int counted =
+      1 + (*reader.end)->rounds + (*reader.end)->accepted_drafts;
+  EXPECT_TRUE(counted == 30 || counted == 31) << counted;
+  EXPECT_EQ(dequeued_, 1);
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, LongPromptsAreCutOnTheGrid) {
+  Tell(worker_.Connect());
+
+  Ask(RandomPrompt(rng_, 70), 1);
+  RunAll();
+  Ask(RandomPrompt(rng_, 70), 5);
+  Ask(RandomPrompt(rng_, 200), 5);
+  RunRound();
+
+  // 128 tokens a round: 70 were taken by the first, so that 58 are left for the
+  // second, which a cut on the grid does not allow.
+  ASSERT_TRUE(worker_.has_plan());
+  EXPECT_EQ(worker_.next_plan().prefills.size(), 1u);
+  EXPECT_EQ(worker_.next_plan().prefills[0].tokens.size(), 128u);
+}
+
+TEST_F(SchedulerTest, NothingIsSentWithoutAWorker) {
+  Ask(RandomPrompt(rng_, 10), 5);
+
+  EXPECT_FALSE(worker_.has_plan());
+}
+
+TEST_F(SchedulerTest, MoreRequestsThanSlotsTakeTurnsInOrder) {
+  Tell(worker_.Connect());
+  std::vector<Reader> readers;
+  std::vector<std::vector<int32_t>> prompts;
+  for (int i = 0; i < 10; ++i) {
+    prompts.push_back(RandomPrompt(rng_, 5 + i));
+    readers.push_back(Ask(prompts.back(), 20));
+    now_ += milliseconds(1);
+  }
+  EXPECT_EQ(scheduler_.status().running, 1);
+
+  RunRound();
+  EXPECT_EQ(scheduler_.status().running, 4);
+  EXPECT_EQ(scheduler_.status().waiting, 6);
+  EXPECT_EQ(scheduler_.status().audit, "");
+  RunAll();
+
+  for (int i = 0; i < 10; ++i) {
+    ExpectOutput(readers[i], SimulatedOutput(prompts[i], 20));
+  }
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, AStopTokenEndsTheTextWithoutIt) {
+  Tell(worker_.Connect());
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 12);
+  const std::vector<int32_t> output = SimulatedOutput(prompt, 50);
+  auto request = MakeRequest(prompt, 50, now_);
+  request->stop_tokens = {output[17]};
+  size_t at = 0;
+  while (output[at] != output[17]) ++at;
+
+  Reader reader = Ask(std::move(request));
+  RunAll();
+  reader.Read();
+
+  EXPECT_EQ(reader.tokens,
+            std::vector<int32_t>(output.begin(), output.begin() + at + 1));
+  EXPECT_EQ(reader.text, std::string(output.begin(), output.begin() + at));
+  EXPECT_EQ((*reader.end)->matched, MatchedStop(output[17]));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, AStopStringEndsTokensInsideOfARound) {
+  Tell(worker_.Connect());
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 12);
+  const std::vector<int32_t> output = SimulatedOutput(prompt, 50);
+  const std::string text(output.begin(), output.end());
+  auto request = MakeRequest(prompt, 50, now_);
+  request->text.stop = {text.substr(20, 3)};
+  const size_t at = text.find(text.substr(20, 3));
+
+  Reader reader = Ask(std::move(request));
+  RunAll();
+  reader.Read();
+
+  EXPECT_EQ(reader.tokens,
+            std::vector<int32_t>(output.begin(), output.begin() + at + 3));
+  EXPECT_EQ(reader.text, text.substr(0, at));
+  EXPECT_EQ((*reader.end)->matched, MatchedStop(text.substr(20, 3)));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, ACancelledRequestFreesAllWhileItsPlanIsOnItsWay) {
+  Tell(worker_.Connect());
+  Reader reader = Ask(RandomPrompt(rng_, 30), 50);
+  RunRound();
+  ASSERT_TRUE(worker_.has_plan());
+
+  reader.stream->Cancel();
+  Look();
+
+  ExpectEnd(reader, absl::StatusCode::kCancelled);
+  ExpectAllFree();
+  // What is on its way comes back to nobody.
+  Reader next = Ask({'x'}, 10);
+  RunAll();
+  ExpectOutput(next, SimulatedOutput(std::vector<int32_t>{'x'}, 10));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, ACancelledRequestThatWaitsIsDequeued) {
+  Reader reader = Ask(RandomPrompt(rng_, 30), 50);
+  Tell(worker_.Connect());
+  std::vector<Reader> others;
+  for (int i = 0; i < 8; ++i) others.push_back(Ask({'x'}, 3));
+  const int before = dequeued_;
+
+  others.back().stream->Cancel();
+  Look();
+
+  ExpectEnd(others.back(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(dequeued_, before + 1);
+}
+
+TEST_F(SchedulerTest, DeadlinesEndWhatRunsAndWhatWaits) {
+  Tell(worker_.Connect());
+  auto running = MakeRequest(RandomPrompt(rng_, 30), 200, now_);
+  running->deadline = now_ + milliseconds(5);
+  Reader first = Ask(std::move(running));
+  for (int i = 0; i < 3; ++i) Ask({'x'}, 200);
+  RunRound();
+  auto waiting = MakeRequest({'y'}, 10, now_);
+  waiting->deadline = now_ + milliseconds(3);
+  Reader second = Ask(std::move(waiting));
+  EXPECT_EQ(scheduler_.NextWakeup(), now_ + milliseconds(3));
+
+  now_ += milliseconds(10);
+  Look();
+
+  ExpectEnd(first, absl::StatusCode::kDeadlineExceeded);
+  ExpectEnd(second, absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(scheduler_.status().audit, "");
+  RunAll();
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, ARequestThatCanNeverFitIsRefused) {
+  Tell(worker_.Connect());
+
+  Reader reader = Ask(RandomPrompt(rng_, 10), 600);
+
+  ExpectEnd(reader, absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(dequeued_, 1);
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, ALostWorkersRequestsGoOnWithTheNextOne) {
+  Tell(worker_.Connect());
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 100);
+  Reader reader = Ask(prompt, 60);
+  for (int i = 0; i < 5; ++i) RunRound();
+  reader.Read();
+  EXPECT_GT(reader.tokens.size(), 3u);
+
+  Tell(worker_.Lose());
+  EXPECT_FALSE(scheduler_.status().connected);
+  EXPECT_EQ(scheduler_.status().waiting, 1);
+  Tell(worker_.Connect());
+  RunAll();
+
+  ExpectOutput(reader, SimulatedOutput(prompt, 60));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, ARequestUnderTwoLostWorkersFails) {
+  Tell(worker_.Connect());
+  Reader reader = Ask(RandomPrompt(rng_, 100), 60);
+  Tell(worker_.Lose());
+  Tell(worker_.Connect());
+  Tell(worker_.Lose());
+
+  ExpectEnd(reader, absl::StatusCode::kUnavailable);
+}
+
+TEST_F(SchedulerTest, WaitingForALostWorkerHasAnEnd) {
+  Tell(worker_.Connect());
+  Reader reader = Ask(RandomPrompt(rng_, 100), 60);
+  Tell(worker_.Lose());
+  EXPECT_EQ(scheduler_.NextWakeup(), now_ + seconds(30));
+
+  now_ += seconds(30);
+  Look();
+
+  ExpectEnd(reader, absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(scheduler_.idle());
+}
+
+TEST_F(SchedulerTest, ARefusedPlanFailsItsRequestsAlone) {
+  Tell(worker_.Connect());
+  Reader reader = Ask(RandomPrompt(rng_, 30), 50);
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 30);
+  Reader other = Ask(prompt, 50);
+
+  WorkerOutcome outcome = worker_.Run();
+  outcome.result = absl::InvalidArgumentError("a page is out of range");
+  Tell(std::move(outcome));
+  RunAll();
+
+  ExpectEnd(reader, absl::StatusCode::kInternal);
+  ExpectOutput(other, SimulatedOutput(prompt, 50));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, AResultOfAnotherShapeFailsItsRequests) {
+  Tell(worker_.Connect());
+  Reader reader = Ask(RandomPrompt(rng_, 30), 50);
+
+  WorkerOutcome outcome = worker_.Run();
+  outcome.result = StepResult{};
+  Tell(std::move(outcome));
+
+  ExpectEnd(reader, absl::StatusCode::kInternal);
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, ADrainingWorkerFinishesWhatRunsAndIsLetGo) {
+  Tell(worker_.Connect());
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 30);
+  Reader running = Ask(prompt, 20);
+  Tell(WorkerDraining{worker_.epoch()});
+  Reader waiting = Ask({'x'}, 5);
+  EXPECT_EQ(worker_.closed(), 0u);
+
+  RunAll();
+
+  ExpectOutput(running, SimulatedOutput(prompt, 20));
+  EXPECT_EQ(worker_.closed(), worker_.epoch());
+  EXPECT_EQ(scheduler_.status().waiting, 1);
+  Tell(worker_.Lose());
+  Tell(worker_.Connect());
+  RunAll();
+  ExpectOutput(waiting, SimulatedOutput(std::vector<int32_t>{'x'}, 5));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, StoppingEndsEverything) {
+  Tell(worker_.Connect());
+  std::vector<Reader> readers;
+  for (int i = 0; i < 8; ++i) readers.push_back(Ask({'x'}, 50));
+
+  Mail mail;
+  mail.stopped = true;
+  scheduler_.Handle(std::move(mail), now_);
+
+  for (Reader& reader : readers) {
+    ExpectEnd(reader, absl::StatusCode::kUnavailable);
+  }
+  ExpectAllFree();
+}
+
+// Pages for two full requests, and slots for four.
+class ScarcePagesTest : public SchedulerTest {
+ protected:
+  static StepLimits Limits() {
+    StepLimits limits = SimulatedWorker::SmallLimits();
+    limits.num_pages = 16;
+    return limits;
+  }
+  ScarcePagesTest() : SchedulerTest(TreeOptions(), Limits()) {}
+};
+
+TEST_F(ScarcePagesTest, TheLastToComeMakesRoomAndComesBack) {
+  Tell(worker_.Connect());
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<Reader> readers;
+  for (int i = 0; i < 4; ++i) {
+    prompts.push_back(RandomPrompt(rng_, 20));
+    readers.push_back(Ask(prompts.back(), 150));
+    now_ += milliseconds(1);
+  }
+
+  bool preempted = false;
+  int most = 0;
+  while (worker_.has_plan()) {
+    RunRound();
+    const SchedulerStatus status = scheduler_.status();
+    ASSERT_EQ(status.audit, "");
+    most = std::max(most, status.running);
+    preempted = preempted || (most > status.running && status.waiting > 0);
+  }
+
+  EXPECT_TRUE(preempted);
+  for (int i = 0; i < 4; ++i) {
+    ExpectOutput(readers[i], SimulatedOutput(prompts[i], 150));
+  }
+  EXPECT_EQ(dequeued_, 4);
+  ExpectAllFree();
+}
+
+// Everything at random; whatever ends well has the right text, and nothing is
+// lost in between.
+class RandomTrafficTest : public ScarcePagesTest,
+                          public ::testing::WithParamInterface<int> {
+ protected:
+  struct Asked {
+    std::vector<int32_t> prompt;
+    int max_tokens;
+    Reader reader;
+  };
+
+  void AskAtRandom() {
+    const int length = testing::UniformInt(rng_, 1, 130);
+    Asked asked{.prompt = RandomPrompt(rng_, length),
+                .max_tokens = testing::UniformInt(rng_, 1, 60),
+                .reader = {}};
+    auto request = MakeRequest(asked.prompt, asked.max_tokens, now_);
+    if (testing::UniformInt(rng_, 0, 4) == 0) {
+      request->deadline = now_ + milliseconds(testing::UniformInt(rng_, 0, 40));
+    }
+    asked.reader = Ask(std::move(request));
+    asked_.push_back(std::move(asked));
+  }
+
+  void DoSomething() {
+    switch (testing::UniformInt(rng_, 0, 19)) {
+      case 0:
+      case 1:
+      case 2:
+        return AskAtRandom();
+      case 3:
+        if (asked_.empty()) return;
+        asked_[testing::UniformInt(rng_, 0,
+                                   static_cast<int>(asked_.size()) - 1)]
+            .reader.stream->Cancel();
+        return Look();
+      case 4:
+        if (!scheduler_.status().connected) return Tell(worker_.Connect());
+        if (testing::UniformInt(rng_, 0, 9) == 0) Tell(worker_.Lose());
+        return;
+      default:
+        if (worker_.has_plan()) RunRound();
+    }
+  }
+
+  std::vector<Asked> asked_;
+};
+
+TEST_P(RandomTrafficTest, NothingIsLostRepeatedOrLeaked) {
+  rng_.seed(GetParam());
+  for (int i = 0; i < 2000; ++i) {
+    SCOPED_TRACE(i);
+    DoSomething();
+    ASSERT_EQ(scheduler_.status().audit, "");
+    ASSERT_FALSE(HasFailure());
+  }
+  if (!scheduler_.status().connected) Tell(worker_.Connect());
+  now_ += seconds(1);
+  Look();
+  RunAll();
+
+  ExpectAllFree();
+  EXPECT_EQ(dequeued_, std::ssize(asked_));
+  int whole = 0;
+  for (Asked& asked : asked_) {
+    asked.reader.Read();
+    const std::vector<int32_t> want =
+        SimulatedOutput(asked.prompt, asked.max_tokens);
+    ASSERT_TRUE(asked.reader.end.has_value());
+    ASSERT_LE(asked.reader.tokens.size(), want.size());
+    EXPECT_TRUE(std::equal(asked.reader.tokens.begin(),
+                           asked.reader.tokens.end(), want.begin()));
+    if (asked.reader.end->ok()) {
+      ++whole;
+      EXPECT_EQ(asked.reader.tokens.size(), want.size());
+    }
+  }
+  EXPECT_GT(whole, std::ssize(asked_) / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomTrafficTest, ::testing::Range(1, 9));
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,188 @@
+#include "tests/scheduler_service/simulated_worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole::testing {
+
+int32_t SimulatedToken(int position, int32_t previous) {
+  const uint32_t mixed = 2654435761u * static_cast<uint32_t>(position) +
+                         40503u * static_cast<uint32_t>(previous);
+  return 'a' + static_cast<int32_t>((mixed >> 16) % 26);
+}
+
+std::vector<int32_t> SimulatedOutput(std::span<const int32_t> prompt,
+                                     int num_tokens) {
+  std::vector<int32_t> output;
+  int32_t previous = prompt.back();
+  for (int i = 0; i < num_tokens; ++i) {
+    previous = SimulatedToken(static_cast<int>(prompt.size()) + i, previous);
+    output.push_back(previous);
+  }
+  return output;
+}
+
+StepLimits SimulatedWorker::SmallLimits() {
+  return {.max_requests = 4,
+          .max_nodes = 40,
+          .max_nodes_per_tree = 16,
+          .max_prefill_tokens = 128,
+          .max_draft = {.top_k = 3, .depth = 4},
+          .num_slots = 4,
+          .num_pages = 48,
+          .page_size = 16,
+          .max_context = 512,
+          .vocabulary = 256};
+}
+
+WorkerEvent SimulatedWorker::Connect() {
+  ++epoch_;
+  last_sequence_ = 0;
+  slots_.clear();
+  pages_.clear();
+  plans_.clear();
+  return WorkerConnected{.epoch = epoch_,
+                         .description = {.model = "simulated",
+                                         .device = "none",
+                                         .version = "",
+                                         .limits = limits_,
+                                         .has_drafter = true,
+                                         .stop_tokens = {}}};
+}
+
+WorkerEvent SimulatedWorker::Lose() {
+  plans_.clear();
+  return WorkerLost{epoch_, absl::UnavailableError("it was unplugged")};
+}
+
+void SimulatedWorker::Send(uint64_t epoch, uint64_t sequence,
+                           const StepPlan& plan) {
+  EXPECT_EQ(epoch, epoch_);
+  EXPECT_EQ(sequence, ++last_sequence_);
+  const absl::Status status = Validate(plan, limits_);
+  EXPECT_TRUE(status.ok()) << status;
+  plans_.push_back({epoch, sequence, plan});
+}
+
+WorkerOutcome SimulatedWorker::Run() {
+  const Sent sent = std::move(plans_.front());
+  plans_.pop_front();
+  StepResult result;
+  for (const PrefillPlan& chunk : sent.plan.prefills) {
+    result.prefills.push_back(RunPrefill(chunk, sent.plan.draft));
+  }
+  for (int b = 0; b < std::ssize(sent.plan.sequences); ++b) {
+    result.sequences.push_back(RunTree(sent.plan, b));
+  }
+  return {sent.epoch, sent.sequence, std::move(result)};
+}
+
+std::vector<int32_t>& SimulatedWorker::Recall(const SequencePlan& sequence) {
+  std::vector<int32_t>& tokens = slots_[sequence.slot.value()];
+  if (sequence.committed == 0) tokens.clear();
+  EXPECT_EQ(std::ssize(tokens), sequence.committed);
+  for (int i = 0; i < std::ssize(tokens); ++i) {
+    const int32_t page = sequence.pages[i / limits_.page_size].value();
+    EXPECT_EQ(pages_[page][i % limits_.page_size], tokens[i])
+        << "position " << i << ", page " << page;
+  }
+  return tokens;
+}
+
+void SimulatedWorker::Commit(const SequencePlan& sequence,
+                             std::span<const int32_t> tokens) {
+  std::vector<int32_t>& committed = slots_[sequence.slot.value()];
+  for (const int32_t token : tokens) {
+    const int position = static_cast<int>(committed.size());
+    const PageId page = sequence.pages[position / limits_.page_size];
+    pages_[page.value()][position % limits_.page_size] = token;
+    committed.push_back(token);
+  }
+}
+
+bool SimulatedWorker::Emit(const SequencePlan& sequence, int32_t token,
+                           SequenceResult& result) {
+  result.emitted.push_back({.token = token, .logprob = -1, .top = {}});
+  const auto& stops = sequence.stop_tokens;
+  return std::ssize(result.emitted) < sequence.max_new_tokens &&
+         std::find(stops.begin(), stops.end(), token) == stops.end();
+}
+
+SequenceResult SimulatedWorker::RunPrefill(
+    const PrefillPlan& chunk, const std::optional<DraftShape>& draft) {
+  Recall(chunk.sequence);
+  Commit(chunk.sequence, chunk.tokens);
+  const int position =
+      chunk.sequence.committed + static_cast<int>(chunk.tokens.size());
+  SequenceResult result;
+  result.committed = position;
+  if (chunk.next_token) return result;
+  const int32_t next = SimulatedToken(position, chunk.tokens.back());
+  Emit(chunk.sequence, next, result);
+  if (draft) result.proposal = Propose(position, next, *draft);
+  return result;
+}
+
+SequenceResult SimulatedWorker::RunTree(const StepPlan& plan, int request) {
+  const SequencePlan& sequence = plan.sequences[request];
+  const PackedForest& forest = plan.forest;
+  const int first = forest.first_node[request];
+  const int num_nodes = forest.first_node[request + 1] - first;
+  const int past = static_cast<int>(Recall(sequence).size());
+
+  SequenceResult result;
+  int node = 0;
+  std::vector<int32_t> path = {forest.token[first]};
+  while (true) {
+    const int32_t next =
+        SimulatedToken(past + static_cast<int>(path.size()), path.back());
+    int child = -1;
+    for (int i = 1; i < num_nodes; ++i) {
+      const bool is_it =
+          forest.parent[first + i] == node && forest.token[first + i] == next;
+      if (is_it) child = i;
+    }
+    if (child >= 0) ++result.accepted_drafts;
+    const bool goes_on = Emit(sequence, next, result);
+    if (child < 0 || !goes_on) break;
+    path.push_back(next);
+    node = child;
+  }
+  Commit(sequence, path);
+  result.committed = past + static_cast<int>(path.size());
+  if (plan.draft) {
+    result.proposal =
+        Propose(result.committed, result.emitted.back().token, *plan.draft);
+  }
+  return result;
+}
+
+ProposalTree SimulatedWorker::Propose(int position, int32_t root,
+                                      const DraftShape& shape) {
+  ProposalTree tree{{kNoParent}, {root}, {0}};
+  const int true_depth = UniformInt(rng_, 0, shape.depth);
+  int parent = 0;
+  for (int level = 0; level < shape.depth; ++level) {
+    const int32_t truth =
+        SimulatedToken(position + 1 + level, tree.token[parent]);
+    const int lucky = UniformInt(rng_, 0, shape.top_k - 1);
+    const float rho = tree.log_rho[parent];
+    int next_parent = parent;
+    for (int k = 0; k < shape.top_k; ++k) {
+      const bool is_true = k == lucky && level < true_depth;
+      // Others are not letters, and differ from each other.
+      tree.token.push_back(is_true ? truth : k);
+      tree.parent.push_back(parent);
+      tree.log_rho.push_back(rho - 0.1f * static_cast<float>(k + 1));
+      if (k == lucky) next_parent = tree.size() - 1;
+    }
+    parent = next_parent;
+  }
+  return tree;
+}
+
+}  // namespace bole::testing
