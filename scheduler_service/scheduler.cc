@@ -96,7 +96,7 @@ void Scheduler::On(const WorkerDraining& event) {
   if (event.epoch == epoch_) worker_draining_ = true;
 }
 
-void Scheduler::On(WorkerLost event) {
+void Scheduler::On(const WorkerLost& event) {
   if (!batch_) {
     last_error_ = event.why.ToString();
     return;

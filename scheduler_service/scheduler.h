@@ -84,7 +84,7 @@ class Scheduler {
   void On(WorkerConnected event);
   void On(WorkerOutcome event);
   void On(const WorkerDraining& event);
-  void On(WorkerLost event);
+  void On(const WorkerLost& event);
   void Apply(const InFlight& round, StepResult result);
   void Advance(Sequence& sequence, SequenceResult result,
                RoundMetrics& metrics);

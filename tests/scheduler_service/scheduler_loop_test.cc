@@ -138,29 +138,33 @@ class SchedulerLoopTest : public ::testing::Test {
   ThreadedWorker worker_{loop_.worker_sink()};
 };
 
+// Asks 25 times, and cancels a quarter of it.
+void AskAndCheck(SchedulerLoop& loop, int seed) {
+  std::mt19937 rng(seed);
+  for (int i = 0; i < 25; ++i) {
+    Client client;
+    const std::vector<int32_t> prompt =
+        RandomPrompt(rng, testing::UniformInt(rng, 1, 100));
+    auto request = client.Ask(prompt, 20);
+    ASSERT_TRUE(loop.Submit(request).ok());
+    if (testing::UniformInt(rng, 0, 3) == 0) {
+      client.reader().stream->Cancel();
+      loop.Wake();
+    }
+    client.Read();
+    if (client.reader().end->ok()) {
+      EXPECT_EQ(client.reader().tokens, SimulatedOutput(prompt, 20));
+    } else {
+      EXPECT_TRUE(absl::IsCancelled(client.reader().end->status()));
+    }
+  }
+}
+
 TEST_F(SchedulerLoopTest, ManyClientsAtOnceEachGetTheirText) {
   std::vector<std::thread> clients;
-  for (int c = 0; c < 8; ++c) {
-    clients.emplace_back([this, c] {
-      std::mt19937 rng(c);
-      for (int i = 0; i < 25; ++i) {
-        Client client;
-        const std::vector<int32_t> prompt =
-            RandomPrompt(rng, testing::UniformInt(rng, 1, 100));
-        auto request = client.Ask(prompt, 20);
-        ASSERT_TRUE(loop_.Submit(request).ok());
-        if (testing::UniformInt(rng, 0, 3) == 0) {
-          client.reader().stream->Cancel();
-          loop_.Wake();
-        }
-        client.Read();
-        if (client.reader().end->ok()) {
-          EXPECT_EQ(client.reader().tokens, SimulatedOutput(prompt, 20));
-        } else {
-          EXPECT_TRUE(absl::IsCancelled(client.reader().end->status()));
-        }
-      }
-    });
+  clients.reserve(8);
+  for (int seed = 0; seed < 8; ++seed) {
+    clients.emplace_back([this, seed] { AskAndCheck(loop_, seed); });
   }
   for (std::thread& client : clients) client.join();
 

@@ -231,6 +231,7 @@ TEST_F(SchedulerTest, ACancelledRequestThatWaitsIsDequeued) {
   Reader reader = Ask(RandomPrompt(rng_, 30), 50);
   Tell(worker_.Connect());
   std::vector<Reader> others;
+  others.reserve(8);
   for (int i = 0; i < 8; ++i) others.push_back(Ask({'x'}, 3));
   const int before = dequeued_;
 
@@ -365,6 +366,7 @@ TEST_F(SchedulerTest, ADrainingWorkerFinishesWhatRunsAndIsLetGo) {
 TEST_F(SchedulerTest, StoppingEndsEverything) {
   Tell(worker_.Connect());
   std::vector<Reader> readers;
+  readers.reserve(8);
   for (int i = 0; i < 8; ++i) readers.push_back(Ask({'x'}, 50));
 
   Mail mail;
