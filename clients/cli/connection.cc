@@ -1,0 +1,92 @@
+#include "clients/cli/connection.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "clients/cli/failure.h"
+#include "clients/cli/json_output.h"
+#include "clients/cli/terminal_text.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+
+namespace bole {
+namespace {
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // An answer with the log probabilities of a long text is larger than gRPC's
+  // usual limit.
+  constexpr int kMaxMessageBytes = 256 << 20;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // A server that is starting is found soon.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // The address is where we connect; a proxy for the web is not asked.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+std::optional<std::string> TrailingMetadata(const grpc::ClientContext& context,
+                                            const std::string& key) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return std::nullopt;
+  return std::string(found->second.data(), found->second.size());
+}
+
+}  // namespace
+
+void ConnectionFlags::AddTo(CLI::App& command) {
+  command.add_option("--server", server, "address of the scheduler")
+      ->envname("BOLE_SERVER")
+      ->capture_default_str();
+  command
+      .add_option("--timeout", timeout_seconds,
+                  "seconds that a call may take; without it, as long as needed")
+      ->check(CLI::Range(0.001, 1e6));
+  command.add_flag("--json", json, "print one JSON object");
+}
+
+Connection::Connection(const ConnectionFlags& flags, Interrupt& interrupt)
+    : flags_(flags),
+      interrupt_(interrupt),
+      channel_(OpenChannel(flags.server)),
+      bole_(v1::BoleService::NewStub(channel_)),
+      health_(grpc::health::v1::Health::NewStub(channel_)) {}
+
+int Connection::Report(const grpc::Status& status,
+                       const grpc::ClientContext& context) const {
+  const bool reached = channel_->GetState(/*try_to_connect=*/false) !=
+                       GRPC_CHANNEL_TRANSIENT_FAILURE;
+  const Failure failure = Explain(
+      status, {.address = flags_.server,
+               .reached = reached,
+               .timeout_seconds = flags_.timeout_seconds,
+               .retry_after_ms = TrailingMetadata(context, "retry-after-ms")});
+  const std::string sentence = isatty(STDERR_FILENO) != 0
+                                   ? SafeForTerminal(failure.sentence)
+                                   : failure.sentence;
+  std::fprintf(stderr, "bole: %s\n", sentence.c_str());
+  if (flags_.json) {
+    std::printf("{\"error\":{\"code\":\"%s\",\"message\":%s}}\n",
+                failure.code.c_str(),
+                JsonString(status.error_message()).c_str());
+  }
+  return failure.exit_code;
+}
+
+Call::Call(Connection& connection)
+    : cancel_on_interrupt_(connection.interrupt_, context_) {
+  if (connection.flags_.timeout_seconds) {
+    context_.set_deadline(
+        std::chrono::system_clock::now() +
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            std::chrono::duration<double>(*connection.flags_.timeout_seconds)));
+  }
+}
+
+}  // namespace bole

@@ -1,0 +1,79 @@
+// The server that a command talks to.
+#ifndef BOLE_CLIENTS_CLI_CONNECTION_H_
+#define BOLE_CLIENTS_CLI_CONNECTION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "clients/cli/interrupt.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
+#include "proto/bole.grpc.pb.h"
+#include "proto/health.grpc.pb.h"
+
+namespace bole {
+
+struct ConnectionFlags {
+  std::string server = "127.0.0.1:8400";
+  std::optional<double> timeout_seconds;  // Of each call.
+  bool json = false;
+
+  void AddTo(CLI::App& command);
+};
+
+// One thread uses it. What is passed in outlives it.
+class Connection {
+ public:
+  // Connects with the first call.
+  Connection(const ConnectionFlags& flags, Interrupt& interrupt);
+
+  v1::BoleService::Stub& bole() { return *bole_; }
+  grpc::health::v1::Health::Stub& health() { return *health_; }
+
+  // Says on stderr, and with --json on stdout too, why a call failed. Returns
+  // the exit code.
+  //
+  // REQUIRES: !status.ok(), and no other call came after it.
+  int Report(const grpc::Status& status,
+             const grpc::ClientContext& context) const;
+
+ private:
+  friend class Call;
+
+  const ConnectionFlags flags_;
+  Interrupt& interrupt_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::BoleService::Stub> bole_;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+// The context of one call: it ends with --timeout, and with Ctrl-C.
+class Call {
+ public:
+  explicit Call(Connection& connection);
+
+  grpc::ClientContext* context() { return &context_; }
+
+ private:
+  grpc::ClientContext context_;
+  CancelOnInterrupt cancel_on_interrupt_;
+};
+
+// A unary call of the scheduler: its status, the answer in `response`, and
+// Report() if it failed. `method` is one of v1::BoleService::Stub. Returns the
+// exit code.
+template <typename Method, typename Request, typename Response>
+int CallBole(Connection& connection, Method method, const Request& request,
+             Response& response) {
+  Call call(connection);
+  const grpc::Status status =
+      (connection.bole().*method)(call.context(), request, &response);
+  return status.ok() ? 0 : connection.Report(status, *call.context());
+}
+
+}  // namespace bole
+
+#endif  // BOLE_CLIENTS_CLI_CONNECTION_H_

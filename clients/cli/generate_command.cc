@@ -1,0 +1,96 @@
+// bole generate: one answer.
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "clients/cli/answer.h"
+#include "clients/cli/commands.h"
+#include "clients/cli/connection.h"
+#include "clients/cli/failure.h"
+#include "clients/cli/prompt.h"
+#include "clients/cli/sampling_flags.h"
+#include "clients/cli/summary.h"
+
+namespace bole {
+namespace {
+
+struct Flags {
+  ConnectionFlags connection;
+  SamplingFlags sampling;
+  std::optional<std::string> prompt;
+  std::optional<std::string> system;
+  bool raw = false;
+  bool json_stream = false;
+};
+
+AnswerFormat FormatOf(const Flags& flags) {
+  if (flags.json_stream) return AnswerFormat::kJsonStream;
+  return flags.connection.json ? AnswerFormat::kJson : AnswerFormat::kText;
+}
+
+// Makes `prompt` a chat turn if the model has a chat template. Returns the exit
+// code.
+int SetInput(const Flags& flags, const std::string& prompt,
+             Connection& connection, v1::GenerateRequest& request) {
+  request.set_text(prompt);
+  if (flags.raw) return kExitOk;
+  v1::GetModelInfoResponse model;
+  const int exit_code =
+      CallBole(connection, &v1::BoleService::Stub::GetModelInfo,
+               v1::GetModelInfoRequest(), model);
+  if (exit_code != kExitOk) return exit_code;
+  if (model.has_chat_template()) {
+    *request.mutable_chat() = NewChat(flags.system);
+    AddMessage("user", prompt, *request.mutable_chat());
+  } else if (flags.system) {
+    return UsageError("--system: the model " + model.model() +
+                      " has no chat template to put it in");
+  }
+  return kExitOk;
+}
+
+int Run(const Flags& flags, Interrupt& interrupt) {
+  const AnswerFormat format = FormatOf(flags);
+  if (flags.sampling.logprobs && format == AnswerFormat::kText) {
+    return UsageError("--logprobs: they show with --json or --stream-json");
+  }
+  const std::optional<std::string> prompt = ReadText(flags.prompt);
+  if (!prompt) return UsageError("no PROMPT: give one, or pipe one in");
+
+  ConnectionFlags connection_flags = flags.connection;
+  connection_flags.json = format != AnswerFormat::kText;
+  Connection connection(connection_flags, interrupt);
+  v1::GenerateRequest request;
+  *request.mutable_sampling_params() = flags.sampling.ToProto();
+  const int exit_code = SetInput(flags, *prompt, connection, request);
+  if (exit_code != kExitOk) return exit_code;
+  const Answer answer = PrintAnswer(connection, request, format);
+  if (answer.exit_code == kExitOk && format == AnswerFormat::kText) {
+    std::fprintf(stderr, "\n%s", Summary(answer.complete).c_str());
+  }
+  return answer.exit_code;
+}
+
+}  // namespace
+
+Command AddGenerateCommand(CLI::App& app, Interrupt& interrupt) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand(
+      "generate", "Answer one prompt, printing the text as it comes.");
+  command.add_option("PROMPT", flags->prompt,
+                     "text to answer; \"-\", or none in a pipe: all of stdin");
+  CLI::Option* raw = command.add_flag(
+      "--raw", flags->raw,
+      "continue the prompt as it is, even if the model has a chat template");
+  command.add_option("--system", flags->system, "text of a system turn before")
+      ->excludes(raw);
+  flags->sampling.AddTo(command);
+  flags->connection.AddTo(command);
+  command.add_flag("--stream-json", flags->json_stream,
+                   "print each response of the server as JSON, one a line");
+  command.footer(kExitCodesHelp);
+  return [flags, &interrupt] { return Run(*flags, interrupt); };
+}
+
+}  // namespace bole

@@ -1,0 +1,112 @@
+// bole health: whether the server serves.
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "clients/cli/commands.h"
+#include "clients/cli/connection.h"
+#include "clients/cli/failure.h"
+#include "clients/cli/json_output.h"
+
+namespace bole {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using SystemTime = std::chrono::system_clock::time_point;
+
+// The process, and whether it can answer requests.
+constexpr const char* kServices[] = {"", "bole.v1.BoleService"};
+
+struct Flags {
+  ConnectionFlags connection;
+  std::optional<double> wait_seconds;
+};
+
+HealthCheckRequest RequestFor(const char* service) {
+  HealthCheckRequest request;
+  request.set_service(service);
+  return request;
+}
+
+// Returns once `service` serves, `deadline` is past, or the server cannot be
+// watched: Check() says which. False: Ctrl-C was pressed.
+bool WaitUntilServing(const char* service, SystemTime deadline,
+                      Connection& connection) {
+  grpc::StatusCode ended_with = grpc::StatusCode::UNAVAILABLE;
+  while (ended_with == grpc::StatusCode::UNAVAILABLE) {
+    Call call(connection);
+    call.context()->set_wait_for_ready(true);
+    call.context()->set_deadline(deadline);
+    const std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader =
+        connection.health().Watch(call.context(), RequestFor(service));
+    HealthCheckResponse response;
+    while (reader->Read(&response)) {
+      if (response.status() == HealthCheckResponse::SERVING) return true;
+    }
+    ended_with = reader->Finish().error_code();
+  }
+  return ended_with != grpc::StatusCode::CANCELLED;
+}
+
+const char* Name(const char* service) {
+  return *service == '\0' ? "server" : service;
+}
+
+// Prints what the server says of each service. Returns the exit code.
+int PrintHealth(const Flags& flags, Connection& connection) {
+  bool serving = true;
+  std::string json;
+  for (const char* service : kServices) {
+    Call call(connection);
+    HealthCheckResponse response;
+    const grpc::Status status = connection.health().Check(
+        call.context(), RequestFor(service), &response);
+    if (!status.ok()) return connection.Report(status, *call.context());
+    serving = serving && response.status() == HealthCheckResponse::SERVING;
+    const std::string& said =
+        HealthCheckResponse::ServingStatus_Name(response.status());
+    if (!flags.connection.json) {
+      std::printf("%-22s%s\n", Name(service), said.c_str());
+    }
+    json += (json.empty() ? "{" : ",") + JsonString(service) + ":" +
+            JsonString(said);
+  }
+  if (flags.connection.json) std::printf("%s}\n", json.c_str());
+  return serving ? kExitOk : kExitError;
+}
+
+int Run(const Flags& flags, Interrupt& interrupt) {
+  Connection connection(flags.connection, interrupt);
+  if (flags.wait_seconds) {
+    const SystemTime deadline =
+        std::chrono::system_clock::now() +
+        std::chrono::duration_cast<SystemTime::duration>(
+            std::chrono::duration<double>(*flags.wait_seconds));
+    for (const char* service : kServices) {
+      if (!WaitUntilServing(service, deadline, connection)) {
+        return kExitCancelled;
+      }
+    }
+  }
+  return PrintHealth(flags, connection);
+}
+
+}  // namespace
+
+Command AddHealthCommand(CLI::App& app, Interrupt& interrupt) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand(
+      "health", "Whether the server serves: exit code 0 if so, 1 if not.");
+  command
+      .add_option("--wait", flags->wait_seconds,
+                  "wait so many seconds at most until it does")
+      ->check(CLI::Range(0.0, 1e6));
+  flags->connection.AddTo(command);
+  command.footer(kExitCodesHelp);
+  return [flags, &interrupt] { return Run(*flags, interrupt); };
+}
+
+}  // namespace bole

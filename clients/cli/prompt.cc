@@ -1,0 +1,43 @@
+#include "clients/cli/prompt.h"
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+
+namespace bole {
+namespace {
+
+std::string ReadAll(std::FILE* file) {
+  std::string text;
+  char buffer[1 << 14];
+  size_t size = 0;
+  while ((size = std::fread(buffer, 1, sizeof(buffer), file)) > 0) {
+    text.append(buffer, size);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> ReadText(
+    const std::optional<std::string>& argument) {
+  if (argument && *argument != "-") return argument;
+  if (!argument && isatty(STDIN_FILENO) != 0) return std::nullopt;
+  return ReadAll(stdin);
+}
+
+void AddMessage(const std::string& role, const std::string& content,
+                v1::ChatInput& chat) {
+  v1::ChatMessage& message = *chat.add_messages();
+  message.set_role(role);
+  message.set_content(content);
+}
+
+v1::ChatInput NewChat(const std::optional<std::string>& system) {
+  v1::ChatInput chat;
+  if (system) AddMessage("system", *system, chat);
+  return chat;
+}
+
+}  // namespace bole

@@ -1,0 +1,25 @@
+// What a command is asked to work on: an argument, or what comes in a pipe.
+#ifndef BOLE_CLIENTS_CLI_PROMPT_H_
+#define BOLE_CLIENTS_CLI_PROMPT_H_
+
+#include <optional>
+#include <string>
+
+#include "proto/bole.pb.h"
+
+namespace bole {
+
+// `argument`, or all of stdin if it is "-", or if it is absent and stdin is no
+// terminal. Nothing if it is absent and stdin is one. Any bytes.
+std::optional<std::string> ReadText(const std::optional<std::string>& argument);
+
+// Appends a message to `chat`.
+void AddMessage(const std::string& role, const std::string& content,
+                v1::ChatInput& chat);
+
+// A conversation before its first turn: empty, or with `system` in it.
+v1::ChatInput NewChat(const std::optional<std::string>& system);
+
+}  // namespace bole
+
+#endif  // BOLE_CLIENTS_CLI_PROMPT_H_
