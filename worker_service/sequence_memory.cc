@@ -9,6 +9,7 @@ namespace bole {
 SequenceMemory::SequenceMemory(const ModelConfig& config, int num_slots,
                                int num_pages, int page_size,
                                DeviceArrays& arrays) {
+  const size_t before_states = arrays.total_bytes();
   const GdnShape gdn = GdnShapeOf(config);
   const int64_t state_rows =
       static_cast<int64_t>(num_slots) * config.num_linear_layers();
@@ -20,6 +21,12 @@ SequenceMemory::SequenceMemory(const ModelConfig& config, int num_slots,
           state_rows * gdn.conv_taps * gdn.conv_width(), "convolution windows"),
       .num_slots = num_slots,
       .num_layers = config.num_linear_layers()};
+  counts = {
+      .count = arrays.Array<int32_t>(
+          static_cast<int64_t>(num_slots) * config.vocab_size, "token counts"),
+      .num_slots = num_slots};
+  const size_t before_pages = arrays.total_bytes();
+  state_bytes = before_pages - before_states;
 
   const int kv_layers = config.num_attention_layers() + 1;
   const int64_t kv_elements = static_cast<int64_t>(kv_layers) * num_pages *
@@ -29,11 +36,7 @@ SequenceMemory::SequenceMemory(const ModelConfig& config, int num_slots,
            .num_layers = kv_layers,
            .num_pages = num_pages,
            .page_size = page_size};
-
-  counts = {
-      .count = arrays.Array<int32_t>(
-          static_cast<int64_t>(num_slots) * config.vocab_size, "token counts"),
-      .num_slots = num_slots};
+  page_bytes = arrays.total_bytes() - before_pages;
 }
 
 }  // namespace bole

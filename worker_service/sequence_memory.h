@@ -2,6 +2,8 @@
 #ifndef BOLE_WORKER_SERVICE_SEQUENCE_MEMORY_H_
 #define BOLE_WORKER_SERVICE_SEQUENCE_MEMORY_H_
 
+#include <cstddef>
+
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/model_config.h"
@@ -19,6 +21,9 @@ struct SequenceMemory {
   GdnStates states;    // Every linear layer.
   KvPages pages;       // Every full-attention layer, then the drafter's.
   TokenCounts counts;  // For penalties.
+
+  size_t state_bytes;  // Of states and counts.
+  size_t page_bytes;   // Of pages.
 };
 
 }  // namespace bole

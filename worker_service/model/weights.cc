@@ -21,6 +21,8 @@ class Loader {
     return status_.ok() ? arrays_.status() : status_;
   }
 
+  int64_t matrix_elements() const { return matrix_elements_; }
+
   const float* Vector(const TensorView& tensor) {
     return arrays_.Copy(Floats(tensor), "weights");
   }
@@ -52,9 +54,12 @@ class Loader {
     if (!status_.ok()) return nullptr;
     absl::StatusOr<const WeightMatrix*> matrix = backend_.LoadMatrix(
         {.rows = rows, .columns = columns, .blocks = blocks});
-    if (matrix.ok()) return *matrix;
-    status_ = matrix.status();
-    return nullptr;
+    if (!matrix.ok()) {
+      status_ = matrix.status();
+      return nullptr;
+    }
+    matrix_elements_ += static_cast<int64_t>(rows) * columns;
+    return *matrix;
   }
   const WeightMatrix* Matrix(const TensorView& tensor) {
     return Matrix({&tensor});
@@ -128,6 +133,7 @@ class Loader {
   Backend& backend_;
   DeviceArrays& arrays_;
   absl::Status status_;
+  int64_t matrix_elements_ = 0;
 };
 
 }  // namespace
@@ -148,6 +154,7 @@ absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
   }
   if (tensors.drafter) weights.drafter = loader.Drafter(*tensors.drafter);
   BOLE_RETURN_IF_ERROR(loader.status());
+  weights.matrix_elements = loader.matrix_elements();
   return weights;
 }
 

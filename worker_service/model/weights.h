@@ -2,6 +2,7 @@
 #ifndef BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 
+#include <cstdint>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -72,6 +73,7 @@ struct Weights {
   const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
+  int64_t matrix_elements = 0;  // Of all matrices.
   DeviceArrays arrays;  // Owns the vectors; the backend owns the matrices.
 };
 

@@ -1,0 +1,92 @@
+// The thread that runs plans.
+#ifndef BOLE_WORKER_SERVICE_COMPUTE_LOOP_H_
+#define BOLE_WORKER_SERVICE_COMPUTE_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "common/step.h"
+
+namespace bole {
+
+// The answer to one plan.
+struct ComputeOutcome {
+  uint64_t epoch;
+  uint64_t sequence;
+  // INVALID_ARGUMENT: the plan was refused, and nothing was touched.
+  // INTERNAL: the engine failed; its memory is undefined and nothing more runs.
+  absl::StatusOr<StepResult> result;
+  int prefill_tokens = 0;
+  int nodes = 0;            // Of the forest.
+  double step_seconds = 0;  // In the engine; 0 for a plan that was refused.
+};
+
+struct ComputeLoopOptions {
+  StepLimits limits;
+  bool has_drafter = false;
+  // The engine. Called by the loop's thread alone, with plans that Validate()
+  // accepts. Any error means that memory is undefined.
+  std::function<absl::StatusOr<StepResult>(const StepPlan& plan)> step;
+  // Called by the loop's thread, in the order of the plans.
+  std::function<void(ComputeOutcome outcome)> on_outcome;
+};
+
+// Runs plans one after the other on a thread of its own. At most one epoch is
+// open, and only plans of that one begin; a step that runs when its epoch ends
+// is finished first, so two epochs never touch memory at the same time.
+//
+// Thread-safe. Stop() and the destructor must not be called by on_outcome.
+class ComputeLoop {
+ public:
+  // That may wait besides the one that runs.
+  static constexpr size_t kMaxWaiting = 4;
+
+  explicit ComputeLoop(ComputeLoopOptions options);
+  ~ComputeLoop();  // Stop().
+
+  ComputeLoop(const ComputeLoop&) = delete;
+  ComputeLoop& operator=(const ComputeLoop&) = delete;
+
+  // Ends the epoch before: its waiting plans are dropped. The outcome of one
+  // that runs is still reported.
+  void Open(uint64_t epoch);
+  // Nothing happens if another epoch is open.
+  void Close(uint64_t epoch);
+
+  // Queues a plan, which is dropped if `epoch` is not open.
+  // RESOURCE_EXHAUSTED: kMaxWaiting plans wait.
+  absl::Status Submit(uint64_t epoch, uint64_t sequence, StepPlan plan);
+
+  // Finishes the step that runs and drops the others.
+  void Stop();
+
+ private:
+  struct Job {
+    uint64_t epoch;
+    uint64_t sequence;
+    StepPlan plan;
+  };
+
+  void Run();
+  ComputeOutcome RunJob(const Job& job) const;
+
+  const ComputeLoopOptions options_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Job> waiting_ ABSL_GUARDED_BY(mutex_);
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is open.
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Mutex join_mutex_;
+  std::thread thread_ ABSL_GUARDED_BY(join_mutex_);  // Reads the rest: last.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_COMPUTE_LOOP_H_

@@ -1,0 +1,135 @@
+#include "worker_service/worker_metrics.h"
+
+#include "absl/status/status.h"
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+
+namespace bole {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+
+// Time in the engine, in seconds.
+const Histogram::BucketBoundaries& StepBuckets() {
+  static const Histogram::BucketBoundaries buckets = {
+      .0005, .001, .002, .004, .008, .016, .032, .064,
+      .128,  .256, .512, 1,    2,    4,    8,    16};
+  return buckets;
+}
+
+Family<Counter>& Counters(Registry& registry, const char* name,
+                          const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+Family<Gauge>& Gauges(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+}  // namespace
+
+struct WorkerMetrics::Families {
+  std::shared_ptr<Registry> owner = std::make_shared<Registry>();
+  Registry& registry = *owner;
+
+  Counter& steps =
+      Counters(registry, "bole_worker_steps_total", "Plans that were run.")
+          .Add({});
+  Counter& failures = Counters(registry, "bole_worker_failures_total",
+                               "Plans that the engine failed at.")
+                          .Add({});
+  Histogram& step_seconds = prometheus::BuildHistogram()
+                                .Name("bole_step_seconds")
+                                .Help("Time of a plan in the engine.")
+                                .Register(registry)
+                                .Add({}, StepBuckets());
+  Counter& prefill_tokens =
+      Counters(registry, "bole_worker_prefill_tokens_total",
+               "Tokens run in prefill chunks.")
+          .Add({});
+  Counter& nodes = Counters(registry, "bole_worker_nodes_total",
+                            "Nodes of verified trees, roots included.")
+                       .Add({});
+
+  Family<Counter>& refused =
+      Counters(registry, "bole_plans_refused_total",
+               "Plans and streams that were refused, by reason: invalid (could "
+               "not be run), malformed (ended the stream), stale_epoch.");
+  Counter& invalid = refused.Add({{"reason", "invalid"}});
+  Counter& malformed = refused.Add({{"reason", "malformed"}});
+  Counter& stale_epoch = refused.Add({{"reason", "stale_epoch"}});
+
+  Gauge& epoch = Gauges(registry, "bole_worker_epoch",
+                        "Epoch of the last scheduler that was let in.")
+                     .Add({});
+  Gauge& connected = Gauges(registry, "bole_worker_connected",
+                            "1 while a scheduler's stream is open.")
+                         .Add({});
+
+  Gauge& slots =
+      Gauges(registry, "bole_state_slots", "Places for recurrent states.")
+          .Add({});
+  Gauge& pages =
+      Gauges(registry, "bole_kv_pages", "Pages for keys and values.").Add({});
+  Gauge& page_tokens =
+      Gauges(registry, "bole_kv_page_tokens", "Tokens of one page.").Add({});
+  Family<Gauge>& memory =
+      Gauges(registry, "bole_worker_memory_bytes",
+             "Memory allocated at start, by what it is for.");
+};
+
+WorkerMetrics::WorkerMetrics() : families_(std::make_unique<Families>()) {}
+
+WorkerMetrics::~WorkerMetrics() = default;
+
+const std::shared_ptr<Registry>& WorkerMetrics::registry() const {
+  return families_->owner;
+}
+
+void WorkerMetrics::SetSizes(const StepLimits& limits,
+                             const MemoryPlan& memory) {
+  families_->slots.Set(limits.num_slots);
+  families_->pages.Set(limits.num_pages);
+  families_->page_tokens.Set(limits.page_size);
+  const auto set = [this](const char* part, size_t bytes) {
+    families_->memory.Add({{"part", part}}).Set(static_cast<double>(bytes));
+  };
+  set("weights", memory.weights);
+  set("states", memory.states);
+  set("kv_pages", memory.kv_pages);
+  set("buffers", memory.buffers);
+}
+
+void WorkerMetrics::Opened(uint64_t epoch) {
+  families_->epoch.Set(static_cast<double>(epoch));
+  families_->connected.Set(1);
+}
+
+void WorkerMetrics::StaleEpoch() { families_->stale_epoch.Increment(); }
+
+void WorkerMetrics::Closed() { families_->connected.Set(0); }
+
+void WorkerMetrics::Malformed() { families_->malformed.Increment(); }
+
+void WorkerMetrics::Stepped(const ComputeOutcome& outcome) {
+  if (absl::IsInvalidArgument(outcome.result.status())) {
+    families_->invalid.Increment();
+    return;
+  }
+  if (!outcome.result.ok()) {
+    families_->failures.Increment();
+    return;
+  }
+  families_->steps.Increment();
+  families_->step_seconds.Observe(outcome.step_seconds);
+  families_->prefill_tokens.Increment(outcome.prefill_tokens);
+  families_->nodes.Increment(outcome.nodes);
+}
+
+}  // namespace bole

@@ -1,0 +1,44 @@
+// The worker's metrics, by the names that dashboards know.
+#ifndef BOLE_WORKER_SERVICE_WORKER_METRICS_H_
+#define BOLE_WORKER_SERVICE_WORKER_METRICS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "common/step.h"
+#include "prometheus/registry.h"
+#include "worker_service/compute_loop.h"
+#include "worker_service/memory_plan.h"
+
+namespace bole {
+
+// All methods may be called from any thread. Names and units: README.md.
+class WorkerMetrics {
+ public:
+  WorkerMetrics();
+  ~WorkerMetrics();
+
+  WorkerMetrics(const WorkerMetrics&) = delete;
+  WorkerMetrics& operator=(const WorkerMetrics&) = delete;
+
+  const std::shared_ptr<prometheus::Registry>& registry() const;
+
+  void SetSizes(const StepLimits& limits, const MemoryPlan& memory);
+
+  // A scheduler's stream was opened, was refused for its epoch, or ended.
+  void Opened(uint64_t epoch);
+  void StaleEpoch();
+  void Closed();
+  // A request that ended its stream, because it was not understood.
+  void Malformed();
+  // A plan was run, refused, or broke the engine.
+  void Stepped(const ComputeOutcome& outcome);
+
+ private:
+  struct Families;
+  const std::unique_ptr<Families> families_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_WORKER_METRICS_H_

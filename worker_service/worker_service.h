@@ -1,0 +1,117 @@
+// bole.worker.v1.Worker: what a worker answers on the wire.
+#ifndef BOLE_WORKER_SERVICE_WORKER_SERVICE_H_
+#define BOLE_WORKER_SERVICE_WORKER_SERVICE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "common/step.h"
+#include "grpcpp/support/server_callback.h"
+#include "proto/worker.grpc.pb.h"
+#include "worker_service/compute_loop.h"
+#include "worker_service/ticker.h"
+#include "worker_service/worker_metrics.h"
+#include "worker_service/worker_service_stream.h"
+
+namespace bole {
+
+// What Describe tells.
+struct WorkerInfo {
+  std::string model;
+  std::string device;
+  std::string version;
+  StepLimits limits;
+  bool has_drafter = false;
+  std::vector<int32_t> stop_tokens;  // The model's own.
+  // Defaults for requests that leave a choice open.
+  float temperature = 1;
+  int32_t top_k = 0;  // 0: no limit.
+  float top_p = 1;
+};
+
+struct WorkerServiceOptions {
+  WorkerInfo info;
+  // As ComputeLoopOptions::step.
+  std::function<absl::StatusOr<StepResult>(const StepPlan& plan)> step;
+  std::chrono::milliseconds heartbeat_interval{1000};
+  // Called once, without locks, if the engine fails: the stream has been ended
+  // and no other will be opened. Must not call Stop().
+  std::function<void(const absl::Status& why)> on_failure;
+};
+
+// Serves one scheduler at a time: the one with the highest epoch that ever
+// came. RPC threads decode, a thread of the compute loop runs plans, another
+// one sends heartbeats whatever the loop does.
+//
+// Thread-safe. Calls must have ended before it is destroyed.
+class WorkerService final : public worker::v1::Worker::CallbackService,
+                            private ExecuteStream::Owner {
+ public:
+  // `metrics` must outlive the service.
+  WorkerService(WorkerServiceOptions options, WorkerMetrics& metrics);
+  ~WorkerService() override;  // Stop().
+
+  grpc::ServerUnaryReactor* Describe(
+      grpc::CallbackServerContext* context,
+      const worker::v1::DescribeRequest* request,
+      worker::v1::DescribeResponse* response) override;
+  grpc::ServerBidiReactor<worker::v1::ExecuteRequest,
+                          worker::v1::ExecuteResponse>*
+  Execute(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const worker::v1::DrainRequest* request,
+                                  worker::v1::DrainResponse* response) override;
+
+  // Asks the scheduler to send no new requests, and waits until there is no
+  // stream, until `deadline`, or until Stop(). Returns whether there is none.
+  bool WaitUntilDrained(std::chrono::steady_clock::time_point deadline);
+
+  // Ends the stream with UNAVAILABLE, opens no other, and waits for the step
+  // that runs.
+  void Stop();
+
+ private:
+  // A Drain call that waits for the end of the stream.
+  class DrainCall;
+
+  absl::Status OnOpen(ExecuteStream& stream, uint64_t epoch) override;
+  absl::Status OnPlan(uint64_t epoch, uint64_t sequence,
+                      StepPlan plan) override;
+  void OnMalformed() override;
+  void OnClosed(const ExecuteStream& stream) override;
+
+  void OnOutcome(const ComputeOutcome& outcome);
+  void SendHeartbeat();
+  void StartDraining() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndDrainCalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether it still waited.
+  bool Forget(DrainCall* call);
+
+  const WorkerServiceOptions options_;
+  WorkerMetrics& metrics_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // The highest that came.
+  ExecuteStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of epoch_.
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  // Not OK: why no stream is opened any more.
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<DrainCall*> drain_calls_ ABSL_GUARDED_BY(mutex_);
+
+  // Their threads call the rest: last.
+  ComputeLoop loop_;
+  Ticker ticker_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_WORKER_SERVICE_H_

@@ -1,0 +1,92 @@
+// One Execute call: its rules, and its messages one after the other.
+#ifndef BOLE_WORKER_SERVICE_WORKER_SERVICE_STREAM_H_
+#define BOLE_WORKER_SERVICE_WORKER_SERVICE_STREAM_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "common/step.h"
+#include "grpcpp/support/server_callback.h"
+#include "proto/worker.pb.h"
+#include "worker_service/compute_loop.h"
+
+namespace bole {
+
+// Checks epochs and sequence numbers of what comes, decodes it, and queues what
+// goes. Reads the next plan only while few are unanswered, so that a scheduler
+// that sends without end is slowed down by gRPC's flow control.
+//
+// Deletes itself when gRPC is done with it, after Owner::OnClosed(). Until
+// then the owner may call it from any thread; it calls the owner without
+// holding a lock.
+class ExecuteStream final
+    : public grpc::ServerBidiReactor<worker::v1::ExecuteRequest,
+                                     worker::v1::ExecuteResponse> {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // The first request came. Calls stream.SendOpened(), or returns the error
+    // that the stream ends with.
+    virtual absl::Status OnOpen(ExecuteStream& stream, uint64_t epoch) = 0;
+    // The same for a plan, which is to be answered by Answer().
+    virtual absl::Status OnPlan(uint64_t epoch, uint64_t sequence,
+                                StepPlan plan) = 0;
+    // A request was not understood.
+    virtual void OnMalformed() = 0;
+    // The last call for this stream.
+    virtual void OnClosed(const ExecuteStream& stream) = 0;
+  };
+
+  // `owner` must outlive the stream.
+  explicit ExecuteStream(Owner& owner);
+
+  void SendOpened(std::chrono::milliseconds heartbeat_interval);
+  // Nothing is sent while an earlier heartbeat waits.
+  void SendHeartbeat(bool draining);
+  void Answer(const ComputeOutcome& outcome);
+  // What waits is not sent any more. Later calls do nothing.
+  void End(const absl::Status& status);
+
+  uint64_t epoch() const;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  absl::Status TakeOpening();
+  absl::Status TakePlan();
+  void ReadOrPause();
+  void Send(worker::v1::ExecuteResponse response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Owner& owner_;
+
+  // Touched between StartRead() and its OnReadDone() by gRPC, else by the
+  // thread that handles the request.
+  worker::v1::ExecuteRequest request_;
+  bool opened_ = false;
+  uint64_t next_sequence_ = 1;
+
+  mutable Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // The first one is being written if writing_. References stay valid.
+  std::deque<worker::v1::ExecuteResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool heartbeat_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_paused_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_WORKER_SERVICE_STREAM_H_
