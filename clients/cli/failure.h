@@ -27,8 +27,9 @@ inline constexpr char kExitCodesHelp[] =
 struct CallFacts {
   std::string address;
   bool reached = true;  // False: no connection could be made.
-  std::optional<double> timeout_seconds;
-  std::optional<std::string> retry_after_ms;  // As the server sent it.
+  std::optional<double> timeout_seconds = std::nullopt;
+  // As the server sent it.
+  std::optional<std::string> retry_after_ms = std::nullopt;
 };
 
 struct Failure {

@@ -1,0 +1,171 @@
+#include "tests/clients/cli/fake_bole_service.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+
+namespace bole::testing_support {
+namespace {
+
+class AnswerReactor final
+    : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  AnswerReactor(FakeAnswer answer, FakeBoleService& service)
+      : answer_(std::move(answer)), service_(service) {
+    WriteNext();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) WriteNext();
+  }
+  void OnCancel() override {
+    service_.CountCancelled();
+    Finish(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  void WriteNext() {
+    if (next_ < answer_.responses.size()) {
+      StartWrite(&answer_.responses[next_++]);
+    } else if (!answer_.hang) {
+      Finish(answer_.status);
+    }
+  }
+
+  const FakeAnswer answer_;
+  FakeBoleService& service_;
+  size_t next_ = 0;
+};
+
+grpc::ServerUnaryReactor* Ok(grpc::CallbackServerContext* context) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace
+
+FakeAnswer AnswerOf(const std::vector<std::string>& chunk_texts) {
+  FakeAnswer answer;
+  v1::GenerateResponse last;
+  v1::GenerateComplete& complete = *last.mutable_complete();
+  complete.mutable_usage()->set_prompt_tokens(5);
+  for (const std::string& text : chunk_texts) {
+    const uint32_t token = 100 + complete.output_ids_size();
+    complete.add_output_ids(token);
+    complete.set_text(complete.text() + text);
+    complete.mutable_usage()->set_completion_tokens(complete.output_ids_size());
+    v1::GenerateResponse response;
+    response.mutable_chunk()->add_token_ids(token);
+    response.mutable_chunk()->set_text(text);
+    *response.mutable_chunk()->mutable_usage() = complete.usage();
+    answer.responses.push_back(response);
+  }
+  complete.set_finish_reason(v1::FINISH_REASON_LENGTH);
+  answer.responses.push_back(last);
+  return answer;
+}
+
+void FakeBoleService::SetAnswers(std::vector<FakeAnswer> answers) {
+  MutexLock lock(mutex_);
+  answers_ = std::move(answers);
+}
+
+std::vector<v1::GenerateRequest> FakeBoleService::requests() const {
+  MutexLock lock(mutex_);
+  return requests_;
+}
+
+void FakeBoleService::WaitForCancelled(int count) {
+  MutexLock lock(mutex_);
+  while (num_cancelled_ < count) changed_.Wait(mutex_);
+}
+
+void FakeBoleService::CountCancelled() {
+  MutexLock lock(mutex_);
+  ++num_cancelled_;
+  changed_.NotifyAll();
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* FakeBoleService::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  MutexLock lock(mutex_);
+  BOLE_CHECK(!answers_.empty());
+  FakeAnswer answer = answers_[std::min(requests_.size(), answers_.size() - 1)];
+  requests_.push_back(*request);
+  if (!request->stream() && !answer.responses.empty() && !answer.hang) {
+    answer.responses.erase(answer.responses.begin(),
+                           answer.responses.end() - 1);
+  }
+  if (!answer.retry_after_ms.empty()) {
+    context->AddTrailingMetadata("retry-after-ms", answer.retry_after_ms);
+  }
+  return new AnswerReactor(std::move(answer), *this);
+}
+
+grpc::ServerUnaryReactor* FakeBoleService::Tokenize(
+    grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
+    v1::TokenizeResponse* response) {
+  for (const char byte : request->text()) {
+    response->add_input_ids(static_cast<unsigned char>(byte));
+  }
+  return Ok(context);
+}
+
+grpc::ServerUnaryReactor* FakeBoleService::Detokenize(
+    grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
+    v1::DetokenizeResponse* response) {
+  for (const uint32_t id : request->ids()) {
+    response->mutable_text()->push_back(static_cast<char>(id));
+  }
+  return Ok(context);
+}
+
+grpc::ServerUnaryReactor* FakeBoleService::GetModelInfo(
+    grpc::CallbackServerContext* context,
+    const v1::GetModelInfoRequest* /*request*/,
+    v1::GetModelInfoResponse* response) {
+  *response = model;
+  return Ok(context);
+}
+
+grpc::ServerUnaryReactor* FakeBoleService::GetServerInfo(
+    grpc::CallbackServerContext* context,
+    const v1::GetServerInfoRequest* /*request*/,
+    v1::GetServerInfoResponse* response) {
+  *response = server;
+  return Ok(context);
+}
+
+FakeServer::FakeServer() {
+  grpc::EnableDefaultHealthCheckService(true);
+  service_.model.set_model("fake");
+  service_.model.set_has_chat_template(true);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port_);
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  BOLE_CHECK(server_ != nullptr);
+  SetServing(true);
+}
+
+FakeServer::~FakeServer() { server_->Shutdown(); }
+
+std::string FakeServer::address() const {
+  return absl::StrCat("127.0.0.1:", port_);
+}
+
+void FakeServer::SetServing(bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus("bole.v1.BoleService",
+                                                     serving);
+}
+
+}  // namespace bole::testing_support

@@ -1,0 +1,90 @@
+// A scheduler that says what a test tells it to.
+#ifndef BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_
+#define BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
+#include "grpcpp/server.h"
+#include "proto/bole.grpc.pb.h"
+
+namespace bole::testing_support {
+
+// An answer to Generate.
+struct FakeAnswer {
+  std::vector<v1::GenerateResponse> responses;
+  bool hang = false;  // After the responses, until the call is cancelled.
+  grpc::Status status = grpc::Status::OK;  // Of the call, if it does not hang.
+  std::string retry_after_ms = "";         // Trailing metadata, unless empty.
+};
+
+// Chunks of one token each with these texts, and the complete answer.
+FakeAnswer AnswerOf(const std::vector<std::string>& chunk_texts);
+
+// Tokenizes into bytes. Thread-safe but for what is set before the calls.
+class FakeBoleService final : public v1::BoleService::CallbackService {
+ public:
+  v1::GetModelInfoResponse model;
+  v1::GetServerInfoResponse server;
+
+  // The answers to the calls to come; the last stays.
+  void SetAnswers(std::vector<FakeAnswer> answers);
+
+  // The requests of all Generate calls so far.
+  std::vector<v1::GenerateRequest> requests() const;
+
+  // Returns once clients have cancelled `count` calls of Generate.
+  void WaitForCancelled(int count);
+  void CountCancelled();
+
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context,
+      const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const v1::TokenizeRequest* request,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* Detokenize(
+      grpc::CallbackServerContext* context,
+      const v1::DetokenizeRequest* request,
+      v1::DetokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* GetModelInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetModelInfoRequest* request,
+      v1::GetModelInfoResponse* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetServerInfoRequest* request,
+      v1::GetServerInfoResponse* response) override;
+
+ private:
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<FakeAnswer> answers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::GenerateRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  int num_cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// The service, serving on a free port with grpc.health.v1.
+class FakeServer {
+ public:
+  FakeServer();
+  ~FakeServer();
+
+  FakeBoleService& service() { return service_; }
+  std::string address() const;
+
+  // What health says of bole.v1.BoleService; at first that it serves.
+  void SetServing(bool serving);
+
+ private:
+  FakeBoleService service_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace bole::testing_support
+
+#endif  // BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_

@@ -1,0 +1,57 @@
+#include "clients/cli/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace bole {
+namespace {
+
+using testing::HasSubstr;
+
+v1::GenerateComplete Complete() {
+  v1::GenerateComplete complete;
+  complete.mutable_usage()->set_prompt_tokens(12);
+  complete.mutable_usage()->set_completion_tokens(101);
+  complete.mutable_speculation()->set_rounds(40);
+  complete.mutable_speculation()->set_accepted_drafts(60);
+  complete.mutable_timing()->set_first_token(0.25);
+  complete.mutable_timing()->set_total(2.25);
+  complete.set_finish_reason(v1::FINISH_REASON_STOP);
+  complete.set_matched_token_id(7);
+  return complete;
+}
+
+TEST(SummaryTest, HasALineForEachNumber) {
+  EXPECT_EQ(Summary(Complete()),
+            "prompt tokens         12\n"
+            "output tokens         101\n"
+            "tokens per second     50.0\n"
+            "rounds                40\n"
+            "mean accepted tokens  2.50\n"
+            "time to first token   0.250 s\n"
+            "finish reason         stop, token 7\n");
+}
+
+TEST(SummaryTest, WhatWasNotMeasuredIsADash) {
+  v1::GenerateComplete complete = Complete();
+  complete.mutable_usage()->set_completion_tokens(1);
+  complete.clear_speculation();
+
+  EXPECT_THAT(Summary(complete), HasSubstr("tokens per second     -\n"));
+  EXPECT_THAT(Summary(complete), HasSubstr("mean accepted tokens  -\n"));
+}
+
+TEST(SummaryTest, AStopStringIsOnOneLine) {
+  v1::GenerateComplete complete = Complete();
+  complete.set_matched_stop_str("\n\"");
+
+  EXPECT_THAT(Summary(complete), HasSubstr("stop, \"\\n\\\"\"\n"));
+}
+
+TEST(ProgressTest, TheRateIsOfWhatCameAfterTheFirst) {
+  EXPECT_EQ(Progress(1, 0, 0.0), "1 token, - tokens/s");
+  EXPECT_EQ(Progress(21, 20, 0.5), "21 tokens, 40.0 tokens/s");
+}
+
+}  // namespace
+}  // namespace bole
