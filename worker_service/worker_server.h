@@ -3,11 +3,16 @@
 #define BOLE_WORKER_SERVICE_WORKER_SERVER_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/listen_address.h"
 #include "worker_service/engine.h"
+#include "worker_service/engine_sizes.h"
+#include "worker_service/memory_plan.h"
 
 namespace bole {
 
@@ -15,11 +20,16 @@ struct WorkerServerOptions {
   std::string model_directory;
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
+  Reach reach = Reach::kLoopback;       // Of both addresses.
   int num_threads = 0;                  // 0: one for each processor.
-  // num_valid_tokens comes from the checkpoint.
-  EngineOptions engine;
+  // num_valid_tokens comes from the checkpoint, and so do max_context and
+  // num_pages if they are 0.
+  EngineOptions engine = DefaultEngineOptions();
   std::chrono::milliseconds heartbeat_interval{1000};
   std::string record_path;  // Empty: nothing is recorded.
+  // Called once, on a thread of the server, if the engine fails. The server is
+  // of no use then, and the process should end. Must not call Stop().
+  std::function<void(const absl::Status& why)> on_failure = {};
 };
 
 // Serves from Start() to Stop(). Thread-safe.
@@ -34,20 +44,26 @@ class WorkerServer {
   WorkerServer(const WorkerServer&) = delete;
   WorkerServer& operator=(const WorkerServer&) = delete;
 
-  int port() const;
+  // Where it listens, the port being the real one.
+  const ListenAddress& address() const;
+  int port() const { return address().port; }
   int metrics_port() const;  // 0: no metrics.
 
-  // Asks the scheduler to send no new requests, and waits until it has closed
-  // its stream, or until `deadline`. Returns whether it has.
+  const MemoryPlan& memory() const;
+  const StepLimits& limits() const;
+
+  // Reports not serving, asks the scheduler to send no new requests, and waits
+  // until it has closed its stream, until `deadline`, or until Stop(). Returns
+  // whether it has.
   bool Drain(std::chrono::steady_clock::time_point deadline);
 
-  // Ends the stream, finishes the step that runs, and frees everything.
+  // Ends the stream, finishes the step that runs, and listens no more.
   void Stop();
 
  private:
   struct Parts;
   explicit WorkerServer(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  const std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace bole

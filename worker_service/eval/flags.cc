@@ -1,25 +1,12 @@
 #include "worker_service/eval/flags.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker_service/default_threads.h"
 
 namespace bole {
-namespace {
-
-// More threads than this wait for each other longer than they compute.
-constexpr int kMaxDefaultThreads = 16;
-
-int DefaultThreads() {
-  const int num_processors =
-      static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(num_processors, 1, kMaxDefaultThreads);
-}
-
-}  // namespace
 
 void ModelFlags::AddTo(CLI::App& command) {
   command.add_option("--model", directory, "folder of the checkpoint")
@@ -34,8 +21,8 @@ void ModelFlags::AddTo(CLI::App& command) {
 
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
   RunningModel running;
-  running.backend = std::make_unique<ReferenceBackend>(
-      flags.num_threads > 0 ? flags.num_threads : DefaultThreads());
+  running.backend =
+      std::make_unique<ReferenceBackend>(ThreadsOrDefault(flags.num_threads));
   BOLE_ASSIGN_OR_RETURN(running.model,
                         LoadModel(flags.directory, *running.backend));
   return running;

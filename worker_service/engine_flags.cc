@@ -1,0 +1,38 @@
+#include "worker_service/engine_flags.h"
+
+#include "common/draft_shape.h"
+#include "common/step.h"
+
+namespace bole {
+
+void AddEngineFlags(CLI::App& command, EngineOptions& options) {
+  const auto add = [&command](const char* flag, int& value, const char* help,
+                              int low, int high) {
+    command.add_option(flag, value, help)
+        ->check(CLI::Range(low, high))
+        ->capture_default_str()
+        ->group("Engine sizes");
+  };
+  add("--max-requests", options.max_requests, "requests in one step", 1, 4096);
+  add("--slots", options.num_slots,
+      "requests that keep their state, those that wait included", 1, 1 << 20);
+  add("--context", options.max_context,
+      "longest text in tokens; 0: the model's, at most 4096", 0, 1 << 24);
+  add("--pages", options.num_pages,
+      "pages for keys and values; 0: for a quarter of the slots at full "
+      "context",
+      0, 1 << 24);
+  add("--page-size", options.page_size, "tokens of a page", 1, 1 << 16);
+  add("--max-nodes", options.max_nodes, "nodes verified in one step", 1,
+      1 << 16);
+  add("--max-nodes-per-request", options.max_nodes_per_tree,
+      "nodes verified in one step for one request", 1, 128);
+  add("--max-prefill", options.max_prefill_tokens,
+      "prompt tokens run in one step", kPrefillGrid, 1 << 20);
+  add("--max-draft-top-k", options.max_draft.top_k,
+      "children that a drafted node may get", 1, kMaxDraftTopK);
+  add("--max-draft-depth", options.max_draft.depth,
+      "levels that may be drafted", 1, kMaxDraftDepth);
+}
+
+}  // namespace bole

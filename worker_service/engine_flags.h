@@ -1,0 +1,15 @@
+// Command-line flags of an engine's sizes.
+#ifndef BOLE_WORKER_SERVICE_ENGINE_FLAGS_H_
+#define BOLE_WORKER_SERVICE_ENGINE_FLAGS_H_
+
+#include "CLI/CLI.hpp"
+#include "worker_service/engine.h"
+
+namespace bole {
+
+// Adds flags that set `options`; what it holds are the defaults.
+void AddEngineFlags(CLI::App& command, EngineOptions& options);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_ENGINE_FLAGS_H_

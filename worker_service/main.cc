@@ -1,0 +1,112 @@
+// bole-worker: one model replica behind gRPC.
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "common/termination.h"
+#include "worker_service/engine_flags.h"
+#include "worker_service/worker_server.h"
+
+namespace {
+
+struct Flags {
+  bole::WorkerServerOptions server;
+  int heartbeat_ms = 1000;
+  int drain_seconds = 30;
+  bool allow_remote = false;
+
+  void AddTo(CLI::App& app);
+};
+
+void Flags::AddTo(CLI::App& app) {
+  app.add_option("--model", server.model_directory, "folder of the checkpoint")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  server.address = "127.0.0.1:50052";
+  app.add_option("--listen", server.address,
+                 "address for the scheduler; port 0: any that is free")
+      ->capture_default_str();
+  app.add_option("--metrics-listen", server.metrics_address,
+                 "address for Prometheus, at /metrics; none if left out");
+  app.add_flag("--allow-remote", allow_remote,
+               "let the addresses be reached from other machines, although "
+               "nothing is encrypted and nobody is asked who they are");
+  app.add_option("--threads", server.num_threads,
+                 "threads that compute; 0: one for each processor, at most 16")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--heartbeat-ms", heartbeat_ms,
+                 "milliseconds between signs of life")
+      ->check(CLI::Range(10, 60'000))
+      ->capture_default_str();
+  app.add_option("--drain-seconds", drain_seconds,
+                 "after SIGTERM, wait so long for the scheduler to leave")
+      ->check(CLI::Range(0, 86'400))
+      ->capture_default_str();
+  app.add_option("--record", server.record_path,
+                 "write every plan and its result to this file, for bole-eval "
+                 "replay");
+  bole::AddEngineFlags(app, server.engine);
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "bole-worker: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+// Serves until a signal comes, or returns why the engine failed.
+absl::Status Serve(const Flags& flags, bole::Termination& termination) {
+  std::promise<absl::Status> end;
+  std::once_flag once;
+  const auto end_with = [&](const absl::Status& status) {
+    std::call_once(once, [&] { end.set_value(status); });
+  };
+  bole::WorkerServerOptions options = flags.server;
+  options.on_failure = end_with;
+  absl::StatusOr<std::unique_ptr<bole::WorkerServer>> server =
+      bole::WorkerServer::Start(options);
+  if (!server.ok()) return server.status();
+  std::printf("memory: %s\n", bole::ToString((*server)->memory()).c_str());
+  if ((*server)->metrics_port() != 0) {
+    std::printf("metrics on port %d\n", (*server)->metrics_port());
+  }
+  std::printf("listening on %s\n", (*server)->address().ToString().c_str());
+  std::fflush(stdout);
+
+  std::future<absl::Status> ended = end.get_future();
+  const bool signalled = termination.RunUntilSignal(
+      [&] { ended.wait(); }, [&] { end_with(absl::OkStatus()); });
+  if (signalled) {
+    const auto deadline = std::chrono::steady_clock::now() +
+                          std::chrono::seconds(flags.drain_seconds);
+    termination.RunUntilSignal([&] { (*server)->Drain(deadline); },
+                               [&] { (*server)->Stop(); });
+  }
+  (*server)->Stop();
+  return ended.get();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
+  if (!termination.ok()) return Fail(termination.status());
+  CLI::App app(
+      "Loads a Qwen3.5 checkpoint and runs the plans of a scheduler on it. "
+      "SIGTERM or SIGINT lets the scheduler finish what runs; a second one "
+      "stops at once.",
+      "bole-worker");
+  Flags flags;
+  flags.AddTo(app);
+  CLI11_PARSE(app, argc, argv);
+  flags.server.heartbeat_interval =
+      std::chrono::milliseconds(flags.heartbeat_ms);
+  if (flags.allow_remote) flags.server.reach = bole::Reach::kAnywhere;
+  const absl::Status status = Serve(flags, *termination);
+  return status.ok() ? 0 : Fail(status);
+}

@@ -1,0 +1,182 @@
+#include "worker_service/worker_server.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "kernels/reference/reference_backend.h"
+#include "proto/metrics_endpoint.h"
+#include "proto/service_host.h"
+#include "worker_service/default_threads.h"
+#include "worker_service/loaded_model.h"
+#include "worker_service/recorder.h"
+#include "worker_service/worker_metrics.h"
+#include "worker_service/worker_service.h"
+
+namespace bole {
+namespace {
+
+constexpr char kServiceName[] = "bole.worker.v1.Worker";
+
+// Of a plan: thousands of requests with long page tables.
+constexpr size_t kMaxMessageBytes = 16 << 20;
+
+// For the last messages of calls that were ended.
+constexpr std::chrono::milliseconds kShutdownGrace(500);
+
+// The folder's name, whatever the path to it looks like.
+std::string ModelName(const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::canonical(directory, error);
+  return error ? directory : path.filename().string();
+}
+
+MemoryPlan MemoryOf(const LoadedModel& model, const Engine& engine,
+                    const Backend& backend) {
+  const SequenceMemory& memory = engine.memory();
+  return {.weights = model.weights->arrays.total_bytes() +
+                     model.weights->matrix_elements *
+                         ElementBytes(backend.activation_type()),
+          .states = memory.state_bytes,
+          .kv_pages = memory.page_bytes,
+          .buffers =
+              engine.memory_bytes() - memory.state_bytes - memory.page_bytes};
+}
+
+// A recording that cannot be written ends; the worker goes on.
+void Record(const StepPlan& plan, const StepResult& result,
+            std::optional<Recorder>& recorder) {
+  if (!recorder) return;
+  const absl::Status status = recorder->Write(plan, result);
+  if (status.ok()) return;
+  std::fprintf(stderr, "bole-worker: the recording ends here: %s\n",
+               status.ToString().c_str());
+  recorder.reset();
+}
+
+}  // namespace
+
+// Later members use earlier ones.
+struct WorkerServer::Parts {
+  explicit Parts(int num_threads) : backend(num_threads) {}
+
+  ReferenceBackend backend;
+  LoadedModel model;
+  std::unique_ptr<Engine> engine;
+  MemoryPlan memory;
+  std::optional<Recorder> recorder;  // The compute loop's.
+  WorkerMetrics metrics;
+  std::unique_ptr<WorkerService> service;
+  std::unique_ptr<ServiceHost> host;
+  std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
+
+  absl::Status LoadEngine(const WorkerServerOptions& options);
+  WorkerInfo Describe(const WorkerServerOptions& options) const;
+  absl::Status Listen(const WorkerServerOptions& options);
+};
+
+absl::Status WorkerServer::Parts::LoadEngine(
+    const WorkerServerOptions& options) {
+  BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model_directory, backend));
+  BOLE_ASSIGN_OR_RETURN(engine,
+                        Engine::Create(model.config, *model.weights, backend,
+                                       FitToModel(options.engine, model)));
+  memory = MemoryOf(model, *engine, backend);
+  metrics.SetSizes(engine->limits(), memory);
+  return absl::OkStatus();
+}
+
+WorkerInfo WorkerServer::Parts::Describe(
+    const WorkerServerOptions& options) const {
+  const GenerationConfig& generation = model.generation;
+  const int threads = ThreadsOrDefault(options.num_threads);
+  return {.model = ModelName(options.model_directory),
+          .device = absl::StrCat("cpu, ", threads,
+                                 threads == 1 ? " thread" : " threads"),
+          .version = kVersion,
+          .limits = engine->limits(),
+          .has_drafter = engine->has_drafter(),
+          .stop_tokens = model.stop_tokens,
+          .temperature = generation.do_sample
+                             ? static_cast<float>(generation.temperature)
+                             : 0.0f,
+          .top_k = generation.top_k,
+          .top_p = static_cast<float>(generation.top_p)};
+}
+
+absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
+  service = std::make_unique<WorkerService>(
+      WorkerServiceOptions{
+          .info = Describe(options),
+          .step = [this](const StepPlan& plan) -> absl::StatusOr<StepResult> {
+            BOLE_ASSIGN_OR_RETURN(StepResult result, engine->Step(plan));
+            Record(plan, result, recorder);
+            return result;
+          },
+          .heartbeat_interval = options.heartbeat_interval,
+          .on_failure = options.on_failure},
+      metrics);
+  grpc::Service* services[] = {service.get()};
+  BOLE_ASSIGN_OR_RETURN(
+      host, ServiceHost::Start({.address = options.address,
+                                .reach = options.reach,
+                                .max_message_bytes = kMaxMessageBytes},
+                               services));
+  host->SetServing(kServiceName, true);
+  if (options.metrics_address.empty()) return absl::OkStatus();
+  BOLE_ASSIGN_OR_RETURN(
+      metrics_endpoint,
+      MetricsEndpoint::Start(options.metrics_address, options.reach,
+                             metrics.registry()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
+    const WorkerServerOptions& options) {
+  auto parts = std::make_unique<Parts>(ThreadsOrDefault(options.num_threads));
+  if (!options.record_path.empty()) {
+    BOLE_ASSIGN_OR_RETURN(parts->recorder,
+                          Recorder::Create(options.record_path));
+  }
+  BOLE_RETURN_IF_ERROR(parts->LoadEngine(options));
+  BOLE_RETURN_IF_ERROR(parts->Listen(options));
+  return std::unique_ptr<WorkerServer>(new WorkerServer(std::move(parts)));
+}
+
+WorkerServer::WorkerServer(std::unique_ptr<Parts> parts)
+    : parts_(std::move(parts)) {}
+
+WorkerServer::~WorkerServer() { Stop(); }
+
+const ListenAddress& WorkerServer::address() const {
+  return parts_->host->address();
+}
+
+int WorkerServer::metrics_port() const {
+  return parts_->metrics_endpoint ? parts_->metrics_endpoint->address().port
+                                  : 0;
+}
+
+const MemoryPlan& WorkerServer::memory() const { return parts_->memory; }
+
+const StepLimits& WorkerServer::limits() const {
+  return parts_->engine->limits();
+}
+
+bool WorkerServer::Drain(std::chrono::steady_clock::time_point deadline) {
+  parts_->host->SetServing(kServiceName, false);
+  return parts_->service->WaitUntilDrained(deadline);
+}
+
+void WorkerServer::Stop() {
+  parts_->service->Stop();
+  parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
+}
+
+}  // namespace bole
