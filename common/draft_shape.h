@@ -11,9 +11,11 @@ struct DraftShape {
   int depth = 8;
 
   // C: top_k candidates at level 0, top_k * top_k at each further level.
-  int num_candidates() const { return top_k + (depth - 1) * top_k * top_k; }
+  constexpr int num_candidates() const {
+    return top_k + (depth - 1) * top_k * top_k;
+  }
   // Rows that the drafter runs after the extend pass: top_k per further level.
-  int num_draft_nodes() const { return (depth - 1) * top_k; }
+  constexpr int num_draft_nodes() const { return (depth - 1) * top_k; }
 
   friend bool operator==(const DraftShape&, const DraftShape&) = default;
 };

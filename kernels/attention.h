@@ -16,12 +16,12 @@ struct AttentionShape {
   int head_dim;     // hd
   int rotary_dim;   // Leading dimensions that are rotated; even, <= hd.
 
-  int query_width() const { return query_heads * head_dim; }
-  int kv_width() const { return kv_heads * head_dim; }
+  constexpr int query_width() const { return query_heads * head_dim; }
+  constexpr int kv_width() const { return kv_heads * head_dim; }
   // The projected row: per query head q | gate, then all k, then all v.
-  int k_column() const { return 2 * query_width(); }
-  int v_column() const { return k_column() + kv_width(); }
-  int projected_width() const { return v_column() + kv_width(); }
+  constexpr int k_column() const { return 2 * query_width(); }
+  constexpr int v_column() const { return k_column() + kv_width(); }
+  constexpr int projected_width() const { return v_column() + kv_width(); }
 };
 
 // The KV memory of every attention layer, in pages numbered by the scheduler.

@@ -23,15 +23,15 @@ struct GdnShape {
   int value_dim;    // dv
   int conv_taps;    // Width of the causal convolution; 4.
 
-  int key_width() const { return key_heads * key_dim; }
-  int value_width() const { return value_heads * value_dim; }
+  constexpr int key_width() const { return key_heads * key_dim; }
+  constexpr int value_width() const { return value_heads * value_dim; }
   // C: the channels of the convolution, q | k | v.
-  int conv_width() const { return 2 * key_width() + value_width(); }
+  constexpr int conv_width() const { return 2 * key_width() + value_width(); }
   // The projected row: q | k | v | z | b | a.
-  int z_column() const { return conv_width(); }
-  int b_column() const { return z_column() + value_width(); }
-  int a_column() const { return b_column() + value_heads; }
-  int projected_width() const { return a_column() + value_heads; }
+  constexpr int z_column() const { return conv_width(); }
+  constexpr int b_column() const { return z_column() + value_width(); }
+  constexpr int a_column() const { return b_column() + value_heads; }
+  constexpr int projected_width() const { return a_column() + value_heads; }
 };
 
 // The persistent memory of all linear layers. A slot belongs to one request.

@@ -1,0 +1,66 @@
+"""cuda_library: device code, compiled by nvcc."""
+
+load("@cuda//:toolkit.bzl", "AVAILABLE", "HOME")
+
+_FLAGS = [
+    "-O3",
+    "-std=c++20",
+    "--expt-relaxed-constexpr",
+    "-I.",
+    "-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter",
+    "-Werror=all-warnings",
+    "-lineinfo",
+]
+
+# sm_90a alone, unless --define=cuda_targets=all.
+_ONE_TARGET = "-gencode=arch=compute_90a,code=sm_90a"
+_ALL_TARGETS = " ".join([
+    "-gencode=arch=compute_80,code=sm_80",
+    _ONE_TARGET,
+    "-gencode=arch=compute_121,code=sm_121",
+])
+
+def _compile(src, targets):
+    return "%s/bin/nvcc %s %s -Xcompiler=-fPIC -c $(location %s) -o $@" % (
+        HOME,
+        " ".join(_FLAGS),
+        targets,
+        src,
+    )
+
+def cuda_library(name, srcs, hdrs = [], headers_of = [], deps = [], **kwargs):
+    """One object for each .cu file, so that they are built side by side.
+
+    Nothing is declared where there is no toolkit.
+
+    Args:
+      name: of the library.
+      srcs: the .cu files.
+      hdrs: headers of this package that they include, .cuh files too.
+      headers_of: filegroups of the headers that they include from elsewhere.
+      deps: libraries to link with.
+      **kwargs: as cc_library's.
+    """
+    if not AVAILABLE:
+        return
+    objects = []
+    for src in srcs:
+        stem = src[:-len(".cu")]
+        native.genrule(
+            name = stem + "_object",
+            srcs = [src] + hdrs + headers_of,
+            outs = [stem + ".pic.o"],
+            cmd = select({
+                "//kernels/cuda:all_targets": _compile(src, _ALL_TARGETS),
+                "//conditions:default": _compile(src, _ONE_TARGET),
+            }),
+            visibility = ["//visibility:private"],
+        )
+        objects.append(stem + ".pic.o")
+    native.cc_library(
+        name = name,
+        srcs = objects,
+        hdrs = [h for h in hdrs if h.endswith(".h")],
+        deps = deps + ["@cuda//:cudart"],
+        **kwargs
+    )

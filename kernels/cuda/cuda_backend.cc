@@ -1,0 +1,228 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/check.h"
+
+namespace bole::cuda {
+namespace {
+
+uint16_t RoundToBFloat16(float x) {
+  uint32_t bits;
+  static_assert(sizeof(bits) == sizeof(x));
+  __builtin_memcpy(&bits, &x, sizeof(bits));
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;  // NaN stays NaN.
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+float FromBFloat16(uint16_t x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+absl::Status CheckDevice(int device) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    return absl::UnavailableError(
+        absl::StrCat("no GPU can be used: ", cudaGetErrorString(error)));
+  }
+  if (device < 0 || device >= count) {
+    return absl::UnavailableError(
+        absl::StrCat("there is no GPU ", device, "; this machine has ", count));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
+    int device, ElementType type) {
+  BOLE_RETURN_IF_ERROR(CheckDevice(device));
+  BOLE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(device), "choice of the GPU"));
+  cudaDeviceProp properties;
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaGetDeviceProperties(&properties, device), "properties"));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(properties.name, type));
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaStreamCreate(&backend->on_.stream), "stream of the GPU"));
+  BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());
+  return backend;
+}
+
+CudaBackend::CudaBackend(std::string name, ElementType type)
+    : name_(std::move(name)), on_{.type = type, .stream = nullptr} {}
+
+CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(on_.stream);
+  matrices_.clear();
+  matmuls_.reset();
+  cudaStreamDestroy(on_.stream);
+}
+
+absl::StatusOr<DeviceMemory> CudaBackend::Allocate(size_t bytes,
+                                                   std::string_view what) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // It is told here, and not by the next launch.
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room on the GPU for ", bytes, " bytes of ",
+                     std::string(what), ": ", cudaGetErrorString(error)));
+  }
+  return DeviceMemory(memory, DeviceDeleter{this});
+}
+
+void CudaBackend::Free(void* memory) { cudaFree(memory); }
+
+absl::Status CudaBackend::Upload(void* device, const void* host, size_t bytes) {
+  return ToStatus(
+      cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, on_.stream),
+      "copy to the GPU");
+}
+
+absl::Status CudaBackend::Download(void* host, const void* device,
+                                   size_t bytes) {
+  BOLE_RETURN_IF_ERROR(ToStatus(
+      cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, on_.stream),
+      "copy from the GPU"));
+  return ToStatus(cudaStreamSynchronize(on_.stream), "work on the GPU");
+}
+
+absl::Status CudaBackend::DownloadActivations(std::span<float> host,
+                                              const Activation* device) {
+  if (on_.type == ElementType::kFloat32) {
+    return Download(host.data(), device, host.size_bytes());
+  }
+  std::vector<uint16_t> narrow(host.size());
+  BOLE_RETURN_IF_ERROR(
+      Download(narrow.data(), device, narrow.size() * sizeof(uint16_t)));
+  for (size_t i = 0; i < host.size(); ++i) host[i] = FromBFloat16(narrow[i]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
+    const MatrixSource& source) {
+  const size_t size = static_cast<size_t>(source.rows) * source.columns;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, size * ElementBytes(on_.type));
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room on the GPU for a matrix of ", source.rows, " by ",
+                     source.columns, ": ", cudaGetErrorString(error)));
+  }
+  auto matrix =
+      std::make_unique<DeviceMatrix>(source.rows, source.columns, memory);
+  size_t done = 0;
+  std::vector<uint16_t> narrow;
+  for (const std::span<const float> block : source.blocks) {
+    const void* from = block.data();
+    if (on_.type == ElementType::kBFloat16) {
+      narrow.resize(block.size());
+      for (size_t i = 0; i < block.size(); ++i) {
+        narrow[i] = RoundToBFloat16(block[i]);
+      }
+      from = narrow.data();
+    }
+    BOLE_RETURN_IF_ERROR(
+        ToStatus(cudaMemcpy(static_cast<char*>(memory) + done, from,
+                            block.size() * ElementBytes(on_.type),
+                            cudaMemcpyHostToDevice),
+                 "copy of a matrix to the GPU"));
+    done += block.size() * ElementBytes(on_.type);
+  }
+  matrices_.push_back(std::move(matrix));
+  return matrices_.back().get();
+}
+
+absl::Status CudaBackend::Embed(const EmbedParams& params) {
+  const auto* table = static_cast<const DeviceMatrix*>(params.table);
+  return cuda::Embed(params, table->data, table->columns, on_);
+}
+
+absl::Status CudaBackend::MatMul(const MatMulParams& params) {
+  const auto* weight = static_cast<const DeviceMatrix*>(params.weight);
+  const bool float_out = params.out_float != nullptr;
+  void* out = float_out ? static_cast<void*>(params.out_float)
+                        : static_cast<void*>(params.out);
+  return matmuls_->Run({.num_rows = params.rows.max,
+                        .rows = weight->rows,
+                        .columns = weight->columns,
+                        .x = params.x,
+                        .weight = weight->data,
+                        .out = out,
+                        .float_out = float_out,
+                        .accumulate = params.accumulate},
+                       on_);
+}
+
+absl::Status CudaBackend::RmsNorm(const RmsNormParams& params) {
+  return cuda::RmsNorm(params, on_);
+}
+absl::Status CudaBackend::SiluMul(const SiluMulParams& params) {
+  return cuda::SiluMul(params, on_);
+}
+absl::Status CudaBackend::GatherRows(const GatherRowsParams& params) {
+  return cuda::GatherRows(params, on_);
+}
+absl::Status CudaBackend::Moe(const MoeParams&) {
+  return absl::UnimplementedError("mixtures of experts have no CUDA kernel");
+}
+
+absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {
+  return cuda::GdnConv(params, on_);
+}
+absl::Status CudaBackend::GdnVerify(const GdnCoreParams& params) {
+  return cuda::GdnVerify(params, on_);
+}
+absl::Status CudaBackend::GdnDecode(const GdnCoreParams& params) {
+  return cuda::GdnDecode(params, on_);
+}
+absl::Status CudaBackend::GdnPrefill(const GdnCoreParams& params) {
+  return cuda::GdnPrefill(params, on_);
+}
+absl::Status CudaBackend::GdnGatedNorm(const GdnGatedNormParams& params) {
+  return cuda::GdnGatedNorm(params, on_);
+}
+absl::Status CudaBackend::GdnCommitStates(const GdnCommitParams& params) {
+  return cuda::GdnCommitStates(params, on_);
+}
+absl::Status CudaBackend::GdnCommitWindows(const GdnCommitParams& params) {
+  return cuda::GdnCommitWindows(params, on_);
+}
+
+absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
+  return cuda::PrepareQkv(params, on_);
+}
+absl::Status CudaBackend::Attend(const AttentionParams& params) {
+  return cuda::Attend(params, on_);
+}
+absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
+  return cuda::CompactKv(params, on_);
+}
+
+absl::Status CudaBackend::Sample(const SampleParams& params) {
+  return cuda::Sample(params, on_);
+}
+absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
+  return cuda::CountTokens(params, on_);
+}
+
+absl::Status CudaBackend::ExtendRows(const ExtendRowsParams& params) {
+  return cuda::ExtendRows(params, on_);
+}
+absl::Status CudaBackend::TopK(const TopKParams& params) {
+  return cuda::TopK(params, on_);
+}
+absl::Status CudaBackend::GrowTrees(const GrowTreesParams& params) {
+  return cuda::GrowTrees(params, on_);
+}
+
+}  // namespace bole::cuda

@@ -1,0 +1,84 @@
+// The GPU backend: one device, one stream.
+#ifndef BOLE_KERNELS_CUDA_CUDA_BACKEND_H_
+#define BOLE_KERNELS_CUDA_CUDA_BACKEND_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+
+// Whether there is a device that can run this build. UNAVAILABLE says why not:
+// no driver, no device, or none of the compiled targets.
+absl::Status CheckDevice(int device = 0);
+
+// Operators are queued on one stream, in order; errors of execution come with
+// the next Download. Activations, weights and KV are bfloat16, or float32 for
+// comparisons with the reference; recurrent states, logits and all arithmetic
+// within an operator are float32.
+//
+// One thread at a time.
+class CudaBackend final : public Backend {
+ public:
+  // UNAVAILABLE as CheckDevice().
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
+      int device = 0, ElementType type = ElementType::kBFloat16);
+  ~CudaBackend() override;
+
+  std::string_view name() const override { return name_; }
+  ElementType activation_type() const override { return on_.type; }
+  cudaStream_t stream() const { return on_.stream; }
+
+  absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
+                                        std::string_view what) override;
+  absl::Status Upload(void* device, const void* host, size_t bytes) override;
+  absl::Status Download(void* host, const void* device, size_t bytes) override;
+  absl::Status DownloadActivations(std::span<float> host,
+                                   const Activation* device) override;
+  absl::StatusOr<const WeightMatrix*> LoadMatrix(
+      const MatrixSource& source) override;
+
+  absl::Status Embed(const EmbedParams& params) override;
+  absl::Status RmsNorm(const RmsNormParams& params) override;
+  absl::Status MatMul(const MatMulParams& params) override;
+  absl::Status SiluMul(const SiluMulParams& params) override;
+  absl::Status GatherRows(const GatherRowsParams& params) override;
+  absl::Status Moe(const MoeParams& params) override;
+
+  absl::Status GdnConv(const GdnConvParams& params) override;
+  absl::Status GdnVerify(const GdnCoreParams& params) override;
+  absl::Status GdnDecode(const GdnCoreParams& params) override;
+  absl::Status GdnPrefill(const GdnCoreParams& params) override;
+  absl::Status GdnGatedNorm(const GdnGatedNormParams& params) override;
+  absl::Status GdnCommitStates(const GdnCommitParams& params) override;
+  absl::Status GdnCommitWindows(const GdnCommitParams& params) override;
+
+  absl::Status PrepareQkv(const QkvParams& params) override;
+  absl::Status Attend(const AttentionParams& params) override;
+  absl::Status CompactKv(const CompactKvParams& params) override;
+
+  absl::Status Sample(const SampleParams& params) override;
+  absl::Status CountTokens(const CountTokensParams& params) override;
+
+  absl::Status ExtendRows(const ExtendRowsParams& params) override;
+  absl::Status TopK(const TopKParams& params) override;
+  absl::Status GrowTrees(const GrowTreesParams& params) override;
+
+ private:
+  CudaBackend(std::string name, ElementType type);
+  void Free(void* memory) override;
+
+  const std::string name_;
+  Launch on_;
+  std::unique_ptr<MatMuls> matmuls_;
+  std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_CUDA_BACKEND_H_

@@ -1,0 +1,136 @@
+#include "kernels/cuda/matmul.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/check.h"
+
+namespace bole::cuda {
+namespace {
+
+constexpr size_t kWorkspaceBytes = 32 << 20;
+
+absl::Status ToStatus(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(absl::string_view(what.data(), what.size()),
+                   ": cuBLASLt: ", cublasLtGetStatusString(status)));
+}
+
+cudaDataType_t DataType(ElementType type) {
+  return type == ElementType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+}  // namespace
+
+DeviceMatrix::~DeviceMatrix() { cudaFree(data); }
+
+// cuBLASLt is column-major: out^T [rows, N] = W [rows, columns] x^T.
+struct MatMuls::Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t weight = nullptr;
+  cublasLtMatrixLayout_t x = nullptr;
+  cublasLtMatrixLayout_t out = nullptr;
+  cublasLtMatmulAlgo_t algorithm = {};
+
+  ~Plan() {
+    if (out != nullptr) cublasLtMatrixLayoutDestroy(out);
+    if (x != nullptr) cublasLtMatrixLayoutDestroy(x);
+    if (weight != nullptr) cublasLtMatrixLayoutDestroy(weight);
+    if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+  }
+
+  absl::Status Describe(const Product& p, ElementType type);
+  absl::Status Choose(cublasLtHandle_t handle);
+};
+
+absl::Status MatMuls::Plan::Describe(const Product& p, ElementType type) {
+  BOLE_RETURN_IF_ERROR(ToStatus(
+      cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "product"));
+  const cublasOperation_t transposed = CUBLAS_OP_T;
+  BOLE_RETURN_IF_ERROR(ToStatus(
+      cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA,
+                                     &transposed, sizeof(transposed)),
+      "product"));
+  const auto layout = [](cublasLtMatrixLayout_t* matrix, cudaDataType_t element,
+                         int rows, int columns) {
+    return ToStatus(
+        cublasLtMatrixLayoutCreate(matrix, element, rows, columns, rows),
+        "layout of a product");
+  };
+  const cudaDataType_t element = DataType(type);
+  BOLE_RETURN_IF_ERROR(layout(&weight, element, p.columns, p.rows));
+  BOLE_RETURN_IF_ERROR(layout(&x, element, p.columns, p.num_rows));
+  return layout(&out, p.float_out ? CUDA_R_32F : element, p.rows, p.num_rows);
+}
+
+absl::Status MatMuls::Plan::Choose(cublasLtHandle_t handle) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cublasLtMatmulPreferenceCreate(&preference), "preference"));
+  cublasLtMatmulPreferenceSetAttribute(
+      preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
+      sizeof(kWorkspaceBytes));
+  cublasLtMatmulHeuristicResult_t best = {};
+  int num_found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, operation, weight, x, out, out, preference, 1, &best, &num_found);
+  cublasLtMatmulPreferenceDestroy(preference);
+  BOLE_RETURN_IF_ERROR(ToStatus(status, "choice of an algorithm"));
+  if (num_found == 0) {
+    return absl::UnimplementedError("cuBLASLt has no algorithm for a product");
+  }
+  algorithm = best.algo;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<MatMuls>> MatMuls::Create() {
+  cublasLtHandle_t handle = nullptr;
+  BOLE_RETURN_IF_ERROR(ToStatus(cublasLtCreate(&handle), "start of cuBLASLt"));
+  void* workspace = nullptr;
+  BOLE_RETURN_IF_ERROR(cuda::ToStatus(cudaMalloc(&workspace, kWorkspaceBytes),
+                                      "workspace of products"));
+  return std::unique_ptr<MatMuls>(new MatMuls(handle, workspace));
+}
+
+MatMuls::MatMuls(cublasLtHandle_t handle, void* workspace)
+    : handle_(handle), workspace_(workspace) {}
+
+MatMuls::~MatMuls() {
+  plans_.clear();
+  cudaFree(workspace_);
+  cublasLtDestroy(handle_);
+}
+
+absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
+                                                      ElementType type) {
+  const Key key(product.num_rows, product.rows, product.columns,
+                product.float_out, type);
+  std::unique_ptr<Plan>& plan = plans_[key];
+  if (plan == nullptr) {
+    auto made = std::make_unique<Plan>();
+    BOLE_RETURN_IF_ERROR(made->Describe(product, type));
+    BOLE_RETURN_IF_ERROR(made->Choose(handle_));
+    plan = std::move(made);
+  }
+  return plan.get();
+}
+
+absl::Status MatMuls::Run(const Product& product, const Launch& on) {
+  BOLE_ASSIGN_OR_RETURN(const Plan* plan, PlanFor(product, on.type));
+  const float alpha = 1;
+  const float beta = product.accumulate ? 1 : 0;
+  return ToStatus(
+      cublasLtMatmul(handle_, plan->operation, &alpha, product.weight,
+                     plan->weight, product.x, plan->x, &beta, product.out,
+                     plan->out, product.out, plan->out, &plan->algorithm,
+                     workspace_, kWorkspaceBytes, on.stream),
+      absl::StrCat("product of ", product.num_rows, " rows with ", product.rows,
+                   " by ", product.columns)
+          .c_str());
+}
+
+}  // namespace bole::cuda

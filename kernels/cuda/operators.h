@@ -1,0 +1,59 @@
+// The operators of kernels/backend.h as launches on a stream.
+//
+// Each queues its work and returns; an error of the launch is returned, one of
+// the execution comes with the next copy to the host. Activations are of
+// `type`.
+#ifndef BOLE_KERNELS_CUDA_OPERATORS_H_
+#define BOLE_KERNELS_CUDA_OPERATORS_H_
+
+#include "absl/status/status.h"
+#include "cuda_runtime_api.h"
+#include "kernels/attention.h"
+#include "kernels/dense.h"
+#include "kernels/drafting.h"
+#include "kernels/gdn.h"
+#include "kernels/sampling.h"
+#include "kernels/tensor.h"
+
+namespace bole::cuda {
+
+// Where an operator runs.
+struct Launch {
+  ElementType type;
+  cudaStream_t stream;
+};
+
+// Dense, but for the products (matmul.h) and Moe.
+absl::Status RmsNorm(const RmsNormParams& params, const Launch& on);
+absl::Status SiluMul(const SiluMulParams& params, const Launch& on);
+absl::Status GatherRows(const GatherRowsParams& params, const Launch& on);
+// `table`: [V, width] elements.
+absl::Status Embed(const EmbedParams& params, const void* table, int width,
+                   const Launch& on);
+
+// Gated DeltaNet.
+absl::Status GdnConv(const GdnConvParams& params, const Launch& on);
+absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on);
+absl::Status GdnDecode(const GdnCoreParams& params, const Launch& on);
+absl::Status GdnPrefill(const GdnCoreParams& params, const Launch& on);
+absl::Status GdnGatedNorm(const GdnGatedNormParams& params, const Launch& on);
+absl::Status GdnCommitStates(const GdnCommitParams& params, const Launch& on);
+absl::Status GdnCommitWindows(const GdnCommitParams& params, const Launch& on);
+
+// Full attention.
+absl::Status PrepareQkv(const QkvParams& params, const Launch& on);
+absl::Status Attend(const AttentionParams& params, const Launch& on);
+absl::Status CompactKv(const CompactKvParams& params, const Launch& on);
+
+// Sampling.
+absl::Status Sample(const SampleParams& params, const Launch& on);
+absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
+
+// Drafting.
+absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on);
+absl::Status TopK(const TopKParams& params, const Launch& on);
+absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_OPERATORS_H_
