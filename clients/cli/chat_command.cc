@@ -13,6 +13,7 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/prompt.h"
 #include "clients/cli/sampling_flags.h"
+#include "common/tokenizer/utf8.h"
 
 namespace bole {
 namespace {
@@ -40,6 +41,7 @@ class Conversation {
   // as far as it came; a turn without any answer does not. Returns the exit
   // code.
   int Say(const std::string& text) {
+    if (!IsValidUtf8(text)) return UsageError("the line is not UTF-8");
     AddMessage("user", text, chat_);
     v1::GenerateRequest request;
     *request.mutable_chat() = chat_;

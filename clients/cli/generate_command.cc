@@ -55,15 +55,16 @@ int Run(const Flags& flags, Interrupt& interrupt) {
   if (flags.sampling.logprobs && format == AnswerFormat::kText) {
     return UsageError("--logprobs: they show with --json or --stream-json");
   }
-  const std::optional<std::string> prompt = ReadText(flags.prompt);
-  if (!prompt) return UsageError("no PROMPT: give one, or pipe one in");
+  std::string prompt;
+  int exit_code = ReadText("PROMPT", flags.prompt, prompt);
+  if (exit_code != kExitOk) return exit_code;
 
   ConnectionFlags connection_flags = flags.connection;
   connection_flags.json = format != AnswerFormat::kText;
   Connection connection(connection_flags, interrupt);
   v1::GenerateRequest request;
   *request.mutable_sampling_params() = flags.sampling.ToProto();
-  const int exit_code = SetInput(flags, *prompt, connection, request);
+  exit_code = SetInput(flags, prompt, connection, request);
   if (exit_code != kExitOk) return exit_code;
   const Answer answer = PrintAnswer(connection, request, format);
   if (answer.exit_code == kExitOk && format == AnswerFormat::kText) {

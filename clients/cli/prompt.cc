@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "clients/cli/failure.h"
+#include "common/tokenizer/utf8.h"
+
 namespace bole {
 namespace {
 
@@ -20,11 +23,16 @@ std::string ReadAll(std::FILE* file) {
 
 }  // namespace
 
-std::optional<std::string> ReadText(
-    const std::optional<std::string>& argument) {
-  if (argument && *argument != "-") return argument;
-  if (!argument && isatty(STDIN_FILENO) != 0) return std::nullopt;
-  return ReadAll(stdin);
+int ReadText(const std::string& name,
+             const std::optional<std::string>& argument, std::string& text) {
+  if (argument && *argument != "-") {
+    text = *argument;
+  } else if (!argument && isatty(STDIN_FILENO) != 0) {
+    return UsageError("no " + name + ": give one, or pipe one in");
+  } else {
+    text = ReadAll(stdin);
+  }
+  return IsValidUtf8(text) ? kExitOk : UsageError(name + " is not UTF-8");
 }
 
 void AddMessage(const std::string& role, const std::string& content,

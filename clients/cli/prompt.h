@@ -9,9 +9,11 @@
 
 namespace bole {
 
-// `argument`, or all of stdin if it is "-", or if it is absent and stdin is no
-// terminal. Nothing if it is absent and stdin is one. Any bytes.
-std::optional<std::string> ReadText(const std::optional<std::string>& argument);
+// Sets `text` to `argument`, or to all of stdin if it is "-", or if it is
+// absent and stdin is no terminal. Otherwise, or if that is no UTF-8, says so
+// of `name`. Returns the exit code.
+int ReadText(const std::string& name,
+             const std::optional<std::string>& argument, std::string& text);
 
 // Appends a message to `chat`.
 void AddMessage(const std::string& role, const std::string& content,

@@ -40,14 +40,15 @@ int PrintPieces(const v1::TokenizeResponse& tokens, Connection& connection) {
 }
 
 int Run(const Flags& flags, Interrupt& interrupt) {
-  const std::optional<std::string> text = ReadText(flags.text);
-  if (!text) return UsageError("no TEXT: give one, or pipe one in");
+  std::string text;
+  int exit_code = ReadText("TEXT", flags.text, text);
+  if (exit_code != kExitOk) return exit_code;
   Connection connection(flags.connection, interrupt);
   v1::TokenizeRequest request;
-  request.set_text(*text);
+  request.set_text(text);
   if (flags.no_special) request.set_parse_special_tokens(false);
   v1::TokenizeResponse tokens;
-  const int exit_code =
+  exit_code =
       CallBole(connection, &v1::BoleService::Stub::Tokenize, request, tokens);
   if (exit_code != kExitOk) return exit_code;
   if (flags.connection.json) return PrintPieces(tokens, connection);

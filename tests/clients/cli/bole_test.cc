@@ -211,6 +211,16 @@ TEST_F(BoleTest, WrongFlagsAreWrongUsage) {
   EXPECT_EQ(Start({"generate", "--help"}).Wait(), 0);
 }
 
+TEST_F(BoleTest, TextThatIsNotUtf8IsWrongUsage) {
+  Process generate = Start({"generate"}, "a\xFF");
+  Process chat = Start({"chat"}, "a\xFF\n");
+
+  EXPECT_EQ(generate.Wait(), 2);
+  EXPECT_EQ(generate.err(), "bole: PROMPT is not UTF-8\n");
+  EXPECT_EQ(chat.Wait(), 2);
+  EXPECT_TRUE(service().requests().empty());
+}
+
 TEST_F(BoleTest, ATerminalGetsNoControlCharactersOfTheModel) {
   service().SetAnswers({AnswerOf({"a\033]0;title\007",
                                   "b\xC2\x9B"
