@@ -1,0 +1,217 @@
+#include "worker_service/compute_loop.h"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/step.h"
+#include "gtest/gtest.h"
+#include "tests/testing/random_step.h"
+#include "tests/worker_service/held_engine.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::HeldEngine;
+using ::bole::testing::InvalidPlan;
+using ::bole::testing::NamedPlan;
+using ::bole::testing::RandomPlanLimits;
+using ::bole::testing::Watched;
+
+class ComputeLoopTest : public ::testing::Test {
+ protected:
+  ComputeLoopTest()
+      : loop_({.limits = RandomPlanLimits(),
+               .has_drafter = false,
+               .step = [this](const StepPlan& p) { return engine_.Step(p); },
+               .on_outcome =
+                   [this](ComputeOutcome outcome) {
+                     watched_.Change(
+                         [&] { outcomes_.push_back(std::move(outcome)); });
+                   }}) {}
+
+  std::vector<ComputeOutcome> Await(size_t outcomes) {
+    watched_.Await([&] { return outcomes_.size() >= outcomes; });
+    std::vector<ComputeOutcome> copy;
+    watched_.Change([&] { copy = outcomes_; });
+    return copy;
+  }
+
+  HeldEngine engine_;
+  Watched watched_;
+  std::vector<ComputeOutcome> outcomes_;
+  ComputeLoop loop_;
+};
+
+TEST_F(ComputeLoopTest, AnswersPlansInTheirOrder) {
+  loop_.Open(7);
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_EQ(loop_.Submit(7, i, NamedPlan(10 * i)), absl::OkStatus());
+  }
+
+  const std::vector<ComputeOutcome> outcomes = Await(3);
+
+  for (int i = 1; i <= 3; ++i) {
+    const ComputeOutcome& outcome = outcomes[i - 1];
+    EXPECT_EQ(outcome.epoch, 7u);
+    EXPECT_EQ(outcome.sequence, static_cast<uint64_t>(i));
+    ASSERT_EQ(outcome.result.status(), absl::OkStatus());
+    EXPECT_EQ(outcome.result->prefills[0].committed, 10 * i);
+    EXPECT_EQ(outcome.prefill_tokens, 1);
+    EXPECT_EQ(outcome.nodes, 0);
+  }
+}
+
+TEST_F(ComputeLoopTest, ARefusedPlanDoesNotReachTheEngine) {
+  loop_.Open(1);
+  ASSERT_EQ(loop_.Submit(1, 1, InvalidPlan()), absl::OkStatus());
+  ASSERT_EQ(loop_.Submit(1, 2, NamedPlan(5)), absl::OkStatus());
+
+  const std::vector<ComputeOutcome> outcomes = Await(2);
+
+  EXPECT_EQ(outcomes[0].result.status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(outcomes[0].sequence, 1u);
+  EXPECT_EQ(outcomes[1].result.status(), absl::OkStatus());
+  EXPECT_EQ(engine_.begun(), 1);
+}
+
+TEST_F(ComputeLoopTest, RefusesToDraftWithoutADrafter) {
+  StepPlan plan = NamedPlan(5);
+  plan.draft = DraftShape{.top_k = 1, .depth = 1};
+  loop_.Open(1);
+  ASSERT_EQ(loop_.Submit(1, 1, plan), absl::OkStatus());
+
+  const std::vector<ComputeOutcome> outcomes = Await(1);
+
+  EXPECT_EQ(outcomes[0].result.status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine_.begun(), 0);
+}
+
+TEST_F(ComputeLoopTest, NothingRunsAfterTheEngineFailed) {
+  engine_.Hold();
+  engine_.FailFromNowOn();
+  loop_.Open(1);
+  ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
+  ASSERT_EQ(loop_.Submit(1, 2, NamedPlan(2)), absl::OkStatus());
+  engine_.Release();
+
+  const std::vector<ComputeOutcome> outcomes = Await(1);
+  loop_.Stop();
+
+  EXPECT_EQ(outcomes[0].result.status().code(), absl::StatusCode::kInternal);
+  EXPECT_NE(std::string(outcomes[0].result.status().message())
+                .find("the device is gone"),
+            std::string::npos);
+  EXPECT_EQ(Await(1).size(), 1u);
+  EXPECT_EQ(engine_.begun(), 1);
+}
+
+TEST_F(ComputeLoopTest, ANewEpochWaitsForTheStepOfTheOldAndDropsItsPlans) {
+  engine_.Hold();
+  loop_.Open(1);
+  ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
+  engine_.AwaitBegun(1);
+  ASSERT_EQ(loop_.Submit(1, 2, NamedPlan(2)), absl::OkStatus());
+  loop_.Open(2);
+  ASSERT_EQ(loop_.Submit(2, 1, NamedPlan(3)), absl::OkStatus());
+  EXPECT_EQ(engine_.begun(), 1);
+  engine_.Release();
+
+  const std::vector<ComputeOutcome> outcomes = Await(2);
+  loop_.Stop();
+
+  EXPECT_EQ(outcomes[0].epoch, 1u);
+  EXPECT_EQ(outcomes[1].epoch, 2u);
+  EXPECT_EQ(outcomes[1].result->prefills[0].committed, 3);
+  EXPECT_EQ(Await(2).size(), 2u);
+}
+
+TEST_F(ComputeLoopTest, PlansOfAnEpochThatIsNotOpenAreDropped) {
+  ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
+  loop_.Open(2);
+  ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(2)), absl::OkStatus());
+  loop_.Close(1);  // Not the one that is open.
+  ASSERT_EQ(loop_.Submit(2, 1, NamedPlan(3)), absl::OkStatus());
+
+  const std::vector<ComputeOutcome> outcomes = Await(1);
+  loop_.Close(2);
+  ASSERT_EQ(loop_.Submit(2, 2, NamedPlan(4)), absl::OkStatus());
+  loop_.Stop();
+
+  EXPECT_EQ(outcomes[0].result->prefills[0].committed, 3);
+  EXPECT_EQ(engine_.begun(), 1);
+}
+
+TEST_F(ComputeLoopTest, RefusesToQueueWithoutEnd) {
+  engine_.Hold();
+  loop_.Open(1);
+  ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
+  engine_.AwaitBegun(1);
+  uint64_t sequence = 2;
+  for (; sequence < 2 + ComputeLoop::kMaxWaiting; ++sequence) {
+    ASSERT_EQ(loop_.Submit(1, sequence, NamedPlan(1)), absl::OkStatus());
+  }
+
+  const absl::Status status = loop_.Submit(1, sequence, NamedPlan(1));
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  engine_.Release();
+  Await(1 + ComputeLoop::kMaxWaiting);
+}
+
+TEST_F(ComputeLoopTest, StopFinishesTheStepThatRunsAndNoOther) {
+  engine_.Hold();
+  loop_.Open(1);
+  ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
+  ASSERT_EQ(loop_.Submit(1, 2, NamedPlan(2)), absl::OkStatus());
+  engine_.AwaitBegun(1);
+  std::thread stopper([this] { loop_.Stop(); });
+  engine_.Release();
+  stopper.join();
+
+  EXPECT_GE(Await(1).size(), 1u);
+  const int begun = engine_.begun();
+  ASSERT_EQ(loop_.Submit(1, 3, NamedPlan(3)), absl::OkStatus());
+  loop_.Stop();
+  EXPECT_EQ(engine_.begun(), begun);
+}
+
+// Schedulers that take the worker over from each other while plans run.
+TEST_F(ComputeLoopTest, EpochsFromManyThreadsNeverMix) {
+  constexpr int kThreads = 4;
+  constexpr int kEpochsEach = 50;
+  std::atomic<uint64_t> next_epoch{1};
+  std::vector<std::thread> schedulers;
+  schedulers.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
+    schedulers.emplace_back([&] {
+      for (int i = 0; i < kEpochsEach; ++i) {
+        const uint64_t epoch = next_epoch++;
+        loop_.Open(epoch);
+        for (uint64_t s = 1; s <= 3; ++s) {
+          const absl::Status status = loop_.Submit(epoch, s, NamedPlan(1));
+          EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status));
+        }
+        if (i % 2 == 0) loop_.Close(epoch);
+      }
+    });
+  }
+  for (std::thread& scheduler : schedulers) scheduler.join();
+  loop_.Stop();
+
+  // Within an epoch sequences ascend.
+  std::vector<uint64_t> last(next_epoch, 0);
+  for (const ComputeOutcome& outcome : outcomes_) {
+    EXPECT_LT(last[outcome.epoch], outcome.sequence);
+    last[outcome.epoch] = outcome.sequence;
+  }
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,331 @@
+#include "worker_service/worker_service.h"
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/step.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "gtest/gtest.h"
+#include "proto/service_host.h"
+#include "proto/worker.grpc.pb.h"
+#include "tests/testing/random_step.h"
+#include "tests/worker_service/execute_client.h"
+#include "tests/worker_service/held_engine.h"
+#include "worker_service/worker_metrics.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::ExecuteClient;
+using ::bole::testing::HeldEngine;
+using ::bole::testing::InvalidPlan;
+using ::bole::testing::NamedPlan;
+using ::bole::testing::OpenAt;
+using ::bole::testing::RandomPlanLimits;
+namespace wire = worker::v1;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class WorkerServiceTest : public ::testing::Test {
+ protected:
+  WorkerServiceTest() { Serve(milliseconds(20)); }
+
+  void Serve(milliseconds heartbeat_interval) {
+    host_.reset();
+    service_ = std::make_unique<WorkerService>(
+        WorkerServiceOptions{
+            .info = {.model = "fake",
+                     .device = "none",
+                     .version = "1",
+                     .limits = RandomPlanLimits(),
+                     .stop_tokens = {5, 6},
+                     .top_k = 20},
+            .step = [this](const StepPlan& p) { return engine_.Step(p); },
+            .heartbeat_interval = heartbeat_interval,
+            .on_failure =
+                [this](const absl::Status& why) { failure_.set_value(why); }},
+        metrics_);
+    grpc::Service* services[] = {service_.get()};
+    auto host = ServiceHost::Start({}, services);
+    ASSERT_EQ(host.status(), absl::OkStatus());
+    host_ = *std::move(host);
+    channel_ = grpc::CreateChannel(host_->address().ToString(),
+                                   grpc::InsecureChannelCredentials());
+  }
+
+  // What a stream that sends these requests ends with.
+  grpc::Status EndOf(const std::vector<wire::ExecuteRequest>& requests) {
+    ExecuteClient client(channel_);
+    for (const wire::ExecuteRequest& request : requests) client.Send(request);
+    return client.Finish();
+  }
+
+  HeldEngine engine_;
+  std::promise<absl::Status> failure_;
+  WorkerMetrics metrics_;
+  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<ServiceHost> host_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+wire::ExecuteRequest Request(uint64_t epoch, uint64_t sequence) {
+  wire::ExecuteRequest request;
+  request.set_epoch(epoch);
+  request.set_sequence(sequence);
+  return request;
+}
+
+TEST_F(WorkerServiceTest, DescribesWhatItRuns) {
+  grpc::ClientContext context;
+  wire::DescribeResponse response;
+
+  const grpc::Status status =
+      wire::Worker::NewStub(channel_)->Describe(&context, {}, &response);
+
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.model(), "fake");
+  EXPECT_EQ(response.limits().num_pages(), RandomPlanLimits().num_pages);
+  EXPECT_EQ(response.eos_token_ids_size(), 2);
+  EXPECT_EQ(response.defaults().top_k(), 20);
+  EXPECT_FALSE(response.has_drafter());
+}
+
+TEST_F(WorkerServiceTest, AnswersPlansInTheirOrder) {
+  const auto client = OpenAt(channel_, 3);
+  // More than are read ahead.
+  const int plans = 3 * static_cast<int>(ComputeLoop::kMaxWaiting);
+  for (int i = 1; i <= plans; ++i) client->SendPlan(3, i, NamedPlan(i));
+
+  for (int i = 1; i <= plans; ++i) {
+    const wire::StepOutcome outcome = client->ReceiveOutcome();
+    EXPECT_EQ(outcome.sequence(), static_cast<uint64_t>(i));
+    EXPECT_EQ(outcome.result().prefills(0).committed(), i);
+  }
+}
+
+TEST_F(WorkerServiceTest, OpenedSaysHowOftenItBeats) {
+  ExecuteClient client(channel_);
+  client.SendEpoch(1);
+
+  EXPECT_EQ(client.ReceiveOpened().opened().heartbeat_interval_ms(), 20u);
+}
+
+TEST_F(WorkerServiceTest, RefusesAnEpochThatIsNotHigher) {
+  { const auto client = OpenAt(channel_, 5); }
+
+  for (const uint64_t epoch : {0, 4, 5}) {
+    EXPECT_EQ(EndOf({Request(epoch, 0)}).error_code(),
+              grpc::StatusCode::FAILED_PRECONDITION);
+  }
+  OpenAt(channel_, 6);
+}
+
+TEST_F(WorkerServiceTest, AHigherEpochTakesOver) {
+  const auto old_client = OpenAt(channel_, 1);
+  const auto new_client = OpenAt(channel_, 2);
+
+  EXPECT_EQ(old_client->Finish().error_code(), grpc::StatusCode::ABORTED);
+  new_client->SendPlan(2, 1, NamedPlan(9));
+  EXPECT_EQ(new_client->ReceiveOutcome().result().prefills(0).committed(), 9);
+}
+
+TEST_F(WorkerServiceTest, AStepOfTheOldEpochEndsBeforeOneOfTheNewBegins) {
+  engine_.Hold();
+  const auto old_client = OpenAt(channel_, 1);
+  old_client->SendPlan(1, 1, NamedPlan(1));
+  engine_.AwaitBegun(1);
+  const auto new_client = OpenAt(channel_, 2);
+  new_client->SendPlan(2, 1, NamedPlan(2));
+  EXPECT_EQ(old_client->Finish().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(engine_.begun(), 1);
+
+  engine_.Release();
+
+  // The old one's outcome does not come here.
+  const wire::StepOutcome outcome = new_client->ReceiveOutcome();
+  EXPECT_EQ(outcome.result().prefills(0).committed(), 2);
+  EXPECT_EQ(engine_.begun(), 2);
+}
+
+TEST_F(WorkerServiceTest, EndsAStreamThatBreaksTheRules) {
+  wire::ExecuteRequest plan = Request(1, 1);
+  plan.mutable_plan();
+  wire::ExecuteRequest gap = plan;
+  gap.set_sequence(2);
+  wire::ExecuteRequest other_epoch = plan;
+  other_epoch.set_epoch(99);
+  wire::ExecuteRequest undecodable = plan;
+  undecodable.mutable_plan()->mutable_forest()->add_parent(7);
+  wire::ExecuteRequest eager = Request(1, 0);
+  eager.mutable_plan();
+  const std::vector<std::pair<const char*, std::vector<wire::ExecuteRequest>>>
+      cases = {{"a gap", {Request(1, 0), gap}},
+               {"another epoch", {Request(2, 0), other_epoch}},
+               {"no plan", {Request(3, 0), Request(3, 1)}},
+               {"not decodable", {Request(1, 0), undecodable}},
+               {"a plan first", {eager}},
+               {"a sequence first", {Request(4, 1)}}};
+
+  uint64_t epoch = 10;
+  for (const auto& [name, requests] : cases) {
+    SCOPED_TRACE(name);
+    std::vector<wire::ExecuteRequest> sent = requests;
+    ++epoch;
+    for (wire::ExecuteRequest& request : sent) {
+      if (request.epoch() != 99) request.set_epoch(epoch);
+    }
+
+    EXPECT_EQ(EndOf(sent).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(engine_.begun(), 0);
+}
+
+TEST_F(WorkerServiceTest, ASequenceMayNotComeTwice) {
+  const auto client = OpenAt(channel_, 1);
+  client->SendPlan(1, 1, NamedPlan(1));
+  client->ReceiveOutcome();
+  client->SendPlan(1, 1, NamedPlan(2));
+
+  EXPECT_EQ(client->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(engine_.begun(), 1);
+}
+
+TEST_F(WorkerServiceTest, ARefusedPlanLeavesTheStreamOpen) {
+  const auto client = OpenAt(channel_, 1);
+  client->SendPlan(1, 1, InvalidPlan());
+  client->SendPlan(1, 2, NamedPlan(4));
+
+  const wire::StepOutcome refused = client->ReceiveOutcome();
+  const wire::StepOutcome answered = client->ReceiveOutcome();
+
+  EXPECT_EQ(refused.sequence(), 1u);
+  EXPECT_EQ(refused.refusal().code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(refused.refusal().message().find("slot is 1048576"),
+            std::string::npos);
+  EXPECT_EQ(answered.result().prefills(0).committed(), 4);
+  EXPECT_EQ(engine_.begun(), 1);
+}
+
+TEST_F(WorkerServiceTest, BeatsWhileAStepRuns) {
+  engine_.Hold();
+  const auto client = OpenAt(channel_, 1);
+  client->SendPlan(1, 1, NamedPlan(1));
+  engine_.AwaitBegun(1);
+
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(client->ReceiveHeartbeat().last_sequence(), 0u);
+  }
+  engine_.Release();
+  client->ReceiveOutcome();
+  // One may have been on its way.
+  client->ReceiveHeartbeat();
+  EXPECT_EQ(client->ReceiveHeartbeat().last_sequence(), 1u);
+}
+
+TEST_F(WorkerServiceTest, AClientThatLeavesInMidStepLeavesTheWorkerFree) {
+  engine_.Hold();
+  {
+    const auto client = OpenAt(channel_, 1);
+    client->SendPlan(1, 1, NamedPlan(1));
+    client->SendPlan(1, 2, NamedPlan(2));
+    engine_.AwaitBegun(1);
+  }
+  EXPECT_TRUE(service_->WaitUntilDrained(steady_clock::now() + seconds(30)));
+  engine_.Release();
+
+  const auto client = OpenAt(channel_, 2);
+  client->SendPlan(2, 1, NamedPlan(3));
+  EXPECT_EQ(client->ReceiveOutcome().result().prefills(0).committed(), 3);
+  // The plan that waited was dropped.
+  EXPECT_EQ(engine_.begun(), 2);
+}
+
+TEST_F(WorkerServiceTest, AClientWithNothingMoreToSayEndsItsStream) {
+  const auto client = OpenAt(channel_, 1);
+  client->CloseWrites();
+
+  EXPECT_TRUE(client->Finish().ok());
+}
+
+TEST_F(WorkerServiceTest, DrainIsToldAtOnceAndWaitsForTheStreamToEnd) {
+  Serve(std::chrono::hours(1));  // No heartbeat of its own.
+  const auto client = OpenAt(channel_, 1);
+  auto drained = std::async(std::launch::async, [&] {
+    grpc::ClientContext context;
+    wire::DrainResponse response;
+    return wire::Worker::NewStub(channel_)->Drain(&context, {}, &response);
+  });
+
+  EXPECT_TRUE(client->ReceiveHeartbeat().draining());
+  client->SendPlan(1, 1, NamedPlan(8));  // What runs may end.
+  EXPECT_EQ(client->ReceiveOutcome().result().prefills(0).committed(), 8);
+  EXPECT_EQ(drained.wait_for(milliseconds(50)), std::future_status::timeout);
+  client->CloseWrites();
+
+  EXPECT_TRUE(client->Finish().ok());
+  EXPECT_TRUE(drained.get().ok());
+}
+
+TEST_F(WorkerServiceTest, CancellingADrainDoesNotTakeItBack) {
+  Serve(std::chrono::hours(1));
+  const auto client = OpenAt(channel_, 1);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + milliseconds(50));
+  wire::DrainResponse response;
+
+  const grpc::Status status =
+      wire::Worker::NewStub(channel_)->Drain(&context, {}, &response);
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(client->ReceiveHeartbeat().draining());
+  EXPECT_TRUE(OpenAt(channel_, 2)->ReceiveHeartbeat().draining());
+}
+
+TEST_F(WorkerServiceTest, AnEngineThatFailsEndsTheStreamAndAllService) {
+  engine_.FailFromNowOn();
+  const auto client = OpenAt(channel_, 1);
+  client->SendPlan(1, 1, NamedPlan(1));
+
+  const grpc::Status status = client->Finish();
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_NE(status.error_message().find("the device is gone"),
+            std::string::npos);
+  EXPECT_EQ(failure_.get_future().get().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
+}
+
+TEST_F(WorkerServiceTest, StopEndsTheStream) {
+  const auto client = OpenAt(channel_, 1);
+
+  service_->Stop();
+
+  EXPECT_EQ(client->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(WorkerServiceTest, SchedulersThatComeAndGoLeaveNothingBehind) {
+  for (uint64_t epoch = 1; epoch <= 100; ++epoch) {
+    const auto client = OpenAt(channel_, epoch);
+    client->SendPlan(epoch, 1, NamedPlan(1));
+    if (epoch % 3 == 0) client->ReceiveOutcome();
+    if (epoch % 3 == 1) client->Cancel();
+  }
+  EXPECT_TRUE(service_->WaitUntilDrained(steady_clock::now() + seconds(30)));
+
+  const auto client = OpenAt(channel_, 101);
+  client->SendPlan(101, 1, NamedPlan(6));
+  EXPECT_EQ(client->ReceiveOutcome().result().prefills(0).committed(), 6);
+}
+
+}  // namespace
+}  // namespace bole
