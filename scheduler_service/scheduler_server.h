@@ -8,6 +8,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/listen_address.h"
+#include "scheduler_service/scheduler.h"
 #include "scheduler_service/scheduler_loop.h"
 
 namespace bole {
@@ -16,7 +18,8 @@ struct SchedulerServerOptions {
   std::string model_directory;  // Of the tokenizer and the chat template.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
-  std::string worker_address;
+  Reach reach = Reach::kLoopback;       // Of both addresses.
+  std::string worker_address;           // "127.0.0.1:50052"
   SchedulerOptions scheduler;
   // A worker that says nothing for so long is lost.
   std::chrono::milliseconds worker_timeout{10000};
@@ -37,21 +40,23 @@ class SchedulerServer {
   SchedulerServer(const SchedulerServer&) = delete;
   SchedulerServer& operator=(const SchedulerServer&) = delete;
 
-  int port() const;
+  // Where it listens, the port being the real one.
+  const ListenAddress& address() const;
+  int port() const { return address().port; }
   int metrics_port() const;  // 0: no metrics.
   SchedulerLoop& loop();
 
   // Reports not serving, refuses new requests, and waits until those there are
-  // have ended, or until `deadline`. Returns whether all have.
+  // have ended, until `deadline`, or until Stop(). Returns whether all have.
   bool Drain(std::chrono::steady_clock::time_point deadline);
 
-  // Ends every call.
+  // Ends every request with UNAVAILABLE, and listens no more.
   void Stop();
 
  private:
   struct Parts;
   explicit SchedulerServer(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  const std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace bole
