@@ -172,8 +172,8 @@ absl::Status CudaBackend::SiluMul(const SiluMulParams& params) {
 absl::Status CudaBackend::GatherRows(const GatherRowsParams& params) {
   return cuda::GatherRows(params, on_);
 }
-absl::Status CudaBackend::Moe(const MoeParams&) {
-  return absl::UnimplementedError("mixtures of experts have no CUDA kernel");
+absl::Status CudaBackend::Moe(const MoeParams& params) {
+  return moe_.Run(params, on_);
 }
 
 absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/moe.h"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
@@ -77,6 +78,7 @@ class CudaBackend final : public Backend {
   Launch on_;
   std::unique_ptr<MatMuls> matmuls_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
+  MoeRunner moe_;
 };
 
 }  // namespace bole::cuda
