@@ -209,7 +209,9 @@ absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
 }
 
 absl::Status CudaBackend::Sample(const SampleParams& params) {
-  return cuda::Sample(params, on_);
+  const size_t bytes = 2 * sizeof(int32_t) * params.batch.rows.max;
+  BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(bytes, on_));
+  return cuda::Sample(params, static_cast<int32_t*>(scratch), on_);
 }
 absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
   return cuda::CountTokens(params, on_);

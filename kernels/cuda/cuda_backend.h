@@ -11,6 +11,7 @@
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/moe.h"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/scratch.h"
 
 namespace bole::cuda {
 
@@ -79,6 +80,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<MatMuls> matmuls_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
+  Scratch scratch_;  // Of Sample.
 };
 
 }  // namespace bole::cuda

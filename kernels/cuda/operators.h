@@ -6,6 +6,8 @@
 #ifndef BOLE_KERNELS_CUDA_OPERATORS_H_
 #define BOLE_KERNELS_CUDA_OPERATORS_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "cuda_runtime_api.h"
 #include "kernels/attention.h"
@@ -45,8 +47,9 @@ absl::Status PrepareQkv(const QkvParams& params, const Launch& on);
 absl::Status Attend(const AttentionParams& params, const Launch& on);
 absl::Status CompactKv(const CompactKvParams& params, const Launch& on);
 
-// Sampling.
-absl::Status Sample(const SampleParams& params, const Launch& on);
+// Sampling. scratch: [2 N], for each row of the capacity.
+absl::Status Sample(const SampleParams& params, int32_t* scratch,
+                    const Launch& on);
 absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
 
 // Drafting.
