@@ -28,6 +28,13 @@ absl::StatusOr<RecordedStep> Decode(const wire::RecordedStep& message) {
   return step;
 }
 
+// A length that is no varint looks like the end to the parser.
+bool IsAtEnd(google::protobuf::io::ZeroCopyInputStream& stream) {
+  const void* data = nullptr;
+  int size = 0;
+  return !stream.Next(&data, &size) || size == 0;
+}
+
 }  // namespace
 
 absl::StatusOr<Recorder> Recorder::Create(const std::string& path) {
@@ -64,7 +71,7 @@ absl::StatusOr<std::vector<RecordedStep>> ReadRecording(
     bool at_end = false;
     if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(
             &message, &stream, &at_end)) {
-      if (at_end) return steps;
+      if (at_end && IsAtEnd(stream)) return steps;
       return absl::DataLossError(absl::StrCat(path, ": step ", steps.size(),
                                               " is cut off or damaged"));
     }

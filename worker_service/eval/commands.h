@@ -16,6 +16,7 @@ using Command = std::function<absl::Status()>;
 Command AddAnswerCommand(CLI::App& app);
 Command AddForwardCommand(CLI::App& app);
 Command AddGenerateCommand(CLI::App& app);
+Command AddReplayCommand(CLI::App& app);
 
 }  // namespace bole
 

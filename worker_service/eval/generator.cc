@@ -42,6 +42,7 @@ class Batch {
       Admit();
       const StepPlan plan = Plan();
       BOLE_ASSIGN_OR_RETURN(StepResult result, engine_.Step(plan));
+      if (options_.on_step) options_.on_step(plan, result);
       Apply(std::move(result));
     }
     return std::move(results_);

@@ -34,6 +34,8 @@ struct GenerateOptions {
   std::optional<DraftShape> draft;
   int max_nodes_per_tree = 32;  // The root included.
   int max_batch = 1;            // Requests that run together.
+  // Called after every step, if set.
+  std::function<void(const StepPlan&, const StepResult&)> on_step = {};
 };
 
 // Engine memory that options and requests of up to `max_context` tokens need.

@@ -1,0 +1,220 @@
+// A whole worker on the demo checkpoint.
+#include "worker_service/worker_server.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/step.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "gtest/gtest.h"
+#include "proto/health.grpc.pb.h"
+#include "proto/step_codec.h"
+#include "proto/worker.grpc.pb.h"
+#include "tests/worker_service/execute_client.h"
+#include "worker_service/recorder.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::ExecuteClient;
+using ::bole::testing::OpenAt;
+namespace wire = worker::v1;
+using Serving = grpc::health::v1::HealthCheckResponse;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr char kModel[] = "models/demo";
+constexpr char kGoldenSteps[] = "tests/golden/steps/trees.binpb";
+
+// Enough for the golden steps.
+WorkerServerOptions SmallWorker() {
+  WorkerServerOptions options;
+  options.model_directory = kModel;
+  options.num_threads = 1;
+  return options;
+}
+
+std::unique_ptr<WorkerServer> StartOrDie(const WorkerServerOptions& options) {
+  absl::StatusOr<std::unique_ptr<WorkerServer>> server =
+      WorkerServer::Start(options);
+  EXPECT_EQ(server.status(), absl::OkStatus());
+  return *std::move(server);
+}
+
+std::shared_ptr<grpc::Channel> ChannelTo(const WorkerServer& server) {
+  return grpc::CreateChannel(server.address().ToString(),
+                             grpc::InsecureChannelCredentials());
+}
+
+Serving::ServingStatus HealthOf(const WorkerServer& server) {
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service("bole.worker.v1.Worker");
+  Serving response;
+  grpc::health::v1::Health::NewStub(ChannelTo(server))
+      ->Check(&context, request, &response);
+  return response.status();
+}
+
+std::vector<RecordedStep> GoldenSteps() {
+  absl::StatusOr<std::vector<RecordedStep>> steps = ReadRecording(kGoldenSteps);
+  EXPECT_EQ(steps.status(), absl::OkStatus());
+  return *std::move(steps);
+}
+
+// What a stream of a fresh epoch answers to the plans.
+std::vector<StepResult> ResultsOf(const WorkerServer& server, uint64_t epoch,
+                                  const std::vector<RecordedStep>& steps) {
+  const auto client = OpenAt(ChannelTo(server), epoch);
+  std::vector<StepResult> results;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    client->SendPlan(epoch, i + 1, steps[i].plan);
+    results.push_back(*DecodeResult(client->ReceiveOutcome().result()));
+  }
+  return results;
+}
+
+TEST(WorkerServerTest, DescribesTheCheckpoint) {
+  const auto server = StartOrDie(SmallWorker());
+  grpc::ClientContext context;
+  wire::DescribeResponse response;
+
+  const grpc::Status status = wire::Worker::NewStub(ChannelTo(*server))
+                                  ->Describe(&context, {}, &response);
+
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.model(), "demo");
+  EXPECT_EQ(response.device(), "cpu, 1 thread");
+  EXPECT_TRUE(response.has_drafter());
+  EXPECT_EQ(response.limits().vocabulary(), 8192);
+  EXPECT_EQ(response.limits().max_context(), kMaxDefaultContext);
+  EXPECT_GT(response.eos_token_ids_size(), 0);
+}
+
+TEST(WorkerServerTest, RecordsStepsThatAnotherWorkerRepeats) {
+  WorkerServerOptions options = SmallWorker();
+  options.record_path = ::testing::TempDir() + "/recorded.binpb";
+  const std::vector<RecordedStep> golden = GoldenSteps();
+  std::vector<StepResult> live;
+  {
+    const auto server = StartOrDie(options);
+    live = ResultsOf(*server, 1, golden);
+  }
+
+  const absl::StatusOr<std::vector<RecordedStep>> recorded =
+      ReadRecording(options.record_path);
+
+  ASSERT_EQ(recorded.status(), absl::OkStatus());
+  ASSERT_EQ(recorded->size(), golden.size());
+  for (size_t i = 0; i < golden.size(); ++i) {
+    EXPECT_EQ((*recorded)[i].result, live[i]) << i;
+  }
+  EXPECT_EQ(ResultsOf(*StartOrDie(SmallWorker()), 1, *recorded), live);
+}
+
+// Every way of being wrong that a decoded plan has, made from a good one.
+std::vector<std::pair<const char*, std::function<void(StepPlan&)>>> Spoilers() {
+  return {
+      {"slot", [](StepPlan& p) { p.prefills[0].sequence.slot = SlotId(-1); }},
+      {"slot twice",
+       [](StepPlan& p) {
+         p.prefills[1].sequence.slot = p.prefills[0].sequence.slot;
+       }},
+      {"page",
+       [](StepPlan& p) { p.prefills[0].sequence.pages[0] = PageId(1 << 30); }},
+      {"page twice",
+       [](StepPlan& p) {
+         p.prefills[0].sequence.pages[0] = p.prefills[1].sequence.pages[0];
+       }},
+      {"too few pages",
+       [](StepPlan& p) { p.prefills[0].sequence.pages.clear(); }},
+      {"committed",
+       [](StepPlan& p) { p.prefills[0].sequence.committed = INT32_MAX; }},
+      {"prompt length",
+       [](StepPlan& p) { p.prefills[0].sequence.prompt_length = 1 << 20; }},
+      {"no new tokens",
+       [](StepPlan& p) { p.prefills[0].sequence.max_new_tokens = 0; }},
+      {"no tokens", [](StepPlan& p) { p.prefills[0].tokens.clear(); }},
+      {"token", [](StepPlan& p) { p.prefills[0].tokens[0] = 8192; }},
+      {"next token", [](StepPlan& p) { p.prefills[0].next_token = -1; }},
+      {"temperature",
+       [](StepPlan& p) { p.prefills[0].sequence.sampling.temperature = -1; }},
+      {"draft",
+       [](StepPlan& p) {
+         p.draft = DraftShape{17, 1};
+       }},
+      {"sequence without tree",
+       [](StepPlan& p) { p.sequences.push_back(p.prefills[0].sequence); }},
+      {"two roots",
+       [](StepPlan& p) {
+         p.sequences.push_back(p.prefills[0].sequence);
+         p.prefills.clear();
+         p.forest = *BuildForest(std::vector<NodeList>{
+             {.token = {1, 2}, .parent = {kNoParent, kNoParent}}});
+       }},
+  };
+}
+
+TEST(WorkerServerTest, RefusedPlansTouchNothing) {
+  const std::vector<RecordedStep> golden = GoldenSteps();
+  ASSERT_GE(golden[0].plan.prefills.size(), 2u);
+  const auto server = StartOrDie(SmallWorker());
+  const std::vector<StepResult> want = ResultsOf(*server, 1, golden);
+  const auto client = OpenAt(ChannelTo(*server), 2);
+
+  uint64_t sequence = 0;
+  for (size_t i = 0; i < golden.size(); ++i) {
+    for (const auto& [name, spoil] : Spoilers()) {
+      SCOPED_TRACE(name);
+      StepPlan plan = golden[0].plan;
+      spoil(plan);
+      client->SendPlan(2, ++sequence, plan);
+      EXPECT_EQ(client->ReceiveOutcome().refusal().code(),
+                grpc::StatusCode::INVALID_ARGUMENT);
+    }
+    client->SendPlan(2, ++sequence, golden[i].plan);
+    EXPECT_EQ(*DecodeResult(client->ReceiveOutcome().result()), want[i]) << i;
+  }
+}
+
+TEST(WorkerServerTest, DrainsUntilTheSchedulerLeaves) {
+  const auto server = StartOrDie(SmallWorker());
+  EXPECT_EQ(HealthOf(*server), Serving::SERVING);
+  auto client = OpenAt(ChannelTo(*server), 1);
+
+  EXPECT_FALSE(server->Drain(steady_clock::now() + milliseconds(10)));
+  EXPECT_EQ(HealthOf(*server), Serving::NOT_SERVING);
+  EXPECT_TRUE(client->ReceiveHeartbeat().draining());
+  client->CloseWrites();
+  client->Finish();
+
+  EXPECT_TRUE(server->Drain(steady_clock::now() + std::chrono::seconds(30)));
+}
+
+TEST(WorkerServerTest, SaysWhyItCannotStart) {
+  WorkerServerOptions missing = SmallWorker();
+  missing.model_directory = "models/missing";
+  EXPECT_FALSE(WorkerServer::Start(missing).ok());
+
+  WorkerServerOptions remote = SmallWorker();
+  remote.address = "0.0.0.0:0";
+  EXPECT_EQ(WorkerServer::Start(remote).status().code(),
+            absl::StatusCode::kPermissionDenied);
+
+  const auto first = StartOrDie(SmallWorker());
+  WorkerServerOptions taken = SmallWorker();
+  taken.address = first->address().ToString();
+  EXPECT_EQ(WorkerServer::Start(taken).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace bole

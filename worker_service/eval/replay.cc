@@ -1,0 +1,128 @@
+#include "worker_service/eval/replay.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace bole {
+namespace {
+
+// Compares two results field by field; the first difference sticks.
+class Comparison {
+ public:
+  explicit Comparison(float tolerance) : tolerance_(tolerance) {}
+
+  const std::string& difference() const { return difference_; }
+
+  void Results(const StepResult& got, const StepResult& want) {
+    Sequences("prefill ", got.prefills, want.prefills);
+    Sequences("sequence ", got.sequences, want.sequences);
+  }
+
+ private:
+  void Sequences(const char* kind, const std::vector<SequenceResult>& got,
+                 const std::vector<SequenceResult>& want) {
+    Number(absl::StrCat("number of ", kind, "results"), got.size(),
+           want.size());
+    for (size_t i = 0; i < want.size() && difference_.empty(); ++i) {
+      Sequence(absl::StrCat(kind, i, ": "), got[i], want[i]);
+    }
+  }
+
+  void Sequence(const std::string& who, const SequenceResult& got,
+                const SequenceResult& want) {
+    Number(who + "committed", got.committed, want.committed);
+    Number(who + "accepted_drafts", got.accepted_drafts, want.accepted_drafts);
+    Number(who + "number of tokens", got.emitted.size(), want.emitted.size());
+    for (size_t i = 0; i < want.emitted.size() && difference_.empty(); ++i) {
+      Token(absl::StrCat(who, "emitted ", i, ": "), got.emitted[i],
+            want.emitted[i]);
+    }
+    Number(who + "has_proposal", got.proposal.has_value(),
+           want.proposal.has_value());
+    if (difference_.empty() && want.proposal) {
+      Tree(who + "proposal: ", *got.proposal, *want.proposal);
+    }
+  }
+
+  void Token(const std::string& who, const EmittedToken& got,
+             const EmittedToken& want) {
+    Number(who + "token", got.token, want.token);
+    LogProbability(who + "logprob", got.logprob, want.logprob);
+    Number(who + "number of top tokens", got.top.size(), want.top.size());
+    for (size_t i = 0; i < want.top.size() && difference_.empty(); ++i) {
+      const std::string top = absl::StrCat(who, "top ", i, ": ");
+      Number(top + "token", got.top[i].token, want.top[i].token);
+      LogProbability(top + "logprob", got.top[i].logprob, want.top[i].logprob);
+    }
+  }
+
+  void Tree(const std::string& who, const ProposalTree& got,
+            const ProposalTree& want) {
+    Number(who + "number of nodes", got.size(), want.size());
+    for (int i = 0; i < want.size() && difference_.empty(); ++i) {
+      const std::string node = absl::StrCat(who, "node ", i, ": ");
+      Number(node + "parent", got.parent[i], want.parent[i]);
+      Number(node + "token", got.token[i], want.token[i]);
+      LogProbability(node + "log_rho", got.log_rho[i], want.log_rho[i]);
+    }
+  }
+
+  template <typename T>
+  void Number(const std::string& what, T got, T want) {
+    if (got != want) Differ(what, got, want);
+  }
+
+  // Equal infinities differ by NaN.
+  void LogProbability(const std::string& what, float got, float want) {
+    if (got == want || (std::isnan(got) && std::isnan(want))) return;
+    if (!(std::abs(got - want) <= tolerance_)) Differ(what, got, want);
+  }
+
+  template <typename T>
+  void Differ(const std::string& what, T got, T want) {
+    if (!difference_.empty()) return;
+    difference_ = absl::StrCat(what, " is ", got, ", was ", want);
+  }
+
+  const float tolerance_;
+  std::string difference_;
+};
+
+}  // namespace
+
+std::string FirstDifference(const StepResult& got, const StepResult& want,
+                            float tolerance) {
+  Comparison comparison(tolerance);
+  comparison.Results(got, want);
+  return comparison.difference();
+}
+
+absl::StatusOr<ReplayReport> Replay(Engine& engine,
+                                    std::span<const RecordedStep> steps,
+                                    float tolerance) {
+  ReplayReport report;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const absl::StatusOr<StepResult> result = engine.Step(steps[i].plan);
+    if (!result.ok()) {
+      return absl::Status(
+          result.status().code(),
+          absl::StrCat("step ", i, ": ", result.status().message()));
+    }
+    std::string difference =
+        FirstDifference(*result, steps[i].result, tolerance);
+    if (difference.empty()) {
+      ++report.equal;
+    } else if (report.first_difference.empty()) {
+      report.first_different = i;
+      report.first_difference = std::move(difference);
+    }
+  }
+  return report;
+}
+
+}  // namespace bole

@@ -1,0 +1,66 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker_service/engine.h"
+#include "worker_service/engine_flags.h"
+#include "worker_service/engine_sizes.h"
+#include "worker_service/eval/commands.h"
+#include "worker_service/eval/flags.h"
+#include "worker_service/eval/replay.h"
+#include "worker_service/recorder.h"
+
+namespace bole {
+namespace {
+
+struct Flags {
+  ModelFlags model;
+  EngineOptions engine = DefaultEngineOptions();
+  std::string steps;
+  float tolerance = 0;
+};
+
+absl::Status Run(const Flags& flags) {
+  BOLE_ASSIGN_OR_RETURN(const std::vector<RecordedStep> steps,
+                        ReadRecording(flags.steps));
+  BOLE_ASSIGN_OR_RETURN(const RunningModel running, Load(flags.model));
+  const LoadedModel& model = running.model;
+  BOLE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Engine> engine,
+      Engine::Create(model.config, *model.weights, *running.backend,
+                     FitToModel(flags.engine, model)));
+  BOLE_ASSIGN_OR_RETURN(const ReplayReport report,
+                        Replay(*engine, steps, flags.tolerance));
+  std::printf("%zu of %zu steps equal\n", report.equal, steps.size());
+  if (report.equal == steps.size()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("step ", report.first_different,
+                   " is the first that differs: ", report.first_difference));
+}
+
+}  // namespace
+
+Command AddReplayCommand(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand(
+      "replay",
+      "Run what bole-worker --record wrote, with the same sizes, and compare.");
+  flags->model.AddTo(command);
+  command.add_option("--steps", flags->steps, "recording of a worker")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command
+      .add_option("--tolerance", flags->tolerance,
+                  "difference of log probabilities that counts as equal; 0 is "
+                  "right on the machine of the recording")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  AddEngineFlags(command, flags->engine);
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace bole
