@@ -1,0 +1,163 @@
+// What comes out of the two services is what the engine gives offline, whatever
+// speculates and whoever is in the batch.
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/call.h"
+#include "tests/e2e/system.h"
+#include "tests/worker_service/eval/demo_model.h"
+
+namespace bole::e2e {
+namespace {
+
+using testing_support::DemoModel;
+using testing_support::ReadGoldenJson;
+
+// The closed form and the recurrence round differently; the layers above pass
+// it on.
+constexpr float kLogprobTolerance = 1e-4f;
+constexpr float kTemperature = 0.8f;
+constexpr float kTopP = 0.95f;
+
+struct Case {
+  SpeculationMode mode;
+  int seed;  // 0: greedy.
+
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    constexpr const char* kNames[] = {"off", "chain", "tree"};
+    *out << kNames[static_cast<int>(c.mode)] << ", seed " << c.seed;
+  }
+};
+
+int MaxTokens(int seed) { return seed == 0 ? 80 : 48; }
+
+// Offline, one at a time, without speculation.
+const std::vector<GenerateResult>& Offline(int seed) {
+  static std::map<int, std::vector<GenerateResult>> results;
+  const auto [it, is_new] = results.try_emplace(seed);
+  if (!is_new) return it->second;
+  DemoModel& demo = DemoModel::Get();
+  std::vector<GenerateRequest> requests;
+  for (const std::vector<int32_t>& prompt : demo.Prompts()) {
+    GenerateRequest request{.prompt = prompt,
+                            .sampling = {},
+                            .stop_tokens = demo.model().stop_tokens};
+    request.sampling.temperature = seed == 0 ? 0 : kTemperature;
+    request.sampling.top_p = kTopP;
+    request.sampling.seed = seed;
+    request.sampling.max_tokens = MaxTokens(seed);
+    requests.push_back(request);
+  }
+  it->second = demo.Run(testing_support::Off(1), requests);
+  return it->second;
+}
+
+v1::GenerateRequest OnlineRequest(const std::string& prompt, int seed) {
+  v1::GenerateRequest request;
+  request.set_text(prompt);
+  v1::SamplingParams& sampling = *request.mutable_sampling_params();
+  sampling.set_temperature(seed == 0 ? 0 : kTemperature);
+  sampling.set_top_p(kTopP);
+  sampling.set_top_k(0);
+  sampling.set_seed(seed);
+  sampling.set_max_tokens(MaxTokens(seed));
+  sampling.set_logprobs(0);
+  return request;
+}
+
+void ExpectEqual(const Generation& got, const GenerateResult& want) {
+  ASSERT_TRUE(got.status.ok()) << got.status.error_message();
+  const std::vector<int32_t> tokens = testing_support::Tokens(want);
+  ASSERT_EQ(got.ids(), tokens);
+  EXPECT_EQ(got.chunk_ids(), tokens);
+  const Tokenizer& tokenizer = *DemoModel::Get().model().tokenizer;
+  const std::string text =
+      tokenizer.Decode(tokens, /*skip_special_tokens=*/true);
+  EXPECT_EQ(got.complete->text(), text);
+  EXPECT_EQ(got.chunk_text(), text);
+  ASSERT_EQ(got.complete->output_logprobs_size(), tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const v1::TokenLogprob& logprob = got.complete->output_logprobs(i);
+    EXPECT_EQ(logprob.token_id(), tokens[i]);
+    EXPECT_NEAR(logprob.logprob(), want.output[i].logprob, kLogprobTolerance)
+        << "token " << i;
+  }
+}
+
+std::vector<Generation> RunAll(System& system,
+                               const std::vector<std::string>& prompts,
+                               int seed, int at_a_time) {
+  std::vector<Generation> generations(prompts.size());
+  std::vector<std::thread> clients;
+  clients.reserve(at_a_time);
+  for (int client = 0; client < at_a_time; ++client) {
+    clients.emplace_back([&, client] {
+      for (size_t i = client; i < prompts.size(); i += at_a_time) {
+        generations[i] =
+            Generate(system.stub(), OnlineRequest(prompts[i], seed));
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  return generations;
+}
+
+class E2eExactnessTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(E2eExactnessTest, ServicesGiveWhatTheEngineGivesOffline) {
+  const auto [mode, seed] = GetParam();
+  const std::vector<GenerateResult>& want = Offline(seed);
+  const auto prompts =
+      ReadGoldenJson("mat.json")["prompts"].get<std::vector<std::string>>();
+  SystemOptions options;
+  options.scheduler.speculation = {
+      .mode = mode,
+      .shape = {.top_k = 4, .depth = mode == SpeculationMode::kChain ? 3 : 8},
+      .nodes = 33};
+  System system(options);
+
+  for (const int at_a_time : {1, 8}) {
+    SCOPED_TRACE(at_a_time);
+    const std::vector<Generation> got =
+        RunAll(system, prompts, seed, at_a_time);
+
+    int rounds = 0;
+    int tokens = 0;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      SCOPED_TRACE(i);
+      ExpectEqual(got[i], want[i]);
+      rounds += got[i].complete->speculation().rounds();
+      tokens += static_cast<int>(want[i].output.size());
+    }
+    // The first token of each belongs to no round.
+    const int num_prompts = static_cast<int>(prompts.size());
+    if (mode == SpeculationMode::kOff) {
+      EXPECT_EQ(rounds, tokens - num_prompts);
+    } else {
+      EXPECT_LT(rounds * 3 / 2, tokens - num_prompts);
+    }
+  }
+  system.ExpectIdle();
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const SpeculationMode mode :
+       {SpeculationMode::kOff, SpeculationMode::kChain,
+        SpeculationMode::kTree}) {
+    for (int seed = 0; seed < 4; ++seed) cases.push_back({mode, seed});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(ModesAndSeeds, E2eExactnessTest,
+                         ::testing::ValuesIn(Cases()));
+
+}  // namespace
+}  // namespace bole::e2e

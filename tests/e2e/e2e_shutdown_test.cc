@@ -1,0 +1,218 @@
+// Services that leave: drains, stops, and workers that are lost under a stream.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <vector>
+
+#include "grpcpp/support/status.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/call.h"
+#include "tests/e2e/system.h"
+
+namespace bole::e2e {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr char kPrompt[] = "def fibonacci(n):\n";
+constexpr int kTokens = 300;
+constexpr int kForever = 8000;
+
+// Rounds of one token, so that a stream has a middle.
+SystemOptions Plain() {
+  SystemOptions options;
+  options.scheduler.speculation.mode = SpeculationMode::kOff;
+  return options;
+}
+
+// A request in mid-stream, and what it must come to.
+class Stream {
+ public:
+  explicit Stream(System& system, int max_tokens = kTokens)
+      : want_(Generate(system.stub(), GreedyRequest(kPrompt, max_tokens))),
+        call_(system.stub(), GreedyRequest(kPrompt, max_tokens)) {
+    ReadSome();
+  }
+
+  void ReadSome() {
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(call_.Read());
+  }
+
+  void ExpectWhole() {
+    const Generation& got = call_.Finish();
+    ASSERT_TRUE(got.status.ok()) << got.status.error_message();
+    EXPECT_EQ(got.ids(), want_.ids());
+    EXPECT_EQ(got.chunk_ids(), want_.ids());
+    EXPECT_EQ(got.chunk_text(), want_.complete->text());
+  }
+
+  // What came is the start of what was to come.
+  void ExpectBroken(grpc::StatusCode code) {
+    const Generation& got = call_.Finish();
+    EXPECT_EQ(got.status.error_code(), code) << got.status.error_message();
+    const std::vector<int32_t> ids = got.chunk_ids();
+    const std::vector<int32_t> all = want_.ids();
+    ASSERT_LE(ids.size(), all.size());
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), all.begin()));
+  }
+
+ private:
+  const Generation want_;
+  Call call_;
+};
+
+TEST(E2eDrainTest, StreamsFinishAndNewRequestsAreRefused) {
+  SystemOptions options = Plain();
+  options.scheduler.max_running = 1;
+  System system(options);
+  Stream running(system);
+  Call queued(system.stub(), GreedyRequest(kPrompt, 10));
+  ASSERT_TRUE(system.WaitForLoad(1, 1));
+
+  auto drained = std::async(std::launch::async, [&] {
+    return system.scheduler().Drain(steady_clock::now() + seconds(60));
+  });
+  EXPECT_TRUE(Eventually([&] {
+    return Generate(system.stub(), GreedyRequest(kPrompt, 1))
+               .status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  }));
+
+  running.ExpectWhole();
+  EXPECT_TRUE(queued.Finish().status.ok());
+  EXPECT_TRUE(drained.get());
+  system.ExpectIdle();
+}
+
+TEST(E2eDrainTest, AnIdleServerDrainsAtOnce) {
+  System system(Plain());
+  const auto start = steady_clock::now();
+
+  EXPECT_TRUE(system.scheduler().Drain(start + seconds(60)));
+
+  EXPECT_LT(steady_clock::now() - start, seconds(5));
+}
+
+TEST(E2eDrainTest, AStreamThatOutlivesTheDeadlineIsUnavailable) {
+  System system(Plain());
+  Call call(system.stub(), GreedyRequest(kPrompt, kForever));
+  ASSERT_TRUE(call.Read());
+
+  const bool drained =
+      system.scheduler().Drain(steady_clock::now() + milliseconds(200));
+  EXPECT_TRUE(call.Read()) << "the deadline of a drain ends nothing";
+  auto stopped =
+      std::async(std::launch::async, [&] { system.scheduler().Stop(); });
+  const Generation& got = call.Finish();
+  stopped.get();
+
+  EXPECT_FALSE(drained);
+  EXPECT_EQ(got.status.error_code(), grpc::StatusCode::UNAVAILABLE)
+      << got.status.error_message();
+}
+
+TEST(E2eDrainTest, AWorkerLeavesWhenItsStreamsHaveFinished) {
+  System system(Plain());
+  Stream stream(system);
+
+  auto drained = std::async(std::launch::async, [&] {
+    return system.worker().Drain(steady_clock::now() + seconds(60));
+  });
+
+  stream.ExpectWhole();
+  EXPECT_TRUE(drained.get());
+  system.ExpectIdle();
+}
+
+TEST(E2eWorkerLostTest, AStreamGoesOnWhenTheLineComesBack) {
+  System system(Plain());
+  Stream stream(system);
+  const uint64_t epoch = system.loop().status().epoch;
+
+  system.worker_line().Cut();
+
+  stream.ExpectWhole();
+  EXPECT_GT(system.loop().status().epoch, epoch);
+  system.ExpectIdle();
+}
+
+TEST(E2eWorkerLostTest, AStreamGoesOnWithSpeculationToo) {
+  System system;
+  Stream stream(system);
+
+  system.worker_line().Cut();
+
+  stream.ExpectWhole();
+  system.ExpectIdle();
+}
+
+TEST(E2eWorkerLostTest, AStreamGoesOnWithAnotherWorker) {
+  System system(Plain());
+  Stream stream(system);
+
+  system.StopWorker();
+  EXPECT_TRUE(Eventually([&] { return !system.loop().status().connected; }));
+  system.StartWorker();
+
+  stream.ExpectWhole();
+  system.ExpectIdle();
+}
+
+TEST(E2eWorkerLostTest, AWorkerThatHangsIsLostAfterItsTimeout) {
+  SystemOptions options = Plain();
+  options.heartbeat_interval = milliseconds(100);
+  options.worker_timeout = milliseconds(1000);
+  System system(options);
+  Stream stream(system);
+  const uint64_t epoch = system.loop().status().epoch;
+
+  system.worker_line().Freeze();
+
+  stream.ExpectWhole();
+  EXPECT_GT(system.loop().status().epoch, epoch);
+  system.ExpectIdle();
+}
+
+TEST(E2eWorkerLostTest, ARequestUnderWhichTwoWorkersAreLostIsUnavailable) {
+  System system(Plain());
+  Stream stream(system, 2000);
+  const int lines = system.worker_line().num_connections();
+
+  system.worker_line().Cut();
+  stream.ReadSome();
+  // What was on its way may have sufficed: wait until it runs again.
+  EXPECT_TRUE(Eventually(
+      [&] { return system.worker_line().num_connections() > lines; }));
+  EXPECT_TRUE(system.WaitForLoad(1, 0));
+  system.worker_line().Cut();
+
+  stream.ExpectBroken(grpc::StatusCode::UNAVAILABLE);
+  system.ExpectIdle();
+}
+
+TEST(E2eWorkerLostTest, WithoutAWorkerRequestsAreUnavailableAfterAWhile) {
+  SystemOptions options = Plain();
+  options.scheduler.reconnect_grace = milliseconds(300);
+  System system(options);
+  Stream stream(system);
+
+  system.StopWorker();
+
+  stream.ExpectBroken(grpc::StatusCode::UNAVAILABLE);
+  system.ExpectIdle();
+  EXPECT_EQ(
+      Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.error_code(),
+      grpc::StatusCode::UNAVAILABLE);
+
+  system.StartWorker();
+
+  EXPECT_TRUE(Eventually([&] {
+    return Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.ok();
+  }));
+  system.ExpectIdle();
+}
+
+}  // namespace
+}  // namespace bole::e2e

@@ -1,0 +1,87 @@
+// A client that stops reading delays nobody else, and gets everything when it
+// reads on.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "grpcpp/support/channel_arguments.h"
+#include "grpcpp/support/status.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/call.h"
+#include "tests/e2e/system.h"
+
+namespace bole::e2e {
+namespace {
+
+constexpr char kPrompt[] = "def fibonacci(n):\n";
+
+// A connection on which the server can send a few KB that nobody reads.
+std::unique_ptr<v1::BoleService::Stub> NarrowStub(const System& system) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+  return v1::BoleService::NewStub(system.NewChannel(arguments));
+}
+
+constexpr int kTokens = 300;
+
+// About 120 KB: 200 bytes for the logprobs of a token, twice.
+v1::GenerateRequest LargeRequest() {
+  v1::GenerateRequest request = GreedyRequest(kPrompt, kTokens);
+  request.mutable_sampling_params()->set_logprobs(20);
+  return request;
+}
+
+TEST(E2eSlowReaderTest, OthersFinishWhileItIsStalledAndItMissesNothing) {
+  System system;
+  const Generation want = Generate(system.stub(), GreedyRequest(kPrompt, 100));
+  const auto narrow = NarrowStub(system);
+  Call slow(*narrow, LargeRequest());
+  ASSERT_TRUE(system.WaitForLoad(1, 0));
+
+  for (int i = 0; i < 3; ++i) {
+    const Generation other =
+        Generate(system.stub(), GreedyRequest(kPrompt, 100));
+    EXPECT_EQ(other.ids(), want.ids());
+  }
+  // The loop is done with the slow one too, though it has read nothing.
+  system.ExpectIdle();
+  const Generation& got = slow.Finish();
+
+  ASSERT_TRUE(got.status.ok()) << got.status.error_message();
+  EXPECT_EQ(got.ids().size(), kTokens);
+  EXPECT_EQ(got.chunk_ids(), got.ids());
+  EXPECT_EQ(got.chunk_text(), got.complete->text());
+  EXPECT_EQ(got.chunk_logprobs().size(), kTokens);
+  // What it did not take was merged: it was stalled indeed.
+  EXPECT_LT(got.chunks.size(), got.complete->speculation().rounds() / 2);
+}
+
+TEST(E2eSlowReaderTest, StalledCallsAreBoundedAndGoWhenTheirClientsGo) {
+  SystemOptions options;
+  options.max_open_requests = 3;
+  System system(options);
+  const auto narrow = NarrowStub(system);
+  std::vector<std::unique_ptr<Call>> stalled;
+  for (int i = 0; i < 3; ++i) {
+    stalled.push_back(std::make_unique<Call>(*narrow, LargeRequest()));
+  }
+  ASSERT_TRUE(system.WaitForLoad(3, 0));
+  system.ExpectIdle();
+
+  const Generation refused = Generate(system.stub(), GreedyRequest(kPrompt, 1));
+  stalled.clear();
+
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(refused.retry_after_ms.has_value());
+  EXPECT_TRUE(Eventually([&] {
+    return Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.ok();
+  }));
+  system.ExpectIdle();
+}
+
+}  // namespace
+}  // namespace bole::e2e

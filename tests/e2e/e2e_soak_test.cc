@@ -1,0 +1,116 @@
+// A thousand short requests leave the process as they found it.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/e2e/call.h"
+#include "tests/e2e/system.h"
+
+namespace bole::e2e {
+namespace {
+
+constexpr int kClients = 32;
+constexpr int kMaxTokens = 6;
+
+// What the process has.
+struct Footprint {
+  int64_t resident_kb = 0;
+  int threads = 0;
+  int descriptors = 0;
+
+  static Footprint Measure() {
+    using std::filesystem::directory_iterator;
+    const auto count = [](const char* folder) {
+      return static_cast<int>(
+          std::distance(directory_iterator(folder), directory_iterator()));
+    };
+    Footprint footprint;
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+      if (word == "VmRSS:") status >> footprint.resident_kb;
+    }
+    footprint.threads = count("/proc/self/task");
+    footprint.descriptors = count("/proc/self/fd");
+    return footprint;
+  }
+
+  friend void PrintTo(const Footprint& f, std::ostream* out) {
+    *out << f.resident_kb << " KB, " << f.threads << " threads, "
+         << f.descriptors << " descriptors";
+  }
+};
+
+std::vector<v1::GenerateRequest> Requests() {
+  std::vector<v1::GenerateRequest> requests;
+  for (const char* name : {"fibonacci", "add", "reverse", "is_prime", "sort",
+                           "count", "main", "parse"}) {
+    for (const char* argument : {"n", "a, b", "text", ""}) {
+      requests.push_back(GreedyRequest(
+          std::string("def ") + name + "(" + argument + "):\n", kMaxTokens));
+    }
+  }
+  return requests;
+}
+
+// 32 clients side by side, `count` requests in all. Returns how many streams
+// were not as expected.
+int RunRequests(System& system,
+                const std::vector<v1::GenerateRequest>& requests,
+                const std::vector<Generation>& want, int count) {
+  std::atomic<int> next{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> clients;
+  clients.reserve(kClients);
+  for (int client = 0; client < kClients; ++client) {
+    clients.emplace_back([&] {
+      for (int i = next++; i < count; i = next++) {
+        const size_t which = i % requests.size();
+        const Generation got = Generate(system.stub(), requests[which]);
+        const bool right = got.status.ok() && got.ids() == want[which].ids() &&
+                           got.chunk_ids() == got.ids() &&
+                           got.chunk_text() == want[which].complete->text() &&
+                           got.complete->text() == got.chunk_text();
+        if (!right) ++wrong;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  return wrong;
+}
+
+TEST(E2eSoakTest, AThousandRequestsLeaveNothingBehind) {
+  System system;
+  const std::vector<v1::GenerateRequest> requests = Requests();
+  std::vector<Generation> want;
+  want.reserve(requests.size());
+  for (const v1::GenerateRequest& request : requests) {
+    want.push_back(Generate(system.stub(), request));
+    ASSERT_TRUE(want.back().status.ok()) << want.back().status.error_message();
+  }
+  ASSERT_EQ(RunRequests(system, requests, want, 200), 0);
+  system.ExpectIdle();
+  const Footprint before = Footprint::Measure();
+
+  EXPECT_EQ(RunRequests(system, requests, want, 1000), 0);
+
+  system.ExpectIdle();
+  const Footprint after = Footprint::Measure();
+  PrintTo(before, &std::cout);
+  std::cout << " before, ";
+  PrintTo(after, &std::cout);
+  std::cout << " after\n";
+  // Half of what the weights of one layer take, or 4 KB for every request. The
+  // allocator keeps some of what 32 threads at a time asked for.
+  EXPECT_LT(after.resident_kb, before.resident_kb + 4096);
+  // gRPC keeps a few threads of its pools more or fewer, by load.
+  EXPECT_LE(after.threads, before.threads + 8);
+  EXPECT_LE(after.descriptors, before.descriptors);
+}
+
+}  // namespace
+}  // namespace bole::e2e

@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+"""A client that knows nothing of Bole but its .proto files.
+
+Debian's python3-grpcio, with stubs that the build makes; health and reflection
+by their standard protocols.
+"""
+
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # The folder may be a source tree.
+# The build puts the stubs there, by the paths of the .proto files.
+sys.path[:0] = ["tests/e2e/stubs", "tests/e2e"]
+
+import grpc
+from google.protobuf import descriptor_pb2
+from proto import bole_pb2, bole_pb2_grpc, health_pb2, health_pb2_grpc
+from services import Services, eventually
+from tests.e2e import reflection_pb2, reflection_pb2_grpc
+
+PROMPT = "def fibonacci(n):\n"
+SERVICE = "bole.v1.BoleService"
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def greedy(max_tokens, **fields):
+    return bole_pb2.GenerateRequest(
+        text=PROMPT,
+        sampling_params=bole_pb2.SamplingParams(
+            temperature=0, ignore_eos=True, max_tokens=max_tokens),
+        **fields)
+
+
+class PythonClientTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.services = Services(worker_flags=["--context", "8192"])
+        cls.channel = grpc.insecure_channel(cls.services.scheduler.address)
+        cls.stub = bole_pb2_grpc.BoleServiceStub(cls.channel)
+        cls.health = health_pb2_grpc.HealthStub(cls.channel)
+        assert eventually(lambda: cls.status_of(SERVICE) == SERVING)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.channel.close()
+        cls.services.__exit__()
+
+    @classmethod
+    def status_of(cls, service):
+        request = health_pb2.HealthCheckRequest(service=service)
+        try:
+            return cls.health.Check(request).status
+        except grpc.RpcError:
+            return None
+
+    def assert_idle(self):
+        def load():
+            return self.stub.GetServerInfo(
+                bole_pb2.GetServerInfoRequest()).load
+
+        self.assertTrue(eventually(
+            lambda: load().running_requests + load().waiting_requests == 0))
+        self.assertEqual(load().audit, "")
+        self.assertEqual(load().slots.free, load().slots.total)
+        self.assertEqual(load().pages.free, load().pages.total)
+
+    def test_streams(self):
+        responses = list(self.stub.Generate(greedy(24, request_id="mine")))
+
+        chunks = [r.chunk for r in responses if r.HasField("chunk")]
+        complete = responses[-1].complete
+        self.assertEqual({r.request_id for r in responses}, {"mine"})
+        self.assertGreater(len(chunks), 1)
+        self.assertEqual([r.HasField("complete") for r in responses],
+                         [False] * len(chunks) + [True])
+        self.assertEqual("".join(c.text for c in chunks), complete.text)
+        self.assertEqual([i for c in chunks for i in c.token_ids],
+                         list(complete.output_ids))
+        self.assertEqual(complete.usage.completion_tokens, 24)
+        self.assertEqual(complete.finish_reason, bole_pb2.FINISH_REASON_LENGTH)
+
+    def test_cancels(self):
+        call = self.stub.Generate(greedy(8000))
+        next(call)
+
+        call.cancel()
+
+        with self.assertRaises(grpc.RpcError):
+            for _ in call:
+                pass
+        self.assertEqual(call.code(), grpc.StatusCode.CANCELLED)
+        self.assert_idle()
+
+    def test_sets_a_deadline(self):
+        call = self.stub.Generate(greedy(8000), timeout=0.5)
+
+        with self.assertRaises(grpc.RpcError):
+            for _ in call:
+                pass
+        self.assertEqual(call.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.assert_idle()
+
+    def test_is_told_what_is_wrong(self):
+        request = greedy(8)
+        request.sampling_params.top_p = 2
+
+        with self.assertRaises(grpc.RpcError) as raised:
+            list(self.stub.Generate(request))
+
+        self.assertEqual(raised.exception.code(),
+                         grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertIn("top_p", raised.exception.details())
+
+    def test_tokenizes_there_and_back(self):
+        tokens = self.stub.Tokenize(bole_pb2.TokenizeRequest(text=PROMPT))
+        text = self.stub.Detokenize(
+            bole_pb2.DetokenizeRequest(ids=tokens.input_ids)).text
+
+        self.assertGreater(len(tokens.input_ids), 3)
+        self.assertEqual(text, PROMPT)
+
+    def test_reads_what_is_served(self):
+        info = self.stub.GetModelInfo(bole_pb2.GetModelInfoRequest())
+        server = self.stub.GetServerInfo(bole_pb2.GetServerInfoRequest())
+
+        self.assertEqual(info.model, "demo")
+        self.assertEqual(info.max_context, 8192)
+        self.assertTrue(info.has_drafter)
+        self.assertTrue(server.workers[0].connected)
+
+    def test_checks_health(self):
+        self.assertEqual(self.status_of(""), SERVING)
+        self.assertEqual(self.status_of(SERVICE), SERVING)
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.health.Check(health_pb2.HealthCheckRequest(service="other"))
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    def test_checks_health_of_the_worker(self):
+        with grpc.insecure_channel(self.services.worker.address) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            response = health.Check(health_pb2.HealthCheckRequest(
+                service="bole.worker.v1.Worker"))
+        self.assertEqual(response.status, SERVING)
+
+    def test_watches_health_while_the_server_drains(self):
+        with Services() as services, \
+                grpc.insecure_channel(services.scheduler.address) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            stub = bole_pb2_grpc.BoleServiceStub(channel)
+            watch = health.Watch(
+                health_pb2.HealthCheckRequest(service=SERVICE))
+            self.assertTrue(any(r.status == SERVING for r in watch))
+            call = stub.Generate(greedy(1000))
+            next(call)
+
+            services.scheduler.terminate()
+
+            self.assertEqual(next(watch).status, NOT_SERVING)
+            self.assertTrue(list(call)[-1].HasField("complete"))
+
+    def test_finds_services_by_reflection(self):
+        for address, expected in [
+            (self.services.scheduler.address, SERVICE),
+            (self.services.worker.address, "bole.worker.v1.Worker"),
+        ]:
+            with grpc.insecure_channel(address) as channel:
+                stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+                requests = [
+                    reflection_pb2.ServerReflectionRequest(list_services=""),
+                    reflection_pb2.ServerReflectionRequest(
+                        file_containing_symbol=expected),
+                ]
+                listed, described = stub.ServerReflectionInfo(iter(requests))
+
+            names = [s.name for s in listed.list_services_response.service]
+            self.assertIn(expected, names)
+            self.assertIn("grpc.health.v1.Health", names)
+            file = descriptor_pb2.FileDescriptorProto.FromString(
+                described.file_descriptor_response.file_descriptor_proto[0])
+            self.assertIn(expected.rsplit(".", 1)[-1],
+                          [s.name for s in file.service])
+
+
+if __name__ == "__main__":
+    # Debian's libraries, whatever python the environment prefers.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    unittest.main(verbosity=2)

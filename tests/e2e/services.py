@@ -1,0 +1,90 @@
+"""Both services as processes of their own, on free ports."""
+
+import queue
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+
+WORKER = "worker_service/bole-worker"
+SCHEDULER = "scheduler_service/bole-scheduler"
+MODEL = "models/demo"
+
+
+class Service:
+    """A process that says on its standard output where it listens."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True)
+        self.output = []
+        self._lines = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.address = None
+        self.metrics_port = None
+        while self.address is None:
+            line = self._lines.get(timeout=60)
+            if line is None:
+                raise RuntimeError(f"{command[0]} ended: {self.output}")
+            if line.startswith("metrics on port "):
+                self.metrics_port = int(line.split()[-1])
+            elif line.startswith("listening on "):
+                self.address = line.split()[-1]
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.output.append(line)
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def metrics(self):
+        url = f"http://127.0.0.1:{self.metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return response.read().decode()
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self):
+        """The exit code."""
+        return self.process.wait(timeout=60)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+
+
+class Services:
+    """A worker and a scheduler, killed at the end of a `with`."""
+
+    def __init__(self, worker_flags=(), scheduler_flags=()):
+        common = ["--model", MODEL, "--listen", "127.0.0.1:0",
+                  "--metrics-listen", "127.0.0.1:0"]
+        self.worker = Service(WORKER, *common, "--threads", "1", *worker_flags)
+        try:
+            self.scheduler = Service(SCHEDULER, *common, "--worker",
+                                     self.worker.address, *scheduler_flags)
+        except BaseException:
+            self.worker.kill()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.scheduler.kill()
+        self.worker.kill()
+
+
+def eventually(condition, seconds=30):
+    """Whether `condition` holds within that time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,104 @@
+#include "tests/e2e/system.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/check.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "gtest/gtest.h"
+
+namespace bole::e2e {
+namespace {
+
+using std::chrono::steady_clock;
+
+template <typename T>
+T ValueOrDie(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  std::fprintf(stderr, "%s\n", value.status().ToString().c_str());
+  std::abort();
+}
+
+std::string Loopback(int port) { return "127.0.0.1:" + std::to_string(port); }
+
+}  // namespace
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+System::System(const SystemOptions& options) : options_(options) {
+  StartWorker();
+  worker_line_ = std::make_unique<TcpRelay>(worker_port_);
+  SchedulerServerOptions scheduler;
+  scheduler.model_directory = options.model_directory;
+  scheduler.worker_address = Loopback(worker_line_->port());
+  scheduler.scheduler = options.scheduler;
+  scheduler.worker_timeout = options.worker_timeout;
+  scheduler.max_open_requests = options.max_open_requests;
+  if (options.metrics) scheduler.metrics_address = Loopback(0);
+  scheduler_ = ValueOrDie(SchedulerServer::Start(scheduler));
+  stub_ = v1::BoleService::NewStub(NewChannel());
+  BOLE_CHECK(Eventually([this] { return loop().status().connected; }));
+}
+
+System::~System() = default;
+
+std::shared_ptr<grpc::Channel> System::NewChannel(
+    grpc::ChannelArguments arguments, int port) const {
+  // Channels with equal arguments share a connection unless told otherwise.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(
+      Loopback(port == 0 ? scheduler_->port() : port),
+      grpc::InsecureChannelCredentials(), arguments);
+}
+
+void System::StopWorker() {
+  worker_->Stop();
+  worker_.reset();
+}
+
+void System::StartWorker() {
+  WorkerServerOptions worker;
+  worker.model_directory = options_.model_directory;
+  worker.address = Loopback(worker_port_);
+  worker.num_threads = options_.num_threads;
+  worker.engine = options_.engine;
+  worker.heartbeat_interval = options_.heartbeat_interval;
+  worker_ = ValueOrDie(WorkerServer::Start(worker));
+  worker_port_ = worker_->port();
+}
+
+bool System::WaitForLoad(int running, int waiting) {
+  return Eventually([&] {
+    const SchedulerStatus status = loop().status();
+    return status.running == running && status.waiting == waiting;
+  });
+}
+
+void System::ExpectIdle() {
+  EXPECT_TRUE(WaitForLoad(0, 0));
+  const SchedulerStatus status = loop().status();
+  EXPECT_EQ(status.audit, "");
+  EXPECT_EQ(status.slots.free, status.slots.total);
+  EXPECT_EQ(status.pages.free, status.pages.total);
+  if (status.connected) {
+    EXPECT_EQ(status.slots.total, options_.engine.num_slots);
+    EXPECT_EQ(status.pages.total, options_.engine.num_pages);
+  }
+  const AdmissionLoad load = loop().load();
+  EXPECT_EQ(load.requests, 0);
+  EXPECT_EQ(load.tokens, 0);
+  EXPECT_EQ(load.bytes, 0);
+}
+
+}  // namespace bole::e2e

@@ -1,0 +1,87 @@
+// Both services in one process, talking over loopback.
+#ifndef BOLE_TESTS_E2E_SYSTEM_H_
+#define BOLE_TESTS_E2E_SYSTEM_H_
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "grpcpp/channel.h"
+#include "grpcpp/support/channel_arguments.h"
+#include "proto/bole.grpc.pb.h"
+#include "scheduler_service/scheduler_server.h"
+#include "tests/e2e/tcp_relay.h"
+#include "worker_service/worker_server.h"
+
+namespace bole::e2e {
+
+struct SystemOptions {
+  std::string model_directory = "models/demo";
+  EngineOptions engine = {.max_requests = 8,
+                          .max_nodes = 320,
+                          .max_nodes_per_tree = 128,
+                          .max_prefill_tokens = 512,
+                          .max_draft = {.top_k = 4, .depth = 8},
+                          .num_slots = 8,
+                          .num_pages = 256,
+                          .page_size = 64,
+                          .max_context = 8192};
+  SchedulerOptions scheduler;
+  // A worker that says nothing for so long is lost.
+  std::chrono::milliseconds worker_timeout{10000};
+  std::chrono::milliseconds heartbeat_interval{1000};
+  int num_threads = 1;  // Of the engine: tests run side by side.
+  size_t max_open_requests = 4096;
+  bool metrics = false;
+};
+
+// Waits until `condition` holds, for at most 30 s, and returns whether it does.
+// It looks every millisecond: nothing announces a change of what it looks at.
+bool Eventually(const std::function<bool()>& condition);
+
+// From its construction on the worker is connected.
+class System {
+ public:
+  explicit System(const SystemOptions& options = {});
+  ~System();
+
+  System(const System&) = delete;
+  System& operator=(const System&) = delete;
+
+  WorkerServer& worker() { return *worker_; }
+  SchedulerServer& scheduler() { return *scheduler_; }
+  SchedulerLoop& loop() { return scheduler_->loop(); }
+  // Between the two.
+  TcpRelay& worker_line() { return *worker_line_; }
+
+  // Over a connection that all calls of the test share.
+  v1::BoleService::Stub& stub() { return *stub_; }
+
+  // A connection of its own, to the scheduler or to `port`.
+  std::shared_ptr<grpc::Channel> NewChannel(
+      grpc::ChannelArguments arguments = {}, int port = 0) const;
+
+  // Ends the worker, or starts another one at its address.
+  void StopWorker();
+  void StartWorker();
+
+  // So many requests run, so many wait.
+  bool WaitForLoad(int running, int waiting);
+
+  // Waits until no request is left, and expects that all they had is free.
+  void ExpectIdle();
+
+ private:
+  const SystemOptions options_;
+  int worker_port_ = 0;
+  std::unique_ptr<WorkerServer> worker_;
+  std::unique_ptr<TcpRelay> worker_line_;
+  std::unique_ptr<SchedulerServer> scheduler_;
+  std::unique_ptr<v1::BoleService::Stub> stub_;
+};
+
+}  // namespace bole::e2e
+
+#endif  // BOLE_TESTS_E2E_SYSTEM_H_
