@@ -1,0 +1,51 @@
+// Tests that need a GPU, and skip without one.
+#ifndef BOLE_TESTS_KERNELS_CUDA_CUDA_TEST_H_
+#define BOLE_TESTS_KERNELS_CUDA_CUDA_TEST_H_
+
+#include <memory>
+#include <random>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace bole::testing {
+
+// A GPU backend for each type of activations, beside the reference. Instantiate
+// with BOLE_FOR_EACH_ELEMENT.
+class CudaTest : public ::testing::TestWithParam<ElementType> {
+ protected:
+  void SetUp() override {
+    const absl::Status device = cuda::CheckDevice();
+    if (!device.ok()) GTEST_SKIP() << device.message();
+    auto backend = cuda::CudaBackend::Create(/*device=*/0, GetParam());
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    cuda_ = *std::move(backend);
+  }
+
+  bool is_float() const { return GetParam() == ElementType::kFloat32; }
+  // Half a unit in the last place of 1, of what is stored.
+  double roundoff() const { return is_float() ? 1.0 / (1 << 24) : 1.0 / 512; }
+
+  std::mt19937 rng_{1};
+  ReferenceBackend reference_{/*num_threads=*/2};
+  std::unique_ptr<cuda::CudaBackend> cuda_;
+};
+
+inline std::string ElementName(
+    const ::testing::TestParamInfo<ElementType>& info) {
+  return info.param == ElementType::kFloat32 ? "Float32" : "BFloat16";
+}
+
+#define BOLE_FOR_EACH_ELEMENT(suite)                                    \
+  INSTANTIATE_TEST_SUITE_P(                                             \
+      Elements, suite,                                                  \
+      ::testing::Values(ElementType::kFloat32, ElementType::kBFloat16), \
+      ::bole::testing::ElementName)
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_KERNELS_CUDA_CUDA_TEST_H_

@@ -1,0 +1,206 @@
+// The front of a linear layer and its gated norm on the GPU.
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/gdn.h"
+#include "tests/kernels/cuda/cuda_test.h"
+#include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/gdn_problem.h"
+#include "tests/testing/activations.h"
+#include "tests/testing/guarded_buffer.h"
+#include "tests/testing/matrices.h"
+#include "tests/testing/random_forest.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole::testing {
+namespace {
+
+class GdnConvTest : public CudaTest {
+ protected:
+  // |got - want| <= tolerance * (|want| + scale), element by element.
+  void ExpectClose(std::span<const float> got, std::span<const float> want,
+                   double tolerance, const std::string& what) {
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double bound = tolerance * (std::abs(want[i]) + 1);
+      ASSERT_TRUE(std::abs(static_cast<double>(got[i]) - want[i]) <= bound)
+          << what << " " << i << ": " << got[i] << ", expected " << want[i];
+    }
+  }
+};
+
+BOLE_FOR_EACH_ELEMENT(GdnConvTest);
+
+struct ConvProblem {
+  ConvProblem(std::mt19937& rng, HostBatch batch, const GdnShape& shape)
+      : gdn(rng, {.shape = shape, .num_layers = 2}, std::move(batch)),
+        projected(static_cast<size_t>(gdn.batch.max_rows()) *
+                  shape.projected_width()),
+        weight(NormalVector(
+            rng, static_cast<size_t>(shape.conv_width()) * shape.conv_taps,
+            0.5f)),
+        negative_exp_a(shape.value_heads),
+        dt_bias(NormalVector(rng, shape.value_heads)) {
+    for (float& a : negative_exp_a) a = -std::exp(Uniform(rng, -2, 2));
+    FillNormal(rng, 1,
+               projected.span(0, static_cast<size_t>(gdn.batch.num_rows()) *
+                                     shape.projected_width()));
+  }
+
+  GdnProblem gdn;
+  GuardedBuffer<float> projected;
+  std::vector<float> weight, negative_exp_a, dt_bias;
+};
+
+ConvProblem MakeProblem(std::mt19937& rng) {
+  constexpr std::array kDims = {1, 7, 32, 40, 128};
+  HostBatch batch = PackTrees(RandomForest(rng, 5, 40),
+                              {.spare_rows = 2, .spare_requests = 1});
+  CommitSomething(rng, 7, batch);
+  batch.committed[0] = 0;
+  const int key_heads = UniformInt(rng, 1, 3);
+  const GdnShape shape = {.key_heads = key_heads,
+                          .value_heads = key_heads * UniformInt(rng, 1, 4),
+                          .key_dim = kDims[UniformInt(rng, 0, 4)],
+                          .value_dim = kDims[UniformInt(rng, 0, 4)],
+                          .conv_taps = UniformInt(rng, 1, 5)};
+  return ConvProblem(rng, std::move(batch), shape);
+}
+
+GdnConvParams HostParams(ConvProblem& p) {
+  return {.batch = p.gdn.batch.View(),
+          .shape = p.gdn.shape,
+          .states = p.gdn.States(),
+          .layer = 1,
+          .projected = AsActivations(p.projected.data()),
+          .conv_weight = p.weight.data(),
+          .negative_exp_a = p.negative_exp_a.data(),
+          .dt_bias = p.dt_bias.data(),
+          .q = AsActivations(p.gdn.q.data()),
+          .q_scale = p.gdn.q_scale.data(),
+          .factors = p.gdn.Factors()};
+}
+
+GdnConvParams DeviceParams(ConvProblem& p, DeviceCopies& copies) {
+  GdnProblem& g = p.gdn;
+  return {.batch = copies.Of(g.batch),
+          .shape = g.shape,
+          .states = {.state = copies.Of(g.state),
+                     .window = copies.Activations(g.window),
+                     .num_slots = g.num_slots,
+                     .num_layers = g.num_layers},
+          .layer = 1,
+          .projected = copies.Activations(p.projected),
+          .conv_weight = copies.Of(p.weight),
+          .negative_exp_a = copies.Of(p.negative_exp_a),
+          .dt_bias = copies.Of(p.dt_bias),
+          .q = copies.Activations(g.q),
+          .q_scale = copies.Of(g.q_scale),
+          .factors = {.raw = copies.Activations(g.raw),
+                      .k = copies.Activations(g.k),
+                      .v = copies.Activations(g.v),
+                      .k_scale = copies.Of(g.k_scale),
+                      .beta = copies.Of(g.beta),
+                      .log_decay = copies.Of(g.log_decay),
+                      .layer_rows = g.batch.max_rows()}};
+}
+
+// Stored values are rounded once; scales are computed from what is stored, so
+// that they differ from those of unrounded values by the rounding of a norm.
+TEST_P(GdnConvTest, ComputesFactorsScalesAndGates) {
+  const double stored = 4 * roundoff() + 1e-6;
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    ConvProblem got = MakeProblem(rng_);
+    DeviceCopies copies(*cuda_);
+    const GdnConvParams params = DeviceParams(got, copies);
+    ConvProblem want = got;
+
+    const absl::Status status = cuda_->GdnConv(params);
+    copies.Fetch();
+    ASSERT_TRUE(reference_.GdnConv(HostParams(want)).ok());
+
+    ASSERT_TRUE(status.ok()) << status;
+    const GdnShape& s = got.gdn.shape;
+    for (int row = 0; row < got.gdn.batch.num_rows(); ++row) {
+      const size_t key = static_cast<size_t>(row) * s.key_width();
+      const GdnProblem& g = got.gdn;
+      const GdnProblem& w = want.gdn;
+      ExpectClose(g.q.span(key, s.key_width()), w.q.span(key, s.key_width()),
+                  stored, "q");
+      const size_t k_at = g.KeyRow(1, row, 0) * s.key_dim;
+      ExpectClose(g.k.span(k_at, s.key_width()), w.k.span(k_at, s.key_width()),
+                  stored, "k");
+      const size_t v_at = g.ValueRow(1, row, 0) * s.value_dim;
+      ExpectClose(g.v.span(v_at, s.value_width()),
+                  w.v.span(v_at, s.value_width()), stored, "v");
+      const size_t raw_at = g.RawRow(1, row) * s.conv_width();
+      EXPECT_TRUE(SameBits(g.raw.span(raw_at, s.conv_width()),
+                           w.raw.span(raw_at, s.conv_width())));
+      const size_t gates = g.ValueRow(1, row, 0);
+      ExpectClose(g.beta.span(gates, s.value_heads),
+                  w.beta.span(gates, s.value_heads), 1e-6, "beta");
+      ExpectClose(g.log_decay.span(gates, s.value_heads),
+                  w.log_decay.span(gates, s.value_heads), 2e-6, "log_decay");
+      for (int head = 0; head < s.key_heads; ++head) {
+        const float scale = w.k_scale[w.KeyRow(1, row, head)];
+        EXPECT_NEAR(g.k_scale[g.KeyRow(1, row, head)] / scale, 1, stored);
+        const size_t at = static_cast<size_t>(row) * s.key_heads + head;
+        EXPECT_NEAR(g.q_scale[at] / w.q_scale[at], 1, stored);
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(GdnConvTest, NormalisesAndGates) {
+  for (int round = 0; round < 10; ++round) {
+    SCOPED_TRACE(round);
+    ConvProblem p = MakeProblem(rng_);
+    const GdnShape s = p.gdn.shape;
+    const int num_rows = p.gdn.batch.num_rows();
+    const size_t used = static_cast<size_t>(num_rows) * s.value_width();
+    GuardedBuffer<float> o(static_cast<size_t>(p.gdn.batch.max_rows()) *
+                           s.value_width());
+    GuardedBuffer<float> got(o.size());
+    GuardedBuffer<float> want(o.size());
+    FillNormal(rng_, 2, o.span(0, used));
+    const std::vector<float> weight = NormalVector(rng_, s.value_dim);
+    DeviceCopies copies(*cuda_);
+    const RowBatch batch = copies.Of(p.gdn.batch);
+
+    const absl::Status status =
+        cuda_->GdnGatedNorm({.rows = batch.rows,
+                             .shape = s,
+                             .epsilon = 1e-6f,
+                             .o = copies.Activations(o),
+                             .projected = copies.Activations(p.projected),
+                             .weight = copies.Of(weight),
+                             .out = copies.Activations(got)});
+    copies.Fetch();
+    ASSERT_TRUE(
+        reference_
+            .GdnGatedNorm({.rows = p.gdn.batch.View().rows,
+                           .shape = s,
+                           .epsilon = 1e-6f,
+                           .o = AsActivations(o.data()),
+                           .projected = AsActivations(p.projected.data()),
+                           .weight = weight.data(),
+                           .out = AsActivations(want.data())})
+            .ok());
+
+    ASSERT_TRUE(status.ok()) << status;
+    ExpectClose(got.span(0, used), want.span(0, used), 2 * roundoff() + 2e-6,
+                "out");
+    EXPECT_TRUE(std::isnan(got[got.size() - 1])) << "a spare row was written";
+  }
+}
+
+}  // namespace
+}  // namespace bole::testing
