@@ -242,8 +242,9 @@ void EncodeSequenceResult(const SequenceResult& result,
     EncodeToken(token, *message.add_emitted());
   }
   message.set_accepted_drafts(result.accepted_drafts);
-  if (result.proposal)
+  if (result.proposal) {
     EncodeTree(*result.proposal, *message.mutable_proposal());
+  }
 }
 
 absl::StatusOr<SequenceResult> DecodeSequenceResult(

@@ -1,7 +1,6 @@
 #include "worker_service/recorder.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -16,10 +15,6 @@ namespace bole {
 namespace {
 
 namespace wire = worker::v1;
-
-absl::Status FileError(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
-}
 
 absl::StatusOr<RecordedStep> Decode(const wire::RecordedStep& message) {
   RecordedStep step;
@@ -39,7 +34,7 @@ bool IsAtEnd(google::protobuf::io::ZeroCopyInputStream& stream) {
 
 absl::StatusOr<Recorder> Recorder::Create(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (file == nullptr) return FileError(path);
+  if (file == nullptr) return absl::ErrnoToStatus(errno, path);
   return Recorder(path, file);
 }
 
@@ -55,7 +50,7 @@ absl::Status Recorder::Write(const StepPlan& plan, const StepResult& result) {
   }
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size() ||
       std::fflush(file_.get()) != 0) {
-    return FileError(path_);
+    return absl::ErrnoToStatus(errno, path_);
   }
   return absl::OkStatus();
 }

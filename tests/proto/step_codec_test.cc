@@ -110,8 +110,9 @@ wire::StepPlan GoodPlan() {
   wire::StepPlan plan;
   for (int i = 0; i < 2; ++i) plan.add_sequences()->mutable_sampling();
   plan.add_prefills()->mutable_sequence()->mutable_sampling();
-  for (const int first : {0, 2, 4})
+  for (const int first : {0, 2, 4}) {
     plan.mutable_forest()->add_first_node(first);
+  }
   for (const int parent : {-1, 0, -1, 0}) {
     plan.mutable_forest()->add_parent(parent);
     plan.mutable_forest()->add_token(7);

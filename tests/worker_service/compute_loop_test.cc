@@ -189,17 +189,18 @@ TEST_F(ComputeLoopTest, EpochsFromManyThreadsNeverMix) {
   std::atomic<uint64_t> next_epoch{1};
   std::vector<std::thread> schedulers;
   schedulers.reserve(kThreads);
+  const auto run_epoch = [&] {
+    const uint64_t epoch = next_epoch++;
+    loop_.Open(epoch);
+    for (uint64_t s = 1; s <= 3; ++s) {
+      const absl::Status status = loop_.Submit(epoch, s, NamedPlan(1));
+      EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status));
+    }
+    if (epoch % 2 == 0) loop_.Close(epoch);
+  };
   for (int t = 0; t < kThreads; ++t) {
     schedulers.emplace_back([&] {
-      for (int i = 0; i < kEpochsEach; ++i) {
-        const uint64_t epoch = next_epoch++;
-        loop_.Open(epoch);
-        for (uint64_t s = 1; s <= 3; ++s) {
-          const absl::Status status = loop_.Submit(epoch, s, NamedPlan(1));
-          EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status));
-        }
-        if (i % 2 == 0) loop_.Close(epoch);
-      }
+      for (int i = 0; i < kEpochsEach; ++i) run_epoch();
     });
   }
   for (std::thread& scheduler : schedulers) scheduler.join();

@@ -110,7 +110,8 @@ TEST_F(RecorderTest, SaysThatTheDiskIsFull) {
   absl::StatusOr<Recorder> recorder = Recorder::Create("/dev/full");
   ASSERT_EQ(recorder.status(), absl::OkStatus());
 
-  EXPECT_EQ(recorder->Write({}, {}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(recorder->Write({}, {}).code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

@@ -24,7 +24,6 @@
 namespace bole {
 namespace {
 
-using ::bole::testing::ExecuteClient;
 using ::bole::testing::OpenAt;
 namespace wire = worker::v1;
 using Serving = grpc::health::v1::HealthCheckResponse;

@@ -21,7 +21,7 @@ namespace {
 void CheckOk(const absl::Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
+  std::abort();
 }
 
 template <typename T>
