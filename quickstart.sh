@@ -1,25 +1,31 @@
 #!/usr/bin/env bash
-# Builds Bole and answers one question with the embedded demo model.
+# Builds Bole, starts its two services, and answers one question with them.
 set -euo pipefail
 
 usage() {
-  cat <<'EOF'
+  cat <<'EOT'
 usage: ./quickstart.sh [--model DIR] [PROMPT]
+       ./quickstart.sh [--model DIR] --serve
 
-Installs the packages that are missing, builds the engine, and streams the
-model's answer to PROMPT.
+Installs the packages that are missing, builds Bole, starts a worker and a
+scheduler on free ports of this machine, streams the model's answer to PROMPT,
+and stops both.
 
   --model DIR  a Qwen3.5 checkpoint (config.json, tokenizer.json, safetensors);
                by default models/demo, 12M parameters, which is part of the
                project
+  --serve      answer nothing, but keep both running until Ctrl-C. The scheduler
+               listens where the client looks for it, port 8400, unless that is
+               taken
 
 BAZEL names the command to run instead of "bazel", options included.
-EOF
+EOT
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
 model=$here/models/demo
 prompt='Write a python function to find the maximum of two numbers.'
+serve=false
 while (($# > 0)); do
   case $1 in
     --model)
@@ -28,6 +34,7 @@ while (($# > 0)); do
       model=$(cd "$2" && pwd)
       shift
       ;;
+    --serve) serve=true ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
     -*) usage >&2; exit 2 ;;
@@ -39,14 +46,99 @@ done
 prompt=${1:-$prompt}
 
 cd "$here"
-deploy/install_packages.sh
+bole='bazel-bin/clients/cli/bole'
+logs=$(mktemp -d "${TMPDIR:-/tmp}/bole.XXXXXX")
+declare -A pids=()
 
-read -ra bazel <<<"${BAZEL:-bazel}"
-if [[ ! -x bazel-bin/worker_service/eval/bole-eval ]]; then
-  echo "building; the first time takes some minutes" >&2
+build() {
+  deploy/install_packages.sh
+  local bazel options=(--ui_event_filters=-info --show_result=0)
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  [[ -x $bole ]] || echo "building; the first time takes some minutes" >&2
+  [[ -t 2 ]] || options+=(--noshow_progress)
+  "${bazel[@]}" build "${options[@]}" //clients/cli:bole \
+    //scheduler_service:bole-scheduler //worker_service:bole-worker \
+    //worker_service/eval:bole-eval
+}
+
+# start NAME COMMAND...: runs a service until it listens. It has a session of its
+# own, so that Ctrl-C reaches this script and not the service.
+start() {
+  local name=$1 log=$logs/$1.log
+  shift
+  setsid "$@" >"$log" 2>&1 </dev/null &
+  pids[$name]=$!
+  until grep -q '^listening on ' "$log"; do
+    kill -0 "${pids[$name]}" 2>/dev/null || return 1
+    sleep 0.05
+  done
+}
+
+# said NAME TEXT: what a service printed after TEXT.
+said() { sed -n "s/^$2 //p" "$logs/$1.log"; }
+
+# The scheduler first: it lets requests finish, and the worker has to be there.
+stop() {
+  local status=$? name
+  trap - EXIT
+  trap '' INT TERM
+  for name in scheduler worker; do
+    [[ ${pids[$name]:-} ]] || continue
+    kill -TERM "${pids[$name]}" 2>/dev/null || true
+    wait "${pids[$name]}" || status=$((status ? status : 1))
+  done
+  if ((status != 0 && status != 130)); then
+    tail -n 20 "$logs"/*.log >&2 || true
+  fi
+  rm -rf "$logs"
+  exit "$status"
+}
+
+port_is_free() { ! (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+start_services() {
+  local listen=127.0.0.1:0
+  if $serve && port_is_free 8400; then listen=127.0.0.1:8400; fi
+  start worker bazel-bin/worker_service/bole-worker --model "$model" \
+    --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0
+  start scheduler bazel-bin/scheduler_service/bole-scheduler --model "$model" \
+    --worker "$(said worker 'listening on')" \
+    --listen "$listen" --metrics-listen 127.0.0.1:0
+  BOLE_SERVER=$(said scheduler 'listening on')
+  export BOLE_SERVER
+  "$bole" health --wait 60 >"$logs/health.log" 2>&1
+}
+
+print_addresses() {
+  local of_scheduler of_worker
+  of_scheduler=http://127.0.0.1:$(said scheduler 'metrics on port')/metrics
+  of_worker=http://127.0.0.1:$(said worker 'metrics on port')/metrics
+  cat <<EOT
+scheduler  $BOLE_SERVER  metrics $of_scheduler
+worker     $(said worker 'listening on')  metrics $of_worker
+
+Elsewhere, for example:
+
+  export BOLE_SERVER=$BOLE_SERVER
+  $bole generate 'Write a python function to add two numbers.'
+  $bole chat
+  $bole info
+  curl $of_scheduler
+
+Ctrl-C stops both.
+EOT
+}
+
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+build
+start_services
+if $serve; then
+  trap 'exit 0' INT TERM
+  print_addresses
+  wait -n "${pids[@]}" || true
+  echo "a service ended by itself" >&2
+  exit 1
 fi
-options=(--ui_event_filters=-info --show_result=0)
-[[ -t 2 ]] || options+=(--noshow_progress)
-"${bazel[@]}" build "${options[@]}" //worker_service/eval:bole-eval
-
-exec bazel-bin/worker_service/eval/bole-eval answer --model "$model" "$prompt"
+"$bole" generate --temperature 0 --max-tokens 256 -- "$prompt"
