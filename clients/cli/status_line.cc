@@ -14,7 +14,6 @@ constexpr const char* kLineUp = "\033[A";
 constexpr const char* kSaveCursor = "\0337";
 constexpr const char* kRestoreCursor = "\0338";
 constexpr const char* kClearToEndOfLine = "\033[K";
-constexpr const char* kClearToEndOfScreen = "\033[J";
 
 }  // namespace
 
@@ -49,7 +48,8 @@ void StatusLine::Hide() {
   if (place_ == Place::kOwnLine) {
     std::fprintf(file_, "\r%s", kClearToEndOfLine);
   } else {
-    std::fputs(kClearToEndOfScreen, file_);
+    std::fprintf(file_, "%s%s\r%s%s", kSaveCursor, kLineDown, kClearToEndOfLine,
+                 kRestoreCursor);
   }
   std::fflush(file_);
   shown_ = false;

@@ -241,7 +241,7 @@ TEST_F(BoleTest, ATerminalShowsProgressAndTakesItAway) {
   EXPECT_EQ(bole.Wait(), 0);
   const size_t progress = bole.out().rfind("3 tokens, ");
   ASSERT_NE(progress, std::string::npos);
-  const size_t cleared = bole.out().find("\033[J", progress);
+  const size_t cleared = bole.out().find("\r\033[K", progress);
   ASSERT_NE(cleared, std::string::npos);
   EXPECT_LT(cleared, bole.out().find("prompt tokens"));
 }

@@ -32,8 +32,9 @@ class Screen {
   std::FILE* file_;
 };
 
-constexpr char kBelow[] = "\033D\033[A\0337\033D\r";  // To the line below.
-constexpr char kBack[] = "\033[K\0338";
+constexpr char kMakeRoom[] = "\033D\033[A";  // For a line below the cursor's.
+constexpr char kBelow[] = "\0337\033D\r";    // To that line.
+constexpr char kBack[] = "\033[K\0338";      // Its rest cleared.
 
 TEST(LiveTextTest, WithoutTerminalsThereIsTextAlone) {
   Screen screen;
@@ -56,8 +57,8 @@ TEST(LiveTextTest, TheStatusIsBelowTheTextAndGoesBeforeTheNext) {
   live.Write("c");
   live.End();
 
-  EXPECT_EQ(screen.Read(), std::string("ab") + kBelow + "1 token" + kBack +
-                               "\033[J" + "c" + "\n");
+  EXPECT_EQ(screen.Read(), std::string("ab") + kMakeRoom + kBelow + "1 token" +
+                               kBack + kBelow + kBack + "c\n");
 }
 
 TEST(LiveTextTest, NoStatusWhileTheNextCharacterIsToWrap) {
