@@ -173,7 +173,7 @@ absl::Status CudaBackend::GatherRows(const GatherRowsParams& params) {
   return cuda::GatherRows(params, on_);
 }
 absl::Status CudaBackend::Moe(const MoeParams& params) {
-  return moe_.Run(params, on_);
+  return moe_.Run(params, scratch_, on_);
 }
 
 absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {

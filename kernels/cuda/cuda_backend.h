@@ -32,7 +32,7 @@ class CudaBackend final : public Backend {
       int device = 0, ElementType type = ElementType::kBFloat16);
   ~CudaBackend() override;
 
-  std::string_view name() const override { return name_; }
+  std::string description() const override { return name_; }
   ElementType activation_type() const override { return on_.type; }
   cudaStream_t stream() const { return on_.stream; }
 
@@ -80,7 +80,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<MatMuls> matmuls_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
-  Scratch scratch_;  // Of Sample.
+  Scratch scratch_;  // Of Sample and Moe.
 };
 
 }  // namespace bole::cuda

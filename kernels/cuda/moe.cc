@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -95,28 +96,6 @@ std::pair<MoeScratch, size_t> Divide(const MoeTask& task, void* memory) {
 
 }  // namespace
 
-void MoeRunner::Free::operator()(void* memory) const { cudaFree(memory); }
-
-absl::StatusOr<MoeRunner::Memory> MoeRunner::Allocate(size_t bytes,
-                                                      const Launch& on) {
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  BOLE_RETURN_IF_ERROR(
-      ToStatus(cudaStreamIsCapturing(on.stream, &capture), "state of capture"));
-  if (capture != cudaStreamCaptureStatusNone) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "a mixture of experts needs ", bytes, " bytes within a capture"));
-  }
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes);
-  if (error != cudaSuccess) {
-    cudaGetLastError();  // It is told here, and not by the next launch.
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no room on the GPU for ", bytes,
-        " bytes of a mixture of experts: ", cudaGetErrorString(error)));
-  }
-  return Memory(memory);
-}
-
 absl::StatusOr<const MoeExperts*> MoeRunner::ExpertsOf(const MoeParams& params,
                                                        const Launch& on) {
   const auto found = sets_.find(params.router);
@@ -130,39 +109,27 @@ absl::StatusOr<const MoeExperts*> MoeRunner::ExpertsOf(const MoeParams& params,
   pointers.push_back(DataOf(params.shared_gate_up));
   for (const WeightMatrix* m : params.down) pointers.push_back(DataOf(m));
   pointers.push_back(DataOf(params.shared_down));
-  BOLE_ASSIGN_OR_RETURN(Memory memory,
-                        Allocate(pointers.size() * sizeof(void*), on));
+  const size_t bytes = pointers.size() * sizeof(void*);
+  Set set;
+  BOLE_ASSIGN_OR_RETURN(void* memory, set.pointers.Get(bytes, on));
   BOLE_RETURN_IF_ERROR(ToStatus(
-      cudaMemcpy(memory.get(), pointers.data(), pointers.size() * sizeof(void*),
-                 cudaMemcpyHostToDevice),
+      cudaMemcpy(memory, pointers.data(), bytes, cudaMemcpyHostToDevice),
       "copy of where the experts are"));
 
-  const auto* on_device = static_cast<const void* const*>(memory.get());
-  const MoeExperts experts = {.num_experts = params.router->rows,
-                              .hidden = params.router->columns,
-                              .width = params.down[0]->columns,
-                              .shared_width = params.shared_down->columns,
-                              .router = DataOf(params.router),
-                              .shared_gate = DataOf(params.shared_gate),
-                              .gate_ups = on_device,
-                              .downs = on_device + count};
-  Set& set = sets_[params.router];
-  set = {.experts = experts, .pointers = std::move(memory)};
-  return &set.experts;
+  const auto* on_device = static_cast<const void* const*>(memory);
+  set.experts = {.num_experts = params.router->rows,
+                 .hidden = params.router->columns,
+                 .width = params.down[0]->columns,
+                 .shared_width = params.shared_down->columns,
+                 .router = DataOf(params.router),
+                 .shared_gate = DataOf(params.shared_gate),
+                 .gate_ups = on_device,
+                 .downs = on_device + count};
+  return &sets_.emplace(params.router, std::move(set)).first->second.experts;
 }
 
-absl::StatusOr<MoeScratch> MoeRunner::ScratchFor(const MoeTask& task,
-                                                 const Launch& on) {
-  const size_t bytes = Divide(task, nullptr).second;
-  if (bytes > scratch_bytes_) {
-    BOLE_ASSIGN_OR_RETURN(Memory memory, Allocate(bytes, on));
-    scratch_.push_back(std::move(memory));
-    scratch_bytes_ = bytes;
-  }
-  return Divide(task, scratch_.back().get()).first;
-}
-
-absl::Status MoeRunner::Run(const MoeParams& params, const Launch& on) {
+absl::Status MoeRunner::Run(const MoeParams& params, Scratch& scratch,
+                            const Launch& on) {
   BOLE_ASSIGN_OR_RETURN(const MoeExperts* experts, ExpertsOf(params, on));
   if (params.experts_per_token < 1 ||
       params.experts_per_token > experts->num_experts) {
@@ -176,7 +143,9 @@ absl::Status MoeRunner::Run(const MoeParams& params, const Launch& on) {
                   .out = params.out,
                   .experts = *experts,
                   .scratch = {}};
-  BOLE_ASSIGN_OR_RETURN(task.scratch, ScratchFor(task, on));
+  BOLE_ASSIGN_OR_RETURN(void* memory,
+                        scratch.Get(Divide(task, nullptr).second, on));
+  task.scratch = Divide(task, memory).first;
   return LaunchMoe(task, on);
 }
 
