@@ -1,0 +1,39 @@
+// A worker's answers without its computation: 16 requests that each bring 116
+// candidates, as a top-k of 4 and a depth of 8 make them.
+#ifndef BOLE_TESTS_BENCH_CANNED_WORKER_H_
+#define BOLE_TESTS_BENCH_CANNED_WORKER_H_
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "common/step.h"
+#include "scheduler_service/request.h"
+#include "scheduler_service/worker_client.h"
+
+namespace bole {
+
+inline constexpr DraftShape kCannedShape{.top_k = 4, .depth = 8};
+inline constexpr int kCannedRequests = 16;
+// Of a round: three drafts and the target's own token.
+inline constexpr int kCannedTokens = 4;
+
+class CannedWorker {
+ public:
+  static WorkerDescription Description();
+
+  // What a worker could have answered.
+  StepResult Answer(const StepPlan& plan);
+
+ private:
+  ProposalTree Candidates(int32_t root);
+
+  std::mt19937 random_{1};
+};
+
+// Requests that live for `rounds` rounds, and whose output nobody is told of.
+std::vector<std::unique_ptr<Request>> CannedRequests(int rounds);
+
+}  // namespace bole
+
+#endif  // BOLE_TESTS_BENCH_CANNED_WORKER_H_
