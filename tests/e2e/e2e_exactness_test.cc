@@ -35,7 +35,7 @@ struct Case {
   }
 };
 
-int MaxTokens(int seed) { return seed == 0 ? 80 : 48; }
+constexpr int kMaxTokens = 48;
 
 // Offline, one at a time, without speculation.
 const std::vector<GenerateResult>& Offline(int seed) {
@@ -51,7 +51,7 @@ const std::vector<GenerateResult>& Offline(int seed) {
     request.sampling.temperature = seed == 0 ? 0 : kTemperature;
     request.sampling.top_p = kTopP;
     request.sampling.seed = seed;
-    request.sampling.max_tokens = MaxTokens(seed);
+    request.sampling.max_tokens = kMaxTokens;
     requests.push_back(request);
   }
   it->second = demo.Run(testing_support::Off(1), requests);
@@ -66,7 +66,7 @@ v1::GenerateRequest OnlineRequest(const std::string& prompt, int seed) {
   sampling.set_top_p(kTopP);
   sampling.set_top_k(0);
   sampling.set_seed(seed);
-  sampling.set_max_tokens(MaxTokens(seed));
+  sampling.set_max_tokens(kMaxTokens);
   sampling.set_logprobs(0);
   return request;
 }
