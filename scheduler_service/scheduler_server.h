@@ -17,10 +17,10 @@ namespace bole {
 struct SchedulerServerOptions {
   std::string model_directory;  // Of the tokenizer and the chat template.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
-  std::string metrics_address;          // Empty: no metrics.
+  std::string metrics_address = {};     // Empty: no metrics.
   Reach reach = Reach::kLoopback;       // Of both addresses.
-  std::string worker_address;           // "127.0.0.1:50052"
-  SchedulerOptions scheduler;
+  std::string worker_address = {};      // "127.0.0.1:50052"
+  SchedulerOptions scheduler = {};
   // A worker that says nothing for so long is lost.
   std::chrono::milliseconds worker_timeout{10000};
   size_t max_open_requests = 4096;     // Generate calls, those read slowly

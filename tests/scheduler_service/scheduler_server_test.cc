@@ -1,0 +1,150 @@
+#include "scheduler_service/scheduler_server.h"
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "tests/scheduler_service/tiny_system.h"
+
+namespace bole {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::Eventually;
+using testing::OpenCall;
+using testing::TinySystem;
+
+constexpr char kServing[] = "1";
+constexpr char kNotServing[] = "2";
+
+v1::GenerateRequest Ask(int max_tokens) {
+  v1::GenerateRequest request;
+  request.set_text("q");
+  request.mutable_sampling_params()->set_max_tokens(max_tokens);
+  return request;
+}
+
+TEST(SchedulerServerTest, ErrorsNameTheFileOrTheAddress) {
+  const TinySystem system;
+
+  const auto no_model = SchedulerServer::Start({.model_directory = "none"});
+  const auto taken =
+      SchedulerServer::Start({.model_directory = system.directory.path(),
+                              .address = system.server->address().ToString()});
+  const auto taken_by_metrics = SchedulerServer::Start(
+      {.model_directory = system.directory.path(),
+       .metrics_address = system.server->address().ToString()});
+  const auto remote = SchedulerServer::Start(
+      {.model_directory = system.directory.path(), .address = "0.0.0.0:0"});
+
+  EXPECT_NE(no_model.status().message().find("none/tokenizer.json"),
+            absl::string_view::npos)
+      << no_model.status();
+  EXPECT_EQ(taken.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(taken_by_metrics.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(remote.status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(SchedulerServerTest, IsHealthyAsAProcessAndReadyWithAWorker) {
+  TinySystem without({}, /*with_worker=*/false);
+  TinySystem with;
+
+  EXPECT_EQ(without.Health(""), kServing);
+  EXPECT_EQ(without.Health(), kNotServing);
+  EXPECT_EQ(with.Health(""), kServing);
+  EXPECT_EQ(with.Health(), kServing);
+}
+
+TEST(SchedulerServerTest, ARequestSentOnceItIsReadyIsTaken) {
+  for (int i = 0; i < 20; ++i) {
+    TinySystem system;  // Returns when health says so.
+
+    const grpc::Status status = OpenCall(system, Ask(1)).Finish();
+
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+}
+
+TEST(SchedulerServerTest, IsNotReadyOnceTheWorkerDrains) {
+  TinySystem system;
+  system.worker.Drain();
+  ASSERT_TRUE(OpenCall(system, Ask(20)).Finish().ok());
+
+  EXPECT_TRUE(Eventually([&] { return system.Health() == kNotServing; }));
+  EXPECT_EQ(OpenCall(system, Ask(1)).Finish().error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(SchedulerServerTest, DrainLetsRequestsFinishAndRefusesNewOnes) {
+  TinySystem system;
+  system.worker.Hold();
+  OpenCall running(system, Ask(10));
+  ASSERT_TRUE(system.AwaitLoad(1, 0));
+
+  auto drained = std::async(std::launch::async, [&] {
+    return system.server->Drain(steady_clock::now() + seconds(60));
+  });
+  ASSERT_TRUE(Eventually([&] { return system.Health() == kNotServing; }));
+  const grpc::Status refused = OpenCall(system, Ask(1)).Finish();
+  system.worker.Release();
+
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(running.Finish().ok());
+  EXPECT_EQ(running.ids.size(), 10u);
+  EXPECT_TRUE(drained.get());
+  EXPECT_EQ(system.Health(""), kServing);
+}
+
+TEST(SchedulerServerTest, ADrainThatIsTooShortSaysSo) {
+  TinySystem system;
+  system.worker.Hold();
+  OpenCall running(system, Ask(10));
+  ASSERT_TRUE(system.AwaitLoad(1, 0));
+
+  EXPECT_FALSE(system.server->Drain(steady_clock::now() + milliseconds(50)));
+
+  system.server->Stop();
+  EXPECT_EQ(running.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(SchedulerServerTest, StopEndsADrain) {
+  TinySystem system;
+  system.worker.Hold();
+  OpenCall running(system, Ask(10));
+  ASSERT_TRUE(system.AwaitLoad(1, 0));
+  const auto start = steady_clock::now();
+  std::thread drain(
+      [&] { system.server->Drain(steady_clock::time_point::max()); });
+
+  system.server->Stop();
+
+  drain.join();
+  EXPECT_LT(steady_clock::now() - start, seconds(20));
+  EXPECT_EQ(running.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(SchedulerServerTest, ADrainAfterStopReturnsAtOnce) {
+  TinySystem system;
+  system.server->Stop();
+  system.server->Stop();
+
+  EXPECT_TRUE(system.server->Drain(steady_clock::time_point::max()));
+}
+
+TEST(SchedulerServerTest, MetricsAreServedIfTheyAreAskedFor) {
+  const TinySystem without;
+  SchedulerServerOptions options;
+  options.metrics_address = "127.0.0.1:0";
+  const TinySystem with(options);
+
+  EXPECT_EQ(without.server->metrics_port(), 0);
+  EXPECT_GT(with.server->metrics_port(), 0);
+}
+
+}  // namespace
+}  // namespace bole

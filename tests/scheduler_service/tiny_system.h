@@ -1,0 +1,196 @@
+// A scheduler server and a simulated worker, without a model, over loopback.
+#ifndef BOLE_TESTS_SCHEDULER_SERVICE_TINY_SYSTEM_H_
+#define BOLE_TESTS_SCHEDULER_SERVICE_TINY_SYSTEM_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "common/check.h"
+#include "common/mutex.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "proto/bole.grpc.pb.h"
+#include "proto/health.grpc.pb.h"
+#include "scheduler_service/scheduler_server.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/fake_worker.h"
+#include "tests/scheduler_service/served_model.h"
+#include "tests/scheduler_service/simulated_worker.h"
+#include "tests/worker_service/model/files.h"
+
+namespace bole::testing {
+
+// Answers plans as the simulated model would; between Hold() and Release() it
+// answers none.
+class SimulatedService {
+ public:
+  SimulatedService()
+      : worker_(Description(),
+                [this](FakeExecute& call) { return Run(call); }) {}
+
+  static WorkerDescription Description() {
+    WorkerDescription description = TinyWorker();
+    description.limits = SimulatedWorker::SmallLimits();
+    description.has_drafter = true;
+    description.stop_tokens = {1};
+    return description;
+  }
+
+  std::string address() const { return worker_.address(); }
+
+  void Hold() { SetHeld(true); }
+  void Release() { SetHeld(false); }
+  // Heartbeats say so from the next plan on.
+  void Drain() { draining_ = true; }
+
+ private:
+  void SetHeld(bool held) {
+    MutexLock lock(mutex_);
+    held_ = held;
+    changed_.NotifyAll();
+  }
+
+  grpc::Status Run(FakeExecute& call) {
+    SimulatedWorker engine(SimulatedWorker::SmallLimits());
+    engine.Connect();
+    call.Open();
+    worker::v1::ExecuteRequest request;
+    while (call.Read(request)) {
+      const absl::StatusOr<StepPlan> plan = DecodePlan(request.plan());
+      BOLE_CHECK(plan.ok());
+      engine.Send(engine.epoch(), request.sequence(), *plan);
+      {
+        MutexLock lock(mutex_);
+        while (held_) changed_.Wait(mutex_);
+      }
+      if (draining_) call.Beat(/*draining=*/true);
+      call.Answer(request.sequence(), *engine.Run().result, 0);
+    }
+    return grpc::Status::OK;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> draining_{false};
+  FakeWorker worker_;  // Its threads use the rest: last.
+};
+
+// Looks every millisecond, for at most 20 s; nothing announces the change.
+inline bool Eventually(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+struct TinySystem {
+  // Without a worker nothing listens where the scheduler looks for one.
+  explicit TinySystem(SchedulerServerOptions options = {},
+                      bool with_worker = true) {
+    directory.Write("tokenizer.json", TinyJson().dump());
+    directory.Write("chat_template.jinja", kTinyTemplate);
+    options.model_directory = directory.path();
+    options.worker_address = worker.address();
+    if (!with_worker) options.worker_address = "127.0.0.1:1";
+    auto started = SchedulerServer::Start(options);
+    BOLE_CHECK(started.ok());
+    server = *std::move(started);
+    channel = grpc::CreateChannel(server->address().ToString(),
+                                  grpc::InsecureChannelCredentials());
+    stub = v1::BoleService::NewStub(channel);
+    if (with_worker) BOLE_CHECK(Eventually([&] { return Health() == "1"; }));
+  }
+  ~TinySystem() {
+    worker.Release();
+    server->Stop();
+  }
+
+  // What grpc.health.v1 says: a number of its enum, or the code of the error.
+  std::string Health(const std::string& service = "bole.v1.BoleService") {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    grpc::health::v1::HealthCheckResponse response;
+    const grpc::Status status =
+        grpc::health::v1::Health::NewStub(channel)->Check(&context, request,
+                                                          &response);
+    return status.ok() ? std::to_string(response.status())
+                       : "error " + std::to_string(status.error_code());
+  }
+
+  bool AwaitLoad(int running, int waiting) {
+    return Eventually([&] {
+      const SchedulerStatus status = server->loop().status();
+      return status.running == running && status.waiting == waiting &&
+             status.audit.empty();
+    });
+  }
+
+  ScopedDirectory directory;
+  SimulatedService worker;
+  std::unique_ptr<SchedulerServer> server;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::BoleService::Stub> stub;
+};
+
+// A Generate call that a test reads when it likes.
+class OpenCall {
+ public:
+  OpenCall(TinySystem& system, const v1::GenerateRequest& request,
+           std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    context_.set_deadline(std::chrono::system_clock::now() + timeout);
+    reader_ = system.stub->Generate(&context_, request);
+  }
+
+  // All that comes, and how it ended.
+  grpc::Status Finish() {
+    v1::GenerateResponse response;
+    while (reader_->Read(&response)) {
+      request_id = response.request_id();
+      if (response.has_complete()) {
+        complete = response.complete();
+        ++num_complete;
+      } else {
+        ++num_chunks;
+        text += response.chunk().text();
+        ids.insert(ids.end(), response.chunk().token_ids().begin(),
+                   response.chunk().token_ids().end());
+        usage = response.chunk().usage();
+      }
+    }
+    return reader_->Finish();
+  }
+  void Cancel() { context_.TryCancel(); }
+
+  // The value, or "" if there is none. After Finish().
+  std::string TrailingMetadata(const std::string& key) const {
+    const auto& all = context_.GetServerTrailingMetadata();
+    const auto found = all.find(key);
+    if (found == all.end()) return "";
+    return std::string(found->second.data(), found->second.size());
+  }
+
+  std::string request_id;
+  int num_chunks = 0;
+  int num_complete = 0;
+  std::string text;  // Of the chunks, as are the next two.
+  std::vector<int32_t> ids;
+  v1::Usage usage;
+  v1::GenerateComplete complete;
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
+};
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_SCHEDULER_SERVICE_TINY_SYSTEM_H_
