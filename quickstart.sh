@@ -88,7 +88,7 @@ stop() {
     wait "${pids[$name]}" || status=$((status ? status : 1))
   done
   if ((status != 0 && status != 130)); then
-    tail -n 20 "$logs"/*.log >&2 || true
+    find "$logs" -name '*.log' -exec tail -n 20 {} + >&2
   fi
   rm -rf "$logs"
   exit "$status"

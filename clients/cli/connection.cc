@@ -22,7 +22,6 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // A server that is starting is found soon.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // The address is where we connect; a proxy for the web is not asked.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
