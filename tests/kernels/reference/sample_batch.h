@@ -80,6 +80,8 @@ class SampleBatch {
   // names was written.
   std::vector<SampledPath> Run();
   std::vector<SampledPath> Run(ThreadPool& pool);
+  // The same check after a call elsewhere.
+  void ExpectSpareUntouched() const;
 
   std::vector<int32_t> path_first, path_row, emitted, top_token, accepted,
       next_token;
@@ -88,7 +90,6 @@ class SampleBatch {
  private:
   void SetInputs(const std::vector<SampledRequest>& requests);
   void SetOutputs(int num_requests, int num_rows);
-  void ExpectSpareUntouched() const;
 
   int num_requests_;
   int num_rows_;
