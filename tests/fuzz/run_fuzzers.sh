@@ -48,28 +48,39 @@ fi
 bin=$("${bazel[@]}" info --config=fuzz bazel-bin 2>/dev/null)
 
 found=$(mktemp -d "${TMPDIR:-/tmp}/bole_fuzz.XXXXXX")
-failed=()
-for label in "${labels[@]}"; do
-  path=${label#//}
-  package=${path%%:*}
-  program=${path##*:}
-  name=${program%_libfuzzer}
+export seconds bin found
+
+# fuzz_one LABEL, in a process of its own.
+fuzz_one() {
+  local path=${1#//}
+  local package=${path%%:*} program=${path##*:}
+  local name=${program%_libfuzzer}
   mkdir -p "$found/$name/new" "$found/$name/crashes"
 
-  arguments=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048
+  local arguments=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048
     -print_final_stats=1 -verbosity=0
     -artifact_prefix="$found/$name/crashes/")
   [[ -f $package/$name.dict ]] && arguments+=(-dict="$package/$name.dict")
 
-  log=$found/$name/log
+  local log=$found/$name/log
   if "$bin/$package/$program" "${arguments[@]}" "$found/$name/new" \
     "$package/corpus/$name" >"$log" 2>&1; then
     echo "$name: $(awk '/number_of_executed_units/ {print $2}' "$log") inputs, no crash"
   else
     tail -n 60 "$log"
     echo "$name: FAILED; input in $found/$name/crashes, log in $log"
-    failed+=("$name")
+    touch "$found/$name/failed"
   fi
+}
+export -f fuzz_one
+
+# One per processor at a time.
+# shellcheck disable=SC2016  # $1 is the inner shell's.
+printf '%s\n' "${labels[@]}" |
+  xargs -P "$(nproc)" -I{} bash -c 'fuzz_one "$1"' fuzz_one {}
+failed=()
+for path in "$found"/*/failed; do
+  [[ -e $path ]] && failed+=("$(basename "$(dirname "$path")")")
 done
 
 if ((${#failed[@]} > 0)); then

@@ -20,7 +20,8 @@ tidy_one() {
   [[ $3 == tests/* ]] && checks=(--checks='-clang-analyzer-*')
   # The flags that .bazelrc and third_party give to every file; no compilation
   # database is needed.
-  said=$(clang-tidy-14 --quiet "${checks[@]}" "$3" -- -std=c++20 -I. -Wall -Wextra \
+  said=$(clang-tidy-14 --quiet "${checks[@]}" "$3" -- -std=c++20 -I. \
+    -isystem "$GENERATED" -isystem "$CUDA_HOME/include" -Wall -Wextra \
     -DPCRE2_CODE_UNIT_WIDTH=8 2>&1) || status=1
   echo "[$1/$2] $3 $SECONDS s"
   if ((status)); then
@@ -43,8 +44,18 @@ elif (($# > 0)); then
 else
   listed=$(git ls-files '*.cc')
 fi
+export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
+[[ -d $CUDA_HOME/include ]] || listed=$(grep -v '/cuda/' <<<"$listed" || true)
 [[ $listed ]] || { echo "clang-tidy: no files"; exit 0; }
 mapfile -t files <<<"$listed"
+
+# The messages' headers, where no build has made them yet.
+GENERATED=$(mktemp -d "${TMPDIR:-/tmp}/bole_tidy.XXXXXX")
+export GENERATED
+trap 'rm -rf "$GENERATED"' EXIT
+find proto tests -name '*.proto' -print0 | xargs -0 protoc -I. \
+  --cpp_out="$GENERATED" --grpc_out="$GENERATED" \
+  --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin
 
 status=0
 for index in "${!files[@]}"; do

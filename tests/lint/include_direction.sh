@@ -70,8 +70,8 @@ forbid 'scheduler_service/' "$cuda|kernels/|worker_service/" \
 forbid 'worker_service/' 'scheduler_service/' \
   'the worker does not include the scheduler'
 forbid 'worker_service/' "$cuda" \
-  'the worker sees backends through kernels/backend.h; a main picks one' \
-  'worker_service/([a-z0-9_]*_)?main\.cc$'
+  'the worker sees backends through kernels/backend.h; choose_backend picks one' \
+  'worker_service/(choose_backend|([a-z0-9_]*_)?main)\.cc$'
 forbid 'clients/' "$cuda|kernels/|scheduler_service/|worker_service/" \
   'a client speaks through proto'
 
