@@ -1,6 +1,7 @@
 // bole-worker: one model replica behind gRPC.
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -68,8 +69,11 @@ absl::Status Serve(const Flags& flags, bole::Termination& termination) {
   };
   bole::WorkerServerOptions options = flags.server;
   options.on_failure = end_with;
-  absl::StatusOr<std::unique_ptr<bole::WorkerServer>> server =
-      bole::WorkerServer::Start(options);
+  absl::StatusOr<std::unique_ptr<bole::WorkerServer>> server;
+  // Reading a checkpoint may take minutes, and can just be left.
+  termination.RunUntilSignal(
+      [&] { server = bole::WorkerServer::Start(options); },
+      [] { std::_Exit(0); });
   if (!server.ok()) return server.status();
   std::printf("memory: %s\n", bole::ToString((*server)->memory()).c_str());
   if ((*server)->metrics_port() != 0) {
