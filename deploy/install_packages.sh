@@ -29,9 +29,9 @@ libutf8proc-dev: Unicode normalisation of tokenizers
 libhwy-dev: SIMD of the CPU backend
 libcli11-dev: command lines
 libgrpc++-dev: the services
-protobuf-compiler-grpc: the services' stubs
+protobuf-compiler-grpc: stubs of the services
 libprotobuf-dev: messages
-protobuf-compiler: the messages' code
+protobuf-compiler: code of the messages
 prometheus-cpp-dev: metrics
 libgtest-dev: unit tests
 libgmock-dev: unit tests

@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr AdmissionLimits kLimits{
     .max_requests = 3, .max_tokens = 100, .max_bytes = 1000};
-const TimePoint kNow = TimePoint::min();
+constexpr TimePoint kNow = TimePoint::min();
 
 std::unique_ptr<Request> MakeRequest(int tokens, size_t bytes = 0,
                                      std::string id = "") {

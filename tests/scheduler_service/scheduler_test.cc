@@ -4,106 +4,27 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/metrics.h"
-#include "tests/common/tokenizer/tiny_tokenizer.h"
 #include "tests/scheduler_service/requests.h"
+#include "tests/scheduler_service/scheduler_fixture.h"
 #include "tests/scheduler_service/simulated_worker.h"
 
 namespace bole {
 namespace {
 
 using ::bole::testing::MakeRequest;
-using ::bole::testing::MakeTokenizer;
 using ::bole::testing::RandomPrompt;
 using ::bole::testing::Reader;
+using ::bole::testing::ScarcePagesTest;
+using ::bole::testing::SchedulerTest;
 using ::bole::testing::SimulatedOutput;
-using ::bole::testing::SimulatedWorker;
-using ::bole::testing::TinyJson;
 using ::std::chrono::milliseconds;
 using ::std::chrono::seconds;
-
-SchedulerOptions TreeOptions() {
-  SchedulerOptions options;
-  options.speculation = {.mode = SpeculationMode::kTree,
-                         .shape = {.top_k = 3, .depth = 4},
-                         .nodes = 8};
-  return options;
-}
-
-// A scheduler with a simulated worker, and a clock that the test moves.
-class SchedulerTest : public ::testing::Test {
- protected:
-  explicit SchedulerTest(
-      const SchedulerOptions& options = TreeOptions(),
-      const StepLimits& limits = SimulatedWorker::SmallLimits())
-      : worker_(limits),
-        scheduler_(options, *tokenizer_, metrics_, worker_,
-                   [this](const Request&) { ++dequeued_; }) {}
-
-  void Tell(WorkerEvent event) {
-    Mail mail;
-    mail.events.push_back(std::move(event));
-    scheduler_.Handle(std::move(mail), now_);
-  }
-
-  Reader Ask(std::unique_ptr<Request> request) {
-    Reader reader{.stream = request->stream};
-    Mail mail;
-    mail.requests.push_back(std::move(request));
-    scheduler_.Handle(std::move(mail), now_);
-    return reader;
-  }
-  Reader Ask(std::vector<int32_t> prompt, int max_tokens) {
-    return Ask(MakeRequest(std::move(prompt), max_tokens, now_));
-  }
-
-  void RunRound() {
-    now_ += milliseconds(1);
-    Tell(worker_.Run());
-  }
-  void RunAll() {
-    while (worker_.has_plan()) RunRound();
-  }
-  void Look() { scheduler_.Handle({}, now_); }
-
-  void ExpectAllFree() {
-    const SchedulerStatus status = scheduler_.status();
-    EXPECT_EQ(status.audit, "");
-    EXPECT_EQ(status.running, 0);
-    EXPECT_EQ(status.waiting, 0);
-    EXPECT_EQ(status.slots.free, status.slots.total);
-    EXPECT_EQ(status.pages.free, status.pages.total);
-  }
-
-  static void ExpectOutput(Reader& reader, const std::vector<int32_t>& want) {
-    reader.Read();
-    EXPECT_EQ(reader.tokens, want);
-    EXPECT_EQ(reader.text, std::string(want.begin(), want.end()));
-    ASSERT_TRUE(reader.end.has_value());
-    EXPECT_TRUE(reader.end->ok()) << reader.end->status();
-  }
-  static void ExpectEnd(Reader& reader, absl::StatusCode code) {
-    reader.Read();
-    ASSERT_TRUE(reader.end.has_value());
-    EXPECT_EQ(reader.end->status().code(), code) << reader.end->status();
-  }
-
-  std::mt19937 rng_{1};
-  TimePoint now_ = TimePoint() + std::chrono::hours(1);
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
-  Metrics metrics_;
-  SimulatedWorker worker_;
-  int dequeued_ = 0;
-  Scheduler scheduler_;
-};
 
 TEST_F(SchedulerTest, ARequestIsPrefilledDraftedAndEnds) {
   Tell(worker_.Connect());
@@ -379,17 +300,6 @@ TEST_F(SchedulerTest, StoppingEndsEverything) {
   ExpectAllFree();
 }
 
-// Pages for two full requests, and slots for four.
-class ScarcePagesTest : public SchedulerTest {
- protected:
-  static StepLimits Limits() {
-    StepLimits limits = SimulatedWorker::SmallLimits();
-    limits.num_pages = 16;
-    return limits;
-  }
-  ScarcePagesTest() : SchedulerTest(TreeOptions(), Limits()) {}
-};
-
 TEST_F(ScarcePagesTest, TheLastToComeMakesRoomAndComesBack) {
   Tell(worker_.Connect());
   std::vector<std::vector<int32_t>> prompts;
@@ -417,88 +327,6 @@ TEST_F(ScarcePagesTest, TheLastToComeMakesRoomAndComesBack) {
   EXPECT_EQ(dequeued_, 4);
   ExpectAllFree();
 }
-
-// Everything at random; whatever ends well has the right text, and nothing is
-// lost in between.
-class RandomTrafficTest : public ScarcePagesTest,
-                          public ::testing::WithParamInterface<int> {
- protected:
-  struct Asked {
-    std::vector<int32_t> prompt;
-    int max_tokens;
-    Reader reader;
-  };
-
-  void AskAtRandom() {
-    const int length = testing::UniformInt(rng_, 1, 130);
-    Asked asked{.prompt = RandomPrompt(rng_, length),
-                .max_tokens = testing::UniformInt(rng_, 1, 60),
-                .reader = {}};
-    auto request = MakeRequest(asked.prompt, asked.max_tokens, now_);
-    if (testing::UniformInt(rng_, 0, 4) == 0) {
-      request->deadline = now_ + milliseconds(testing::UniformInt(rng_, 0, 40));
-    }
-    asked.reader = Ask(std::move(request));
-    asked_.push_back(std::move(asked));
-  }
-
-  void DoSomething() {
-    switch (testing::UniformInt(rng_, 0, 19)) {
-      case 0:
-      case 1:
-      case 2:
-        return AskAtRandom();
-      case 3:
-        if (asked_.empty()) return;
-        asked_[testing::UniformInt(rng_, 0,
-                                   static_cast<int>(asked_.size()) - 1)]
-            .reader.stream->Cancel();
-        return Look();
-      case 4:
-        if (!scheduler_.status().connected) return Tell(worker_.Connect());
-        if (testing::UniformInt(rng_, 0, 9) == 0) Tell(worker_.Lose());
-        return;
-      default:
-        if (worker_.has_plan()) RunRound();
-    }
-  }
-
-  std::vector<Asked> asked_;
-};
-
-TEST_P(RandomTrafficTest, NothingIsLostRepeatedOrLeaked) {
-  rng_.seed(GetParam());
-  for (int i = 0; i < 2000; ++i) {
-    SCOPED_TRACE(i);
-    DoSomething();
-    ASSERT_EQ(scheduler_.status().audit, "");
-    ASSERT_FALSE(HasFailure());
-  }
-  if (!scheduler_.status().connected) Tell(worker_.Connect());
-  now_ += seconds(1);
-  Look();
-  RunAll();
-
-  ExpectAllFree();
-  EXPECT_EQ(dequeued_, std::ssize(asked_));
-  int whole = 0;
-  for (Asked& asked : asked_) {
-    asked.reader.Read();
-    const std::vector<int32_t> want =
-        SimulatedOutput(asked.prompt, asked.max_tokens);
-    ASSERT_TRUE(asked.reader.end.has_value());
-    ASSERT_LE(asked.reader.tokens.size(), want.size());
-    EXPECT_TRUE(std::equal(asked.reader.tokens.begin(),
-                           asked.reader.tokens.end(), want.begin()));
-    if (asked.reader.end->ok()) {
-      ++whole;
-      EXPECT_EQ(asked.reader.tokens.size(), want.size());
-    }
-  }
-  EXPECT_GT(whole, std::ssize(asked_) / 4);
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomTrafficTest, ::testing::Range(1, 9));
 
 }  // namespace
 }  // namespace bole
