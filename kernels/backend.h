@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -50,7 +51,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string_view name() const = 0;
+  // For people: "cpu, 2 threads".
+  virtual std::string description() const = 0;
   virtual ElementType activation_type() const = 0;
 
   // Memory. Allocate returns 64-byte aligned memory with unspecified content,

@@ -37,6 +37,11 @@ void Flags::AddTo(CLI::App& app) {
   app.add_flag("--allow-remote", allow_remote,
                "let the addresses be reached from other machines, although "
                "nothing is encrypted and nobody is asked who they are");
+  server.device = "auto";
+  app.add_option("--device", server.device,
+                 "what computes: cpu, cuda, cuda:N, or auto for a GPU if there "
+                 "is one")
+      ->capture_default_str();
   app.add_option("--threads", server.num_threads,
                  "threads that compute; 0: one for each processor, at most 16")
       ->check(CLI::Range(0, 1024))

@@ -9,9 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "kernels/reference/reference_backend.h"
+#include "kernels/backend.h"
 #include "proto/metrics_endpoint.h"
 #include "proto/service_host.h"
+#include "worker_service/choose_backend.h"
 #include "worker_service/default_threads.h"
 #include "worker_service/loaded_model.h"
 #include "worker_service/recorder.h"
@@ -64,9 +65,10 @@ void Record(const StepPlan& plan, const StepResult& result,
 
 // Later members use earlier ones.
 struct WorkerServer::Parts {
-  explicit Parts(int num_threads) : backend(num_threads) {}
+  explicit Parts(std::unique_ptr<Backend> chosen)
+      : backend(std::move(chosen)) {}
 
-  ReferenceBackend backend;
+  const std::unique_ptr<Backend> backend;
   LoadedModel model;
   std::unique_ptr<Engine> engine;
   MemoryPlan memory;
@@ -83,11 +85,11 @@ struct WorkerServer::Parts {
 
 absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model_directory, backend));
+  BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model_directory, *backend));
   BOLE_ASSIGN_OR_RETURN(engine,
-                        Engine::Create(model.config, *model.weights, backend,
+                        Engine::Create(model.config, *model.weights, *backend,
                                        FitToModel(options.engine, model)));
-  memory = MemoryOf(model, *engine, backend);
+  memory = MemoryOf(model, *engine, *backend);
   metrics.SetSizes(engine->limits(), memory);
   return absl::OkStatus();
 }
@@ -95,10 +97,8 @@ absl::Status WorkerServer::Parts::LoadEngine(
 WorkerInfo WorkerServer::Parts::Describe(
     const WorkerServerOptions& options) const {
   const GenerationConfig& generation = model.generation;
-  const int threads = ThreadsOrDefault(options.num_threads);
   return {.model = ModelName(options.model_directory),
-          .device = absl::StrCat("cpu, ", threads,
-                                 threads == 1 ? " thread" : " threads"),
+          .device = backend->description(),
           .version = kVersion,
           .limits = engine->limits(),
           .has_drafter = engine->has_drafter(),
@@ -139,7 +139,10 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
     const WorkerServerOptions& options) {
-  auto parts = std::make_unique<Parts>(ThreadsOrDefault(options.num_threads));
+  BOLE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Backend> backend,
+      ChooseBackend(options.device, ThreadsOrDefault(options.num_threads)));
+  auto parts = std::make_unique<Parts>(std::move(backend));
   if (!options.record_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(parts->recorder,
                           Recorder::Create(options.record_path));

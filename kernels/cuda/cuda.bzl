@@ -61,6 +61,8 @@ def cuda_library(name, srcs, hdrs = [], headers_of = [], deps = [], **kwargs):
         name = name,
         srcs = objects,
         hdrs = [h for h in hdrs if h.endswith(".h")],
+        # The runtime is static, and there must be one of it.
+        linkstatic = True,
         deps = deps + ["@cuda//:cudart"],
         **kwargs
     )

@@ -22,6 +22,11 @@
 
 namespace bole {
 
+std::string ReferenceBackend::description() const {
+  const int threads = pool_.num_threads();
+  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads");
+}
+
 absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
                                                         std::string_view what) {
   constexpr size_t kAlignment = 64;

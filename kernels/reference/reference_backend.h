@@ -4,6 +4,7 @@
 #define BOLE_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/thread_pool.h"
@@ -19,7 +20,7 @@ class ReferenceBackend final : public Backend {
  public:
   explicit ReferenceBackend(int num_threads) : pool_(num_threads) {}
 
-  std::string_view name() const override { return "reference"; }
+  std::string description() const override;
   ElementType activation_type() const override { return ElementType::kFloat32; }
 
   absl::StatusOr<DeviceMemory> Allocate(size_t bytes,

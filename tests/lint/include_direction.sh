@@ -77,7 +77,7 @@ forbid 'clients/' "$cuda|kernels/|scheduler_service/|worker_service/" \
 
 forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
   'protobuf stays at the edge: codecs, RPC services, clients, recordings' \
-  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|grpc_worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
+  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
 forbid '' '(cuda|cublas|nccl)[A-Za-z0-9_]*\.h' \
   'CUDA headers only below kernels/cuda' 'kernels/cuda/'

@@ -26,6 +26,7 @@ cc_library(
     name = "cublas_lt",
     linkopts = [
         "-L{home}/lib64",
+        "-Wl,-rpath,{home}/lib64",
         "-lcublasLt",
     ],
     deps = [":cudart"],

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker_service/choose_backend.h"
 #include "worker_service/default_threads.h"
 
 namespace bole {
@@ -13,6 +14,11 @@ void ModelFlags::AddTo(CLI::App& command) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command
+      .add_option("--device", device,
+                  "what computes: cpu, cuda, cuda:N, or auto for a GPU if "
+                  "there is one")
+      ->capture_default_str();
+  command
       .add_option("--threads", num_threads,
                   "threads; 0: one for each processor, at most 16")
       ->check(CLI::Range(0, 1024))
@@ -21,8 +27,9 @@ void ModelFlags::AddTo(CLI::App& command) {
 
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
   RunningModel running;
-  running.backend =
-      std::make_unique<ReferenceBackend>(ThreadsOrDefault(flags.num_threads));
+  BOLE_ASSIGN_OR_RETURN(
+      running.backend,
+      ChooseBackend(flags.device, ThreadsOrDefault(flags.num_threads)));
   BOLE_ASSIGN_OR_RETURN(running.model,
                         LoadModel(flags.directory, *running.backend));
   return running;

@@ -8,7 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "kernels/reference/reference_backend.h"
+#include "kernels/backend.h"
 #include "worker_service/eval/generator.h"
 #include "worker_service/loaded_model.h"
 
@@ -17,14 +17,15 @@ namespace bole {
 // The checkpoint and what runs it.
 struct ModelFlags {
   std::string directory;
-  int num_threads = 0;  // 0: one for each processor.
+  std::string device = "cpu";  // As ChooseBackend() reads it.
+  int num_threads = 0;         // 0: one for each processor.
 
   void AddTo(CLI::App& command);
 };
 
 // A loaded checkpoint together with its backend.
 struct RunningModel {
-  std::unique_ptr<ReferenceBackend> backend;
+  std::unique_ptr<Backend> backend;
   LoadedModel model;
 };
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags);

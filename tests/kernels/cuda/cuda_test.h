@@ -28,7 +28,7 @@ class CudaTest : public ::testing::TestWithParam<ElementType> {
 
   bool is_float() const { return GetParam() == ElementType::kFloat32; }
   // Half a unit in the last place of 1, of what is stored.
-  double roundoff() const { return is_float() ? 1.0 / (1 << 24) : 1.0 / 512; }
+  double roundoff() const { return is_float() ? 1.0 / (1 << 24) : 1.0 / 256; }
 
   std::mt19937 rng_{1};
   ReferenceBackend reference_{/*num_threads=*/2};

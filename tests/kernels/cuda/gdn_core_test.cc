@@ -70,7 +70,7 @@ class GdnCoreTest : public CudaTest {
   // correlated keys cancel most of those, so that what is left is some hundred
   // roundoffs. A bfloat16 output is rounded once more: 2^-9 at most, 0.6 of
   // that in rms.
-  double OutTolerance() const { return is_float() ? 5e-5 : 2e-3; }
+  double OutTolerance() const { return is_float() ? 5e-5 : 4e-3; }
   static constexpr double kStateTolerance = 5e-5;
 
   void ExpectClose(std::span<const float> got, std::span<const float> want,
