@@ -18,7 +18,11 @@ void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
                              std::make_move_iterator(tokens.begin()),
                              std::make_move_iterator(tokens.end()));
     }
-    pending_.text += text;
+    if (pending_.text.empty()) {
+      pending_.text = std::move(text);
+    } else {
+      pending_.text += text;
+    }
   }
   if (was_empty) on_ready_();
 }

@@ -85,50 +85,49 @@ class Client {
 
 class E2eClientsTest : public ::testing::TestWithParam<Stage> {
  protected:
-  static void SetUpTestSuite() { system_ = new System(OneAtATime()); }
-  static void TearDownTestSuite() { delete system_; }
-
-  void TearDown() override {
-    system_->ExpectIdle();
-    const Generation after =
-        Generate(system_->stub(), GreedyRequest(kPrompt, 4));
-    EXPECT_TRUE(after.status.ok()) << after.status.error_message();
+  // All tests share one pair of services.
+  static System& system() {
+    static System system(OneAtATime());
+    return system;
   }
 
-  static System* system_;
+  void TearDown() override {
+    system().ExpectIdle();
+    const Generation after =
+        Generate(system().stub(), GreedyRequest(kPrompt, 4));
+    EXPECT_TRUE(after.status.ok()) << after.status.error_message();
+  }
 };
 
-System* E2eClientsTest::system_ = nullptr;
-
 TEST_P(E2eClientsTest, AClientThatCancelsLeavesNothingBehind) {
-  Client client(*system_, GetParam());
+  Client client(system(), GetParam());
 
   client.call().Cancel();
 
   EXPECT_EQ(client.call().Finish().status.error_code(),
             grpc::StatusCode::CANCELLED);
-  client.ExpectOthersRun(*system_);
+  client.ExpectOthersRun(system());
 }
 
 TEST_P(E2eClientsTest, AClientThatDisconnectsLeavesNothingBehind) {
-  Client client(*system_, GetParam());
+  Client client(system(), GetParam());
 
   client.line().Cut();
 
   EXPECT_EQ(client.call().Finish().status.error_code(),
             grpc::StatusCode::UNAVAILABLE);
-  client.ExpectOthersRun(*system_);
+  client.ExpectOthersRun(system());
 }
 
 TEST_P(E2eClientsTest, ACallEndsAtItsDeadline) {
   const auto start = std::chrono::steady_clock::now();
-  Client client(*system_, GetParam(), milliseconds(600));
+  Client client(system(), GetParam(), milliseconds(600));
 
   const Generation& got = client.call().Finish();
 
   EXPECT_EQ(got.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(600));
-  client.ExpectOthersRun(*system_);
+  client.ExpectOthersRun(system());
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, E2eClientsTest,
@@ -139,8 +138,8 @@ class E2eLateClientsTest : public E2eClientsTest {};
 
 TEST_F(E2eLateClientsTest, WhatCameBeforeTheDeadlineIsValid) {
   const Generation whole =
-      Generate(system_->stub(), GreedyRequest(kPrompt, 200));
-  Call call(system_->stub(), Endless(), milliseconds(500));
+      Generate(system().stub(), GreedyRequest(kPrompt, 200));
+  Call call(system().stub(), Endless(), milliseconds(500));
 
   const std::vector<int32_t> got = call.Finish().chunk_ids();
 
@@ -153,7 +152,7 @@ TEST_F(E2eLateClientsTest, WhatCameBeforeTheDeadlineIsValid) {
 
 TEST_F(E2eLateClientsTest, ADeadlineThatHasPassedIsAnEndLikeAnyOther) {
   for (int i = 0; i < 20; ++i) {
-    Call call(system_->stub(), Endless(), milliseconds(i / 4));
+    Call call(system().stub(), Endless(), milliseconds(i / 4));
     EXPECT_EQ(call.Finish().status.error_code(),
               grpc::StatusCode::DEADLINE_EXCEEDED);
   }
@@ -163,7 +162,7 @@ TEST_F(E2eLateClientsTest, ADeadlineThatHasPassedIsAnEndLikeAnyOther) {
 TEST_F(E2eLateClientsTest, CancellingAsTheTextEndsLeavesNothingBehind) {
   for (int i = 0; i < 60; ++i) {
     SCOPED_TRACE(i);
-    Call call(system_->stub(), GreedyRequest(kPrompt, 1 + i % 12));
+    Call call(system().stub(), GreedyRequest(kPrompt, 1 + i % 12));
     for (int reads = 0; reads < i % 4; ++reads) call.Read();
 
     call.Cancel();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "grpcpp/client_context.h"
@@ -24,7 +25,7 @@ constexpr int kForever = 8000;
 
 // One malformation of a good request.
 struct Bad {
-  std::string field;  // That the message must name.
+  std::string_view field;  // That the message must name.
   void (*spoil)(v1::GenerateRequest& request, v1::SamplingParams& sampling);
 
   friend void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.field; }
@@ -33,7 +34,7 @@ struct Bad {
 using R = v1::GenerateRequest;
 using S = v1::SamplingParams;
 
-const Bad kBadSampling[] = {
+constexpr Bad kBadSampling[] = {
     {"temperature", [](R&, S& s) { s.set_temperature(-0.1f); }},
     {"temperature", [](R&, S& s) { s.set_temperature(kNan); }},
     {"temperature", [](R&, S& s) { s.set_temperature(1e9f); }},
@@ -77,7 +78,7 @@ const Bad kBadSampling[] = {
      }},
 };
 
-const Bad kBadInput[] = {
+constexpr Bad kBadInput[] = {
     {"input", [](R& r, S&) { r.clear_text(); }},
     {"prompt", [](R& r, S&) { r.set_text(""); }},
     {"prompt", [](R& r, S&) { r.mutable_tokenized(); }},
@@ -103,7 +104,7 @@ v1::ChatMessage& AddMessage(v1::GenerateRequest& request) {
   return message;
 }
 
-const Bad kBadChat[] = {
+constexpr Bad kBadChat[] = {
     {"messages[1].role",
      [](R& r, S&) {
        AddMessage(r);
@@ -149,31 +150,28 @@ const Bad kBadChat[] = {
 
 class E2eMalformedTest : public ::testing::TestWithParam<Bad> {
  protected:
-  static void SetUpTestSuite() {
-    SystemOptions options;
-    options.scheduler.max_running = 1;
-    options.scheduler.admission = {.max_requests = 3, .max_tokens = 300};
-    system_ = new System(options);
+  // All tests share one pair of services; each leaves it idle.
+  static System& system() {
+    static System system(
+        {.scheduler = {.admission = {.max_requests = 3, .max_tokens = 300},
+                       .speculation = {},
+                       .max_running = 1}});
+    return system;
   }
-  static void TearDownTestSuite() { delete system_; }
 
   static void ExpectServes() {
-    system_->ExpectIdle();
+    system().ExpectIdle();
     const Generation after =
-        Generate(system_->stub(), GreedyRequest(kPrompt, 2));
+        Generate(system().stub(), GreedyRequest(kPrompt, 2));
     EXPECT_TRUE(after.status.ok()) << after.status.error_message();
   }
-
-  static System* system_;
 };
-
-System* E2eMalformedTest::system_ = nullptr;
 
 TEST_P(E2eMalformedTest, IsRefusedNamingTheField) {
   v1::GenerateRequest request = GreedyRequest(kPrompt, 2);
   GetParam().spoil(request, *request.mutable_sampling_params());
 
-  const Generation got = Generate(system_->stub(), request);
+  const Generation got = Generate(system().stub(), request);
 
   EXPECT_EQ(got.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(got.status.error_message().find(GetParam().field),
@@ -196,7 +194,7 @@ TEST_F(E2eRefusedTest, AnotherModelIsNotFound) {
   v1::GenerateRequest request = GreedyRequest(kPrompt, 2);
   request.set_model("another");
 
-  const Generation got = Generate(system_->stub(), request);
+  const Generation got = Generate(system().stub(), request);
 
   EXPECT_EQ(got.status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_NE(got.status.error_message().find("another"), std::string::npos);
@@ -205,7 +203,7 @@ TEST_F(E2eRefusedTest, AnotherModelIsNotFound) {
 
 TEST_F(E2eRefusedTest, AMessageThatIsTooLongEndsItsCallAlone) {
   const Generation got =
-      Generate(system_->stub(), GreedyRequest(std::string(5 << 20, 'a'), 2));
+      Generate(system().stub(), GreedyRequest(std::string(5 << 20, 'a'), 2));
 
   EXPECT_EQ(got.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   ExpectServes();
@@ -238,7 +236,7 @@ TEST_F(E2eRefusedTest, BytesThatAreNoMessageEndTheirCallAlone) {
                                    std::string("\x1A\x02\xC3\x28")}) {
     SCOPED_TRACE(::testing::PrintToString(bytes));
 
-    const grpc::Status status = SendBytes(*system_, bytes);
+    const grpc::Status status = SendBytes(system(), bytes);
 
     EXPECT_FALSE(status.ok());
     ExpectServes();
@@ -246,7 +244,7 @@ TEST_F(E2eRefusedTest, BytesThatAreNoMessageEndTheirCallAlone) {
 }
 
 TEST_F(E2eRefusedTest, AnUnknownMethodIsUnimplemented) {
-  grpc::GenericStub stub(system_->NewChannel());
+  grpc::GenericStub stub(system().NewChannel());
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
   const auto call = stub.PrepareUnaryCall(
@@ -263,17 +261,17 @@ TEST_F(E2eRefusedTest, AnUnknownMethodIsUnimplemented) {
 }
 
 TEST_F(E2eRefusedTest, AFullQueueSaysWhenToComeAgain) {
-  Call running(system_->stub(), GreedyRequest(kPrompt, kForever));
-  ASSERT_TRUE(system_->WaitForLoad(1, 0));
+  Call running(system().stub(), GreedyRequest(kPrompt, kForever));
+  ASSERT_TRUE(system().WaitForLoad(1, 0));
   std::vector<std::unique_ptr<Call>> waiting;
   for (int i = 1; i <= 3; ++i) {
     waiting.push_back(
-        std::make_unique<Call>(system_->stub(), GreedyRequest(kPrompt, 2)));
-    ASSERT_TRUE(system_->WaitForLoad(1, i));
+        std::make_unique<Call>(system().stub(), GreedyRequest(kPrompt, 2)));
+    ASSERT_TRUE(system().WaitForLoad(1, i));
   }
 
   const Generation refused =
-      Generate(system_->stub(), GreedyRequest(kPrompt, 2));
+      Generate(system().stub(), GreedyRequest(kPrompt, 2));
   running.Cancel();
 
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -285,14 +283,14 @@ TEST_F(E2eRefusedTest, AFullQueueSaysWhenToComeAgain) {
 }
 
 TEST_F(E2eRefusedTest, AQueueIsFullOfTokensToo) {
-  Call running(system_->stub(), GreedyRequest(kPrompt, kForever));
-  ASSERT_TRUE(system_->WaitForLoad(1, 0));
+  Call running(system().stub(), GreedyRequest(kPrompt, kForever));
+  ASSERT_TRUE(system().WaitForLoad(1, 0));
   v1::GenerateRequest large = GreedyRequest("", 2);
   large.mutable_tokenized()->mutable_input_ids()->Resize(200, 100);
-  Call waiting(system_->stub(), large);
-  ASSERT_TRUE(system_->WaitForLoad(1, 1));
+  Call waiting(system().stub(), large);
+  ASSERT_TRUE(system().WaitForLoad(1, 1));
 
-  const Generation refused = Generate(system_->stub(), large);
+  const Generation refused = Generate(system().stub(), large);
   running.Cancel();
 
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

@@ -1,7 +1,6 @@
 // What a client may ask of its text, and how the services tell how it ended.
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,22 +21,25 @@ constexpr char kPrompt[] = "def fibonacci(n):\n";
 // All tests share one pair of services; each leaves it idle.
 class E2eTextTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    system_ = new System();
-    auto tokenizer = Tokenizer::Load("models/demo/tokenizer.json");
+  static System& system() {
+    static System system;
+    return system;
+  }
+  static const Tokenizer& tokenizer() {
+    static const auto tokenizer = Tokenizer::Load("models/demo/tokenizer.json");
     BOLE_CHECK(tokenizer.ok());
-    tokenizer_ = tokenizer->release();
-    baseline_ = new Generation(Run(GreedyRequest(kPrompt, 64)));
+    return **tokenizer;
   }
-  static void TearDownTestSuite() {
-    delete baseline_;
-    delete tokenizer_;
-    delete system_;
+  // 64 greedy tokens, no stop.
+  static const Generation& baseline() {
+    static const Generation baseline = Run(GreedyRequest(kPrompt, 64));
+    return baseline;
   }
-  void TearDown() override { system_->ExpectIdle(); }
+
+  void TearDown() override { system().ExpectIdle(); }
 
   static Generation Run(const v1::GenerateRequest& request) {
-    Generation generation = Generate(system_->stub(), request);
+    Generation generation = Generate(system().stub(), request);
     EXPECT_TRUE(generation.status.ok()) << generation.status.error_message();
     if (!generation.complete) generation.complete.emplace();
     return generation;
@@ -45,8 +47,8 @@ class E2eTextTest : public ::testing::Test {
 
   // The text of the first `count` tokens without any stop.
   static std::string TextOf(size_t count) {
-    const std::vector<int32_t> ids = baseline_->ids();
-    return tokenizer_->Decode({ids.data(), count},
+    const std::vector<int32_t> ids = baseline().ids();
+    return tokenizer().Decode({ids.data(), count},
                               /*skip_special_tokens=*/true);
   }
 
@@ -61,28 +63,20 @@ class E2eTextTest : public ::testing::Test {
   // spans some.
   static std::string SomeStop() {
     const size_t begin = TextOf(20).size() + 1;
-    return baseline_->complete->text().substr(begin,
+    return baseline().complete->text().substr(begin,
                                               TextOf(24).size() - 1 - begin);
   }
-
-  static System* system_;
-  static const Tokenizer* tokenizer_;
-  static const Generation* baseline_;  // 64 greedy tokens, no stop.
 };
 
-System* E2eTextTest::system_ = nullptr;
-const Tokenizer* E2eTextTest::tokenizer_ = nullptr;
-const Generation* E2eTextTest::baseline_ = nullptr;
-
 TEST_F(E2eTextTest, ChunksPutTogetherAreTheCompleteMessage) {
-  const v1::GenerateComplete& complete = *baseline_->complete;
+  const v1::GenerateComplete& complete = *baseline().complete;
 
-  EXPECT_GT(baseline_->chunks.size(), 5);
-  EXPECT_EQ(baseline_->chunk_ids(), baseline_->ids());
-  EXPECT_EQ(baseline_->chunk_text(), complete.text());
+  EXPECT_GT(baseline().chunks.size(), 5);
+  EXPECT_EQ(baseline().chunk_ids(), baseline().ids());
+  EXPECT_EQ(baseline().chunk_text(), complete.text());
   EXPECT_EQ(complete.text(), TextOf(64));
   uint32_t tokens = 0;
-  for (const v1::GenerateChunk& chunk : baseline_->chunks) {
+  for (const v1::GenerateChunk& chunk : baseline().chunks) {
     tokens += chunk.token_ids_size();
     EXPECT_EQ(chunk.usage().completion_tokens(), tokens);
     EXPECT_EQ(chunk.usage().prompt_tokens(), complete.usage().prompt_tokens());
@@ -95,7 +89,7 @@ TEST_F(E2eTextTest, MaxTokensEndsWithLength) {
 
     const Generation got = Run(GreedyRequest(kPrompt, max_tokens));
 
-    const std::vector<int32_t> all = baseline_->ids();
+    const std::vector<int32_t> all = baseline().ids();
     EXPECT_EQ(got.ids(),
               (std::vector<int32_t>{all.begin(), all.begin() + max_tokens}));
     EXPECT_EQ(got.complete->text(), TextOf(max_tokens));
@@ -108,7 +102,7 @@ TEST_F(E2eTextTest, MaxTokensEndsWithLength) {
 
 TEST_F(E2eTextTest, AStopStringEndsTextIdsAndUsageWhereItIsComplete) {
   const std::string stop = SomeStop();
-  const std::string& all = baseline_->complete->text();
+  const std::string& all = baseline().complete->text();
   for (const bool include : {false, true}) {
     SCOPED_TRACE(include);
     v1::GenerateRequest request = GreedyRequest(kPrompt, 64);
@@ -144,7 +138,7 @@ TEST_F(E2eTextTest, TextThatOnlyBeginsAStopStringIsNotLost) {
 }
 
 TEST_F(E2eTextTest, AStopTokenEndsTheOutputAndIsNotInTheText) {
-  const std::vector<int32_t> all = baseline_->ids();
+  const std::vector<int32_t> all = baseline().ids();
   const int32_t stop = all[30];
   const size_t first = std::find(all.begin(), all.end(), stop) - all.begin();
   v1::GenerateRequest request = GreedyRequest(kPrompt, 64);
@@ -162,7 +156,7 @@ TEST_F(E2eTextTest, AStopTokenEndsTheOutputAndIsNotInTheText) {
 TEST_F(E2eTextTest, TheModelsOwnStopTokenEndsTheOutputUnlessItIsIgnored) {
   grpc::ClientContext context;
   v1::GetModelInfoResponse info;
-  ASSERT_TRUE(system_->stub().GetModelInfo(&context, {}, &info).ok());
+  ASSERT_TRUE(system().stub().GetModelInfo(&context, {}, &info).ok());
   ASSERT_GT(info.eos_token_ids_size(), 0);
   const uint32_t eos = info.eos_token_ids(0);
   v1::GenerateRequest request = GreedyRequest(kPrompt, 5);
@@ -186,8 +180,8 @@ TEST_F(E2eTextTest, WithoutStreamingThereIsTheCompleteMessageAlone) {
   const Generation got = Run(request);
 
   EXPECT_TRUE(got.chunks.empty());
-  EXPECT_EQ(got.ids(), baseline_->ids());
-  EXPECT_EQ(got.complete->text(), baseline_->complete->text());
+  EXPECT_EQ(got.ids(), baseline().ids());
+  EXPECT_EQ(got.complete->text(), baseline().complete->text());
 }
 
 TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
@@ -202,7 +196,7 @@ TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
   *rendering.mutable_chat() = chat;
   v1::TokenizeResponse rendered;
   grpc::ClientContext context;
-  ASSERT_TRUE(system_->stub().Tokenize(&context, rendering, &rendered).ok());
+  ASSERT_TRUE(system().stub().Tokenize(&context, rendering, &rendered).ok());
   EXPECT_NE(rendered.text().find("Add two numbers."), std::string::npos);
   v1::GenerateRequest by_chat = GreedyRequest("", 24);
   *by_chat.mutable_chat() = chat;
@@ -222,18 +216,18 @@ TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
 
 TEST_F(E2eTextTest, TokensComeBackFromDetokenize) {
   v1::DetokenizeRequest request;
-  *request.mutable_ids() = baseline_->complete->output_ids();
+  *request.mutable_ids() = baseline().complete->output_ids();
   request.set_skip_special_tokens(true);
   v1::DetokenizeResponse response;
   grpc::ClientContext context;
 
-  ASSERT_TRUE(system_->stub().Detokenize(&context, request, &response).ok());
+  ASSERT_TRUE(system().stub().Detokenize(&context, request, &response).ok());
 
-  EXPECT_EQ(response.text(), baseline_->complete->text());
+  EXPECT_EQ(response.text(), baseline().complete->text());
 }
 
 TEST_F(E2eTextTest, LogitBiasForbidsAndForcesTokens) {
-  const int32_t first = baseline_->ids()[0];
+  const int32_t first = baseline().ids()[0];
   v1::GenerateRequest request = GreedyRequest(kPrompt, 8);
   auto& bias = *request.mutable_sampling_params()->mutable_logit_bias();
 
@@ -274,8 +268,8 @@ TEST_F(E2eTextTest, AsManyLogprobsComeAsWereAskedFor) {
 }
 
 TEST_F(E2eTextTest, WithoutTheWishThereAreNoLogprobs) {
-  EXPECT_EQ(baseline_->complete->output_logprobs_size(), 0);
-  EXPECT_TRUE(baseline_->chunk_logprobs().empty());
+  EXPECT_EQ(baseline().complete->output_logprobs_size(), 0);
+  EXPECT_TRUE(baseline().chunk_logprobs().empty());
 }
 
 TEST_F(E2eTextTest, RequestIdsAreEchoedOrMadeUp) {
@@ -307,7 +301,7 @@ TEST_F(E2eTextTest, TheSeedThatWasDrawnRepeatsTheText) {
 }
 
 TEST_F(E2eTextTest, TimesAreInOrderAndDraftsAreCounted) {
-  const v1::GenerateComplete& complete = *baseline_->complete;
+  const v1::GenerateComplete& complete = *baseline().complete;
 
   EXPECT_GE(complete.timing().queue(), 0);
   EXPECT_GE(complete.timing().first_token(), complete.timing().queue());
@@ -324,7 +318,7 @@ TEST_F(E2eTextTest, TimesAreInOrderAndDraftsAreCounted) {
 TEST_F(E2eTextTest, SpecialTokensAreInTheTextIfAskedFor) {
   grpc::ClientContext context;
   v1::GetModelInfoResponse info;
-  ASSERT_TRUE(system_->stub().GetModelInfo(&context, {}, &info).ok());
+  ASSERT_TRUE(system().stub().GetModelInfo(&context, {}, &info).ok());
   const int32_t eos = static_cast<int32_t>(info.eos_token_ids(0));
   v1::GenerateRequest request = GreedyRequest(kPrompt, 2);
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
@@ -334,7 +328,7 @@ TEST_F(E2eTextTest, SpecialTokensAreInTheTextIfAskedFor) {
   sampling.set_skip_special_tokens(false);
   const Generation shown = Run(request);
 
-  const std::string name(tokenizer_->TokenBytes(eos));
+  const std::string name(tokenizer().TokenBytes(eos));
   EXPECT_EQ(skipped.complete->text(), "");
   EXPECT_EQ(shown.complete->text(), name + name);
 }
