@@ -1,6 +1,8 @@
 // The counts of committed tokens on the GPU against the reference.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -69,6 +71,7 @@ TEST_P(CountTokensTest, CountsAreEqual) {
     const int vocabulary = UniformInt(rng_, 1, round % 2 == 0 ? 8 : 400);
     std::vector<SampledRequest> requests;
     const int num_requests = UniformInt(rng_, 1, kNumSlots);
+    requests.reserve(num_requests);
     for (int b = 0; b < num_requests; ++b) {
       requests.push_back(RandomChain(rng_, kNumSlots - 1 - b, vocabulary));
     }
