@@ -21,7 +21,7 @@ struct WorkerServerOptions {
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
   Reach reach = Reach::kLoopback;       // Of both addresses.
-  std::string device = "cpu";          // As ChooseBackend() reads it.
+  std::string device = "cpu";           // As ChooseBackend() reads it.
   int num_threads = 0;  // Of the CPU; 0: one for each processor.
   // num_valid_tokens comes from the checkpoint, and so do max_context and
   // num_pages if they are 0.

@@ -262,9 +262,9 @@ absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on) {
     });
   });
   if (launch != nullptr) return launch(params, on);
-  return absl::UnimplementedError(
-      absl::StrCat("GdnVerify: keys of ", params.shape.key_dim,
-                   "; the kernels hold up to 256"));
+  return absl::UnimplementedError(absl::StrCat("GdnVerify: keys of ",
+                                               params.shape.key_dim,
+                                               "; the kernels hold up to 256"));
 }
 
 }  // namespace bole::cuda
