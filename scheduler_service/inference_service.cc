@@ -15,6 +15,10 @@ namespace {
 // to be room.
 constexpr int kRetryAfterMs = 1000;
 
+// Messages up to here are read within milliseconds.
+constexpr size_t kShortMessageBytes = 16 << 10;
+constexpr size_t kMaxLongMessages = 64;
+
 const char* NameOf(SpeculationMode mode) {
   switch (mode) {
     case SpeculationMode::kOff:
@@ -53,15 +57,22 @@ void Encode(const SchedulerStatus& status, const AdmissionLoad& waiting,
   message.set_audit(status.audit);
 }
 
+absl::Status TooManyLongMessages() {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "too_many_open: ", kMaxLongMessages, " long messages wait to be read"));
+}
+
+absl::Status ShuttingDown() {
+  return absl::UnavailableError("the server is shutting down");
+}
+
 // Ends a unary call, with `answer` in `response` if there is one.
 template <typename Response>
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 absl::StatusOr<Response> answer,
-                                 Response* response) {
+void Answer(grpc::ServerUnaryReactor& reactor, absl::StatusOr<Response> answer,
+            Response* response) {
+  const grpc::Status status = ToGrpcStatus(answer.status());
   if (answer.ok()) *response = *std::move(answer);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(answer.status()));
-  return reactor;
+  reactor.Finish(status);
 }
 
 }  // namespace
@@ -75,25 +86,43 @@ InferenceService::InferenceService(const InferenceServiceOptions& options,
       presence_(presence),
       loop_(loop),
       metrics_(metrics),
-      started_(std::chrono::steady_clock::now()) {}
+      started_(std::chrono::steady_clock::now()),
+      long_messages_(kMaxLongMessages) {}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
   const std::shared_ptr<GenerateCall> call =
       GenerateCall::Create(*context, loop_, open_calls_);
-  if (const std::optional<Refusal> refusal = Admit(*request, *call)) {
-    metrics_.Rejected(refusal->reason);
-    std::optional<int> retry_after_ms;
-    if (absl::IsResourceExhausted(refusal->status)) {
-      retry_after_ms = kRetryAfterMs;
-    }
-    call->Refuse(refusal->status, retry_after_ms);
+  if (request->ByteSizeLong() <= kShortMessageBytes) {
+    AdmitOrRefuse(*request, *call);
+  } else if (const auto refusal = RefuseAtTheDoor(presence_.Get())) {
+    Refuse(*refusal, *call);
+  } else if (!long_messages_.Post(
+                 [=, this] { AdmitOrRefuse(*request, *call); })) {
+    Refuse({TooManyLongMessages(), "too_many_open"}, *call);
   }
   return call.get();
 }
 
+void InferenceService::AdmitOrRefuse(const v1::GenerateRequest& message,
+                                     GenerateCall& call) {
+  if (const std::optional<Refusal> refusal = Admit(message, call)) {
+    Refuse(*refusal, call);
+  }
+}
+
+void InferenceService::Refuse(const Refusal& refusal, GenerateCall& call) {
+  metrics_.Rejected(refusal.reason);
+  std::optional<int> retry_after_ms;
+  if (absl::IsResourceExhausted(refusal.status)) retry_after_ms = kRetryAfterMs;
+  call.Refuse(refusal.status, retry_after_ms);
+}
+
 std::optional<InferenceService::Refusal> InferenceService::Admit(
     const v1::GenerateRequest& message, GenerateCall& call) {
+  if (call.cancelled()) {  // While it waited for its turn.
+    return Refusal{absl::CancelledError("the client cancelled"), "cancelled"};
+  }
   const WorkerPresence::Snapshot worker = presence_.Get();
   if (std::optional<Refusal> refusal = RefuseAtTheDoor(worker)) return refusal;
   absl::StatusOr<std::unique_ptr<Request>> request =
@@ -102,6 +131,9 @@ std::optional<InferenceService::Refusal> InferenceService::Admit(
   const bool complete_only = message.has_stream() && !message.stream();
   absl::Status submitted = call.Submit(*std::move(request), complete_only);
   if (submitted.ok()) return std::nullopt;
+  if (absl::IsCancelled(submitted)) {
+    return Refusal{std::move(submitted), "cancelled"};
+  }
   if (!absl::IsResourceExhausted(submitted)) {
     return Refusal{std::move(submitted), "draining"};
   }
@@ -112,10 +144,7 @@ std::optional<InferenceService::Refusal> InferenceService::Admit(
 
 std::optional<InferenceService::Refusal> InferenceService::RefuseAtTheDoor(
     const WorkerPresence::Snapshot& worker) const {
-  if (draining_.load()) {
-    return Refusal{absl::UnavailableError("the server is shutting down"),
-                   "draining"};
-  }
+  if (draining_.load()) return Refusal{ShuttingDown(), "draining"};
   if (!worker.connected) {
     return Refusal{absl::UnavailableError(absl::StrCat(
                        "no worker is connected",
@@ -151,28 +180,51 @@ std::optional<InferenceService::Refusal> InferenceService::RefuseAtTheDoor(
   return std::nullopt;
 }
 
+template <typename Message, typename Response>
+grpc::ServerUnaryReactor* InferenceService::AnswerAnywhere(
+    grpc::CallbackServerContext* context, const Message* message,
+    Response* response,
+    absl::StatusOr<Response> (*answer)(const Message&, const ModelText&)) {
+  // Once per call: asked for again, it would begin anew.
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (message->ByteSizeLong() <= kShortMessageBytes) {
+    Answer(*reactor, answer(*message, text_), response);
+    return reactor;
+  }
+  // Message and response live until the call is answered.
+  const bool posted = long_messages_.Post([=, this] {
+    absl::StatusOr<Response> result = ShuttingDown();
+    if (!draining_.load()) result = answer(*message, text_);
+    Answer(*reactor, std::move(result), response);
+  });
+  if (!posted) reactor->Finish(ToGrpcStatus(TooManyLongMessages()));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* InferenceService::Tokenize(
     grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
     v1::TokenizeResponse* response) {
-  return Answer(context, bole::Tokenize(*request, text_), response);
+  return AnswerAnywhere(context, request, response, &bole::Tokenize);
 }
 
 grpc::ServerUnaryReactor* InferenceService::Detokenize(
     grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
     v1::DetokenizeResponse* response) {
-  return Answer(context, bole::Detokenize(*request, text_), response);
+  return AnswerAnywhere(context, request, response, &bole::Detokenize);
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
     grpc::CallbackServerContext* context, const v1::GetModelInfoRequest*,
     v1::GetModelInfoResponse* response) {
-  const std::shared_ptr<const WorkerDescription> worker = loop_.status().worker;
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const std::shared_ptr<const WorkerDescription> worker =
+      presence_.Get().description;
   if (worker == nullptr) {
-    return Answer<v1::GetModelInfoResponse>(
-        context, absl::UnavailableError("no worker was connected yet"),
-        response);
+    reactor->Finish(
+        ToGrpcStatus(absl::UnavailableError("no worker was connected yet")));
+    return reactor;
   }
-  v1::GetModelInfoResponse answer;
+  v1::GetModelInfoResponse& answer = *response;
   answer.set_model(worker->model);
   answer.set_max_context(ContextCapacity(worker->limits));
   answer.set_vocab_size(worker->limits.vocabulary);
@@ -181,14 +233,15 @@ grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
   *answer.mutable_default_sampling_params() = EncodeDefaults(*worker);
   answer.set_has_drafter(worker->has_drafter);
   answer.set_has_chat_template(text_.chat_template.has_value());
-  return Answer<v1::GetModelInfoResponse>(context, std::move(answer), response);
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
     grpc::CallbackServerContext* context, const v1::GetServerInfoRequest*,
     v1::GetServerInfoResponse* response) {
   const SchedulerStatus status = loop_.status();
-  v1::GetServerInfoResponse answer;
+  v1::GetServerInfoResponse& answer = *response;
   answer.set_version(kVersion);
   answer.set_uptime_seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_)
@@ -202,8 +255,9 @@ grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
   worker.set_last_error(status.last_error);
   Encode(status, loop_.load(), *answer.mutable_load());
   Encode(options_.speculation, *answer.mutable_speculation());
-  return Answer<v1::GetServerInfoResponse>(context, std::move(answer),
-                                           response);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
 }
 
 }  // namespace bole

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/bole.grpc.pb.h"
 #include "scheduler_service/inference_service_call.h"
@@ -19,6 +20,7 @@
 #include "scheduler_service/model_text.h"
 #include "scheduler_service/scheduler_loop.h"
 #include "scheduler_service/speculation.h"
+#include "scheduler_service/task_thread.h"
 #include "scheduler_service/worker_presence.h"
 
 namespace bole {
@@ -33,7 +35,8 @@ struct InferenceServiceOptions {
 
 // Checks and tokenizes on gRPC's threads, hands requests to the loop, and
 // writes what the loop puts on their streams. A request that has no chance is
-// refused before it is tokenized.
+// refused before it is tokenized. Long messages, which take up to seconds, are
+// read on a thread of their own: gRPC has few, and streams wait for them.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class InferenceService final : public v1::BoleService::CallbackService {
@@ -72,11 +75,21 @@ class InferenceService final : public v1::BoleService::CallbackService {
     std::string reason;
   };
 
+  void AdmitOrRefuse(const v1::GenerateRequest& message, GenerateCall& call);
+  void Refuse(const Refusal& refusal, GenerateCall& call);
   std::optional<Refusal> Admit(const v1::GenerateRequest& message,
                                GenerateCall& call);
   // What can be said without looking at the message.
   std::optional<Refusal> RefuseAtTheDoor(
       const WorkerPresence::Snapshot& worker) const;
+
+  // Ends a unary call with what `answer` returns for the message, on whichever
+  // thread is right for it.
+  template <typename Message, typename Response>
+  grpc::ServerUnaryReactor* AnswerAnywhere(
+      grpc::CallbackServerContext* context, const Message* message,
+      Response* response,
+      absl::StatusOr<Response> (*answer)(const Message&, const ModelText&));
 
   const InferenceServiceOptions options_;
   const ModelText& text_;
@@ -86,6 +99,7 @@ class InferenceService final : public v1::BoleService::CallbackService {
   const std::chrono::steady_clock::time_point started_;
   std::atomic<bool> draining_{false};
   std::atomic<size_t> open_calls_{0};
+  TaskThread long_messages_;  // Its tasks use the rest: last.
 };
 
 }  // namespace bole

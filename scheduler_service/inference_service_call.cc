@@ -45,18 +45,28 @@ GenerateCall::GenerateCall(grpc::CallbackServerContext& context,
 
 absl::Status GenerateCall::Submit(std::unique_ptr<Request> request,
                                   bool complete_only) {
-  complete_only_ = complete_only;
-  stream_ = std::make_shared<TokenStream>([weak = weak_from_this()] {
+  auto stream = std::make_shared<TokenStream>([weak = weak_from_this()] {
     if (const std::shared_ptr<GenerateCall> call = weak.lock()) call->Pump();
   });
   request->arrival = arrival_;
   request->deadline = deadline_;
-  request->stream = stream_;
+  request->stream = stream;
   {
     MutexLock lock(mutex_);
+    if (cancelled_) return absl::CancelledError("the client cancelled");
+    stream_ = std::move(stream);
+    complete_only_ = complete_only;
     encoder_.emplace(*request);
   }
-  return loop_.Submit(request);
+  absl::Status submitted = loop_.Submit(request);
+  if (!submitted.ok()) return submitted;
+  {
+    MutexLock lock(mutex_);
+    busy_ = false;
+    if (cancelled_) Abandon();
+  }
+  Pump();
+  return absl::OkStatus();
 }
 
 void GenerateCall::Refuse(const absl::Status& why,
@@ -72,14 +82,14 @@ void GenerateCall::Refuse(const absl::Status& why,
 
 void GenerateCall::Pump() {
   MutexLock lock(mutex_);
-  if (writing_ || finished_) return;
+  if (busy_ || finished_) return;
   if (!end_) {
     TokenDelta delta = stream_->Take();
     end_ = std::move(delta.end);
     if (!delta.tokens.empty() || !delta.text.empty()) {
       response_ = encoder_->Add(delta);
       if (!complete_only_) {
-        writing_ = true;
+        busy_ = true;
         StartWrite(&response_);
         return;
       }
@@ -99,7 +109,7 @@ void GenerateCall::End() {
 }
 
 void GenerateCall::Abandon() {
-  if (writing_ || finished_) return;
+  if (busy_ || finished_) return;
   finished_ = true;
   Finish(grpc::Status::CANCELLED);
 }
@@ -107,7 +117,7 @@ void GenerateCall::Abandon() {
 void GenerateCall::OnWriteDone(bool ok) {
   {
     MutexLock lock(mutex_);
-    writing_ = false;
+    busy_ = false;
     // The cancellation that broke the write is on its way.
     if (!ok) cancelled_ = true;
     if (cancelled_) Abandon();
@@ -120,11 +130,18 @@ void GenerateCall::OnCancel() {
   // and calls it by its name.
   constexpr std::chrono::milliseconds kRounding(20);
   const bool overdue = steady_clock::now() + kRounding >= deadline_;
-  if (stream_ != nullptr && !overdue) stream_->Cancel();
+  {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    if (stream_ != nullptr && !overdue) stream_->Cancel();
+    Abandon();
+  }
   loop_.Wake();
+}
+
+bool GenerateCall::cancelled() const {
   MutexLock lock(mutex_);
-  cancelled_ = true;
-  Abandon();
+  return cancelled_;
 }
 
 void GenerateCall::OnDone() {

@@ -171,7 +171,7 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
   }
   for (const char* reason :
        {"queue_requests", "queue_tokens", "queue_bytes", "invalid", "no_worker",
-        "draining", "too_many_open"}) {
+        "draining", "too_many_open", "cancelled"}) {
     families_->rejected.Add({{"reason", reason}});
   }
 }

@@ -35,7 +35,8 @@ class Metrics {
   const std::shared_ptr<prometheus::Registry>& registry() const;
 
   // A request that was not admitted: "queue_requests", "queue_tokens",
-  // "queue_bytes", "invalid", "no_worker", "draining", "too_many_open".
+  // "queue_bytes", "invalid", "no_worker", "draining", "too_many_open",
+  // "cancelled".
   void Rejected(std::string_view reason);
   void Queued(double seconds);
   void FirstToken(double seconds);

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 
 namespace bole {
@@ -15,21 +16,19 @@ namespace {
 // One Termination for the process, as in a main(): the signals stay blocked.
 class TerminationTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    auto blocked = Termination::Block();
-    ASSERT_TRUE(blocked.ok()) << blocked.status();
-    termination_ = new Termination(*std::move(blocked));
+  static Termination& Signals() {
+    static auto& signals =
+        *new absl::StatusOr<Termination>(Termination::Block());
+    return *signals;
   }
-  static void TearDownTestSuite() { delete termination_; }
-
-  static inline Termination* termination_ = nullptr;
+  void SetUp() override { Signals(); }
 };
 
 TEST_F(TerminationTest, ASignalSentBeforeWaitsForTheWait) {
   for (const int signal : {SIGTERM, SIGINT}) {
     kill(getpid(), signal);
 
-    termination_->Wait();
+    Signals().Wait();
   }
 }
 
@@ -38,7 +37,7 @@ TEST_F(TerminationTest, ThreadsStartedLaterDoNotTakeTheSignal) {
   std::thread bystander([&] { end.get_future().wait(); });
 
   kill(getpid(), SIGTERM);
-  termination_->Wait();
+  Signals().Wait();
 
   end.set_value();
   bystander.join();
@@ -47,7 +46,7 @@ TEST_F(TerminationTest, ThreadsStartedLaterDoNotTakeTheSignal) {
 TEST_F(TerminationTest, WorkThatEndsByItselfIsNotInterrupted) {
   std::atomic<int> runs = 0;
 
-  const bool signalled = termination_->RunUntilSignal(
+  const bool signalled = Signals().RunUntilSignal(
       [&] { ++runs; }, [] { FAIL() << "there was no signal"; });
 
   EXPECT_FALSE(signalled);
@@ -57,7 +56,7 @@ TEST_F(TerminationTest, WorkThatEndsByItselfIsNotInterrupted) {
 TEST_F(TerminationTest, ASignalInterruptsTheWork) {
   std::promise<void> interrupted;
 
-  const bool signalled = termination_->RunUntilSignal(
+  const bool signalled = Signals().RunUntilSignal(
       [&] {
         kill(getpid(), SIGTERM);
         interrupted.get_future().wait();
@@ -69,9 +68,9 @@ TEST_F(TerminationTest, ASignalInterruptsTheWork) {
 
 TEST_F(TerminationTest, OneSignalIsUsedUpByOneWait) {
   kill(getpid(), SIGTERM);
-  termination_->Wait();
+  Signals().Wait();
 
-  EXPECT_FALSE(termination_->RunUntilSignal([] {}, [] { FAIL(); }));
+  EXPECT_FALSE(Signals().RunUntilSignal([] {}, [] { FAIL(); }));
 }
 
 }  // namespace

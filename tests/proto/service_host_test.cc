@@ -50,7 +50,7 @@ class EchoService : public v1::BoleService::CallbackService {
 };
 
 absl::StatusOr<std::unique_ptr<ServiceHost>> StartWith(
-    EchoService& service, ServiceHostOptions options = {}) {
+    EchoService& service, const ServiceHostOptions& options = {}) {
   const std::vector<grpc::Service*> services = {&service};
   return ServiceHost::Start(options, services);
 }
@@ -67,8 +67,8 @@ grpc::Status Call(const ServiceHost& host, int num_ids, bool hold = false) {
   for (int i = 0; i < num_ids; ++i) request.add_ids(1);
   request.set_skip_special_tokens(hold);
   v1::DetokenizeResponse response;
-  const grpc::Status status = v1::BoleService::NewStub(ChannelTo(host))
-                                  ->Detokenize(&context, request, &response);
+  grpc::Status status = v1::BoleService::NewStub(ChannelTo(host))
+                            ->Detokenize(&context, request, &response);
   if (status.ok()) {
     EXPECT_EQ(response.text(), std::to_string(num_ids));
   }

@@ -74,6 +74,7 @@ TEST(InferenceServiceTest, WithoutStreamingOnlyTheCompleteMessage) {
 TEST(InferenceServiceTest, ManyCallsAtOnceGetEachTheirOwn) {
   TinySystem system;
   std::vector<std::unique_ptr<OpenCall>> calls;
+  calls.reserve(20);
   for (int i = 0; i < 20; ++i) {
     calls.push_back(std::make_unique<OpenCall>(system, Ask(i + 1)));
   }
@@ -190,6 +191,44 @@ TEST(InferenceServiceTest, ACallEndsAtItsDeadlineAndGivesEverythingBack) {
   EXPECT_TRUE(system.AwaitLoad(0, 0));
 }
 
+// Read on the thread for long messages.
+v1::GenerateRequest AskAtLength(int max_tokens) {
+  v1::GenerateRequest request = Ask(max_tokens);
+  request.mutable_tokenized()->set_original_text(std::string(100'000, 'x'));
+  return request;
+}
+
+TEST(InferenceServiceTest, LongMessagesAreAnsweredLikeShortOnes) {
+  TinySystem system;
+  v1::GenerateRequest too_long;
+  too_long.set_text(std::string(100'000, 'x'));
+
+  OpenCall call(system, AskAtLength(20));
+  OpenCall refused(system, too_long);
+
+  ASSERT_TRUE(call.Finish().ok());
+  EXPECT_EQ(call.ids, SimulatedOutput(Prompt(), 20));
+  EXPECT_EQ(refused.Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(InferenceServiceTest, LongMessagesCancelledAtAnyTimeLeaveNothingBehind) {
+  TinySystem system;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::unique_ptr<OpenCall>> calls;
+    calls.reserve(10);
+    for (int i = 0; i < 10; ++i) {
+      calls.push_back(std::make_unique<OpenCall>(system, AskAtLength(100)));
+    }
+
+    for (auto& call : calls) call->Cancel();
+
+    for (auto& call : calls) call->Finish();
+  }
+
+  EXPECT_TRUE(system.AwaitLoad(0, 0));
+  EXPECT_TRUE(OpenCall(system, Ask(1)).Finish().ok());
+}
+
 TEST(InferenceServiceTest, ErrorsOfTheRequestAreItsStatus) {
   TinySystem system;
   v1::GenerateRequest other_model = Ask(1);
@@ -218,6 +257,10 @@ TEST(InferenceServiceTest, TokenizesAndBack) {
   ASSERT_TRUE(system.stub->Detokenize(&second, back, &again).ok());
 
   EXPECT_EQ(again.text(), "abc");
+  grpc::ClientContext long_context;
+  text.set_text(std::string(100'000, 'x'));
+  ASSERT_TRUE(system.stub->Tokenize(&long_context, text, &ids).ok());
+  EXPECT_EQ(ids.input_ids_size(), 100'000);
   grpc::ClientContext third;
   EXPECT_EQ(
       system.stub->Tokenize(&third, v1::TokenizeRequest(), &ids).error_code(),

@@ -17,7 +17,7 @@ Request OneRequest(bool logprobs) {
   return request;
 }
 
-TokenDelta Delta(std::vector<int32_t> tokens, std::string text) {
+TokenDelta Delta(const std::vector<int32_t>& tokens, std::string text) {
   TokenDelta delta;
   for (const int32_t token : tokens) {
     delta.tokens.push_back({.token = token,

@@ -1,0 +1,68 @@
+#include "scheduler_service/task_thread.h"
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace bole {
+namespace {
+
+TEST(TaskThreadTest, RunsEverythingInOrderAndElsewhere) {
+  std::vector<int> order;
+  const std::thread::id here = std::this_thread::get_id();
+
+  {
+    TaskThread thread(/*max_waiting=*/100);
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_TRUE(thread.Post([&, i] {
+        order.push_back(i);
+        EXPECT_NE(std::this_thread::get_id(), here);
+      }));
+    }
+  }
+
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(TaskThreadTest, RefusesWhenTooManyWait) {
+  std::promise<void> started;
+  std::promise<void> go_on;
+  std::atomic<int> runs = 0;
+  {
+    TaskThread thread(/*max_waiting=*/2);
+    ASSERT_TRUE(thread.Post([&] {
+      started.set_value();
+      go_on.get_future().wait();
+    }));
+    started.get_future().wait();
+
+    EXPECT_TRUE(thread.Post([&] { ++runs; }));
+    EXPECT_TRUE(thread.Post([&] { ++runs; }));
+    EXPECT_FALSE(thread.Post([&] { ++runs; }));
+
+    go_on.set_value();
+  }
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(TaskThreadTest, TakesTasksFromManyThreads) {
+  std::atomic<int> runs = 0;
+  {
+    TaskThread thread(/*max_waiting=*/10'000);
+    std::vector<std::thread> posters;
+    for (int i = 0; i < 4; ++i) {
+      posters.emplace_back([&] {
+        for (int j = 0; j < 1000; ++j) thread.Post([&] { ++runs; });
+      });
+    }
+    for (std::thread& poster : posters) poster.join();
+  }
+  EXPECT_EQ(runs, 4000);
+}
+
+}  // namespace
+}  // namespace bole
