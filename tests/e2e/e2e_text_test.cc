@@ -186,9 +186,9 @@ TEST_F(E2eTextTest, WithoutStreamingThereIsTheCompleteMessageAlone) {
 
 TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
   v1::ChatInput chat;
-  v1::ChatMessage& system = *chat.add_messages();
-  system.set_role("system");
-  system.set_content("You write Python.");
+  v1::ChatMessage& rules = *chat.add_messages();
+  rules.set_role("system");
+  rules.set_content("You write Python.");
   v1::ChatMessage& user = *chat.add_messages();
   user.set_role("user");
   user.set_content("Add two numbers.");
