@@ -137,10 +137,12 @@ absl::Status WorkerStream::TakeOutcome(const worker::v1::StepOutcome& outcome) {
     return absl::OkStatus();
   }
   if (!outcome.has_refusal()) return BadAnswer("an empty outcome");
-  const absl::Status why = FromGrpcStatus(
-      grpc::Status(static_cast<grpc::StatusCode>(outcome.refusal().code()),
-                   outcome.refusal().message()));
-  if (why.ok()) return BadAnswer("a refusal that says OK");
+  const int code = outcome.refusal().code();
+  if (code <= 0 || code > grpc::StatusCode::UNAUTHENTICATED) {
+    return BadAnswer(absl::StrCat("a refusal with code ", code));
+  }
+  const absl::Status why(static_cast<absl::StatusCode>(code),
+                         outcome.refusal().message());
   sink_(WorkerOutcome{epoch_, outcome.sequence(), why, step_seconds});
   return absl::OkStatus();
 }
