@@ -126,7 +126,7 @@ TEST(TokenizerJsonTest, WhatIsNotSupportedIsNamed) {
   for (const char* option : {"single_word", "lstrip", "rstrip", "normalized"}) {
     json added = Added("<x>", 400, true);
     added[option] = true;
-    ExpectUnsupported(With("/added_tokens", {added}),
+    ExpectUnsupported(With("/added_tokens", json::array({added})),
                       std::string("added_tokens[0].") + option + ": true");
   }
 }
