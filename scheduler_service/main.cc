@@ -84,10 +84,10 @@ void Flags::AddSpeculationTo(CLI::App& app) {
   app.add_option("--speculation", speculation.mode,
                  "what is drafted: off, chain or tree (the default)")
       ->option_text("MODE")
-      ->transform(
-          CLI::Transformer(std::map<std::string, Mode>{{"off", Mode::kOff},
-                                                       {"chain", Mode::kChain},
-                                                       {"tree", Mode::kTree}}));
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Mode>{{"off", Mode::kOff},
+                                      {"chain", Mode::kChain},
+                                      {"tree", Mode::kTree}}));
   app.add_option("--top-k", speculation.shape.top_k,
                  "tree: children of every expanded node")
       ->check(CLI::Range(1, bole::kMaxDraftTopK))
