@@ -66,6 +66,7 @@ TEST(E2eSlowReaderTest, StalledCallsAreBoundedAndGoWhenTheirClientsGo) {
   System system(options);
   const auto narrow = NarrowStub(system);
   std::vector<std::unique_ptr<Call>> stalled;
+  stalled.reserve(3);
   for (int i = 0; i < 3; ++i) {
     stalled.push_back(std::make_unique<Call>(*narrow, LargeRequest()));
   }
