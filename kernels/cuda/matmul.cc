@@ -12,11 +12,12 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = 32 << 20;
 
-absl::Status ToStatus(cublasStatus_t status, std::string_view what) {
+absl::Status ToStatus(const CublasLt& lt, cublasStatus_t status,
+                      std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat(absl::string_view(what.data(), what.size()),
-                   ": cuBLASLt: ", cublasLtGetStatusString(status)));
+                   ": cuBLASLt: ", lt.GetStatusString(status)));
 }
 
 cudaDataType_t DataType(ElementType type) {
@@ -29,6 +30,9 @@ DeviceMatrix::~DeviceMatrix() { cudaFree(data); }
 
 // cuBLASLt is column-major: out^T [rows, N] = W [rows, columns] x^T.
 struct MatMuls::Plan {
+  explicit Plan(const CublasLt& functions) : lt(functions) {}
+
+  const CublasLt& lt;
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t weight = nullptr;
   cublasLtMatrixLayout_t x = nullptr;
@@ -36,10 +40,10 @@ struct MatMuls::Plan {
   cublasLtMatmulAlgo_t algorithm = {};
 
   ~Plan() {
-    if (out != nullptr) cublasLtMatrixLayoutDestroy(out);
-    if (x != nullptr) cublasLtMatrixLayoutDestroy(x);
-    if (weight != nullptr) cublasLtMatrixLayoutDestroy(weight);
-    if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+    if (out != nullptr) lt.MatrixLayoutDestroy(out);
+    if (x != nullptr) lt.MatrixLayoutDestroy(x);
+    if (weight != nullptr) lt.MatrixLayoutDestroy(weight);
+    if (operation != nullptr) lt.MatmulDescDestroy(operation);
   }
 
   absl::Status Describe(const Product& p, ElementType type);
@@ -48,18 +52,19 @@ struct MatMuls::Plan {
 
 absl::Status MatMuls::Plan::Describe(const Product& p, ElementType type) {
   BOLE_RETURN_IF_ERROR(ToStatus(
-      cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      lt, lt.MatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
       "product"));
   const cublasOperation_t transposed = CUBLAS_OP_T;
-  BOLE_RETURN_IF_ERROR(ToStatus(
-      cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA,
-                                     &transposed, sizeof(transposed)),
-      "product"));
-  const auto layout = [](cublasLtMatrixLayout_t* matrix, cudaDataType_t element,
-                         int rows, int columns) {
-    return ToStatus(
-        cublasLtMatrixLayoutCreate(matrix, element, rows, columns, rows),
-        "layout of a product");
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(lt,
+               lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA,
+                                         &transposed, sizeof(transposed)),
+               "product"));
+  const auto layout = [this](cublasLtMatrixLayout_t* matrix,
+                             cudaDataType_t element, int rows, int columns) {
+    return ToStatus(lt,
+                    lt.MatrixLayoutCreate(matrix, element, rows, columns, rows),
+                    "layout of a product");
   };
   const cudaDataType_t element = DataType(type);
   BOLE_RETURN_IF_ERROR(layout(&weight, element, p.columns, p.rows));
@@ -70,16 +75,16 @@ absl::Status MatMuls::Plan::Describe(const Product& p, ElementType type) {
 absl::Status MatMuls::Plan::Choose(cublasLtHandle_t handle) {
   cublasLtMatmulPreference_t preference = nullptr;
   BOLE_RETURN_IF_ERROR(
-      ToStatus(cublasLtMatmulPreferenceCreate(&preference), "preference"));
-  cublasLtMatmulPreferenceSetAttribute(
-      preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
-      sizeof(kWorkspaceBytes));
+      ToStatus(lt, lt.MatmulPreferenceCreate(&preference), "preference"));
+  lt.MatmulPreferenceSetAttribute(preference,
+                                  CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                  &kWorkspaceBytes, sizeof(kWorkspaceBytes));
   cublasLtMatmulHeuristicResult_t best = {};
   int num_found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = lt.MatmulAlgoGetHeuristic(
       handle, operation, weight, x, out, out, preference, 1, &best, &num_found);
-  cublasLtMatmulPreferenceDestroy(preference);
-  BOLE_RETURN_IF_ERROR(ToStatus(status, "choice of an algorithm"));
+  lt.MatmulPreferenceDestroy(preference);
+  BOLE_RETURN_IF_ERROR(ToStatus(lt, status, "choice of an algorithm"));
   if (num_found == 0) {
     return absl::UnimplementedError("cuBLASLt has no algorithm for a product");
   }
@@ -88,21 +93,22 @@ absl::Status MatMuls::Plan::Choose(cublasLtHandle_t handle) {
 }
 
 absl::StatusOr<std::unique_ptr<MatMuls>> MatMuls::Create() {
+  BOLE_ASSIGN_OR_RETURN(const CublasLt* lt, CublasLt::Load());
   cublasLtHandle_t handle = nullptr;
-  BOLE_RETURN_IF_ERROR(ToStatus(cublasLtCreate(&handle), "start of cuBLASLt"));
+  BOLE_RETURN_IF_ERROR(ToStatus(*lt, lt->Create(&handle), "start of cuBLASLt"));
   void* workspace = nullptr;
   BOLE_RETURN_IF_ERROR(cuda::ToStatus(cudaMalloc(&workspace, kWorkspaceBytes),
                                       "workspace of products"));
-  return std::unique_ptr<MatMuls>(new MatMuls(handle, workspace));
+  return std::unique_ptr<MatMuls>(new MatMuls(*lt, handle, workspace));
 }
 
-MatMuls::MatMuls(cublasLtHandle_t handle, void* workspace)
-    : handle_(handle), workspace_(workspace) {}
+MatMuls::MatMuls(const CublasLt& lt, cublasLtHandle_t handle, void* workspace)
+    : lt_(lt), handle_(handle), workspace_(workspace) {}
 
 MatMuls::~MatMuls() {
   plans_.clear();
   cudaFree(workspace_);
-  cublasLtDestroy(handle_);
+  lt_.Destroy(handle_);
 }
 
 absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
@@ -111,7 +117,7 @@ absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
                 product.float_out, type);
   std::unique_ptr<Plan>& plan = plans_[key];
   if (plan == nullptr) {
-    auto made = std::make_unique<Plan>();
+    auto made = std::make_unique<Plan>(lt_);
     BOLE_RETURN_IF_ERROR(made->Describe(product, type));
     BOLE_RETURN_IF_ERROR(made->Choose(handle_));
     plan = std::move(made);
@@ -124,10 +130,11 @@ absl::Status MatMuls::Run(const Product& product, const Launch& on) {
   const float alpha = 1;
   const float beta = product.accumulate ? 1 : 0;
   return ToStatus(
-      cublasLtMatmul(handle_, plan->operation, &alpha, product.weight,
-                     plan->weight, product.x, plan->x, &beta, product.out,
-                     plan->out, product.out, plan->out, &plan->algorithm,
-                     workspace_, kWorkspaceBytes, on.stream),
+      lt_,
+      lt_.Matmul(handle_, plan->operation, &alpha, product.weight, plan->weight,
+                 product.x, plan->x, &beta, product.out, plan->out, product.out,
+                 plan->out, &plan->algorithm, workspace_, kWorkspaceBytes,
+                 on.stream),
       absl::StrCat("product of ", product.num_rows, " rows with ", product.rows,
                    " by ", product.columns)
           .c_str());

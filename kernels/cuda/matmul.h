@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cublasLt.h"
+#include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/tensor.h"
 
@@ -52,9 +53,10 @@ class MatMuls {
   // N, rows, columns, float_out, type.
   using Key = std::tuple<int, int, int, bool, ElementType>;
 
-  MatMuls(cublasLtHandle_t handle, void* workspace);
+  MatMuls(const CublasLt& lt, cublasLtHandle_t handle, void* workspace);
   absl::StatusOr<const Plan*> PlanFor(const Product& product, ElementType type);
 
+  const CublasLt& lt_;
   cublasLtHandle_t handle_;
   void* workspace_;
   std::map<Key, std::unique_ptr<Plan>> plans_;

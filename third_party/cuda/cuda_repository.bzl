@@ -22,12 +22,12 @@ cc_library(
     ],
 )
 
+# Headers, and where to find the library: it is loaded when it is needed.
 cc_library(
     name = "cublas_lt",
     linkopts = [
-        "-L{home}/lib64",
         "-Wl,-rpath,{home}/lib64",
-        "-lcublasLt",
+        "-ldl",
     ],
     deps = [":cudart"],
 )
