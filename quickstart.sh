@@ -68,7 +68,7 @@ start() {
   shift
   setsid "$@" >"$log" 2>&1 </dev/null &
   pids[$name]=$!
-  until grep -q '^listening on ' "$log"; do
+  until grep -qs '^listening on ' "$log"; do
     kill -0 "${pids[$name]}" 2>/dev/null || return 1
     sleep 0.05
   done
