@@ -17,8 +17,10 @@ struct Loaded {
   Loaded() {
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      status = absl::UnavailableError(absl::StrCat(
-          "the GPU's matrix products cannot be loaded: ", dlerror()));
+      // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps one per thread.
+      const char* why = dlerror();
+      status = absl::UnavailableError(
+          absl::StrCat("the GPU's matrix products cannot be loaded: ", why));
       return;
     }
     Find(library, "cublasLtGetStatusString", functions.GetStatusString);
