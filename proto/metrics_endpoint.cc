@@ -20,8 +20,9 @@ absl::StatusOr<std::unique_ptr<prometheus::Exposer>> Listen(
     return std::make_unique<prometheus::Exposer>(address, kThreads);
   } catch (const std::exception&) {
     // Its text says no more than that it failed.
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, "; is the port in use?"));
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", address,
+        ": the port may be in use, or a thread could not be started"));
   }
 }
 

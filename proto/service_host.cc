@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
     return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address.ToString(), "; is the port in use?"));
+        "cannot listen on ", address.ToString(), ": the port may be in use"));
   }
   address.port = port;
   return std::unique_ptr<ServiceHost>(
