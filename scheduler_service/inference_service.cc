@@ -254,7 +254,8 @@ grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
   if (status.worker != nullptr) worker.set_device(status.worker->device);
   worker.set_last_error(status.last_error);
   Encode(status, loop_.load(), *answer.mutable_load());
-  Encode(options_.speculation, *answer.mutable_speculation());
+  Encode(status.worker != nullptr ? status.speculation : options_.speculation,
+         *answer.mutable_speculation());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

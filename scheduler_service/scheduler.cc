@@ -358,7 +358,17 @@ SchedulerStatus Scheduler::status() const {
                          .waiting = static_cast<int>(waiting_.size()),
                          .slots = {},
                          .pages = {},
+                         .speculation = options_.speculation,
                          .audit = ""};
+  if (description_ != nullptr) {
+    Speculation& used = status.speculation;
+    used.nodes = plan_options_.max_nodes_per_tree;
+    if (plan_options_.draft) {
+      used.shape = *plan_options_.draft;
+    } else {
+      used.mode = SpeculationMode::kOff;
+    }
+  }
   if (batch_) {
     status.slots = batch_->slots();
     status.pages = batch_->pages();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "scheduler_service/speculation.h"
 #include "scheduler_service/worker_client.h"
 
 namespace bole {
@@ -27,6 +28,8 @@ struct SchedulerStatus {
   int waiting = 0;
   PoolStatus slots;
   PoolStatus pages;
+  // In use: what was asked for, as far as the worker can.
+  Speculation speculation;
   // Empty if every slot and page is free or held by exactly one request, else
   // what is wrong.
   std::string audit;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,18 @@ TEST_F(SchedulerTest, ARequestIsPrefilledDraftedAndEnds) {
   EXPECT_TRUE(counted == 30 || counted == 31) << counted;
   EXPECT_EQ(dequeued_, 1);
   ExpectAllFree();
+}
+
+TEST_F(SchedulerTest, TheStatusSaysHowMuchIsSpeculated) {
+  Tell(worker_.Connect());
+  EXPECT_EQ(scheduler_.status().speculation.mode, SpeculationMode::kTree);
+  EXPECT_EQ(scheduler_.status().speculation.nodes, 8);
+  WorkerEvent without_drafter = worker_.Connect();
+  std::get<WorkerConnected>(without_drafter).description.has_drafter = false;
+
+  Tell(without_drafter);
+
+  EXPECT_EQ(scheduler_.status().speculation.mode, SpeculationMode::kOff);
 }
 
 TEST_F(SchedulerTest, LongPromptsAreCutOnTheGrid) {
