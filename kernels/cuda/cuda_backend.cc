@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, device), "properties"));
   std::unique_ptr<CudaBackend> backend(new CudaBackend(properties.name, type));
+  backend->on_.overlaps = properties.major >= 9;
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaStreamCreate(&backend->on_.stream), "stream of the GPU"));
   BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());

@@ -23,6 +23,7 @@ namespace bole::cuda {
 struct Launch {
   ElementType type;
   cudaStream_t stream;
+  bool overlaps = false;  // The GPU can start a kernel before the last ended.
 };
 
 // Dense, but for the products (matmul.h) and Moe.

@@ -1,0 +1,65 @@
+// Launches that overlap the end of the kernel before them (programmatic
+// dependent launch, sm_90 and later; elsewhere plain launches).
+#ifndef BOLE_KERNELS_CUDA_LAUNCH_CUH_
+#define BOLE_KERNELS_CUDA_LAUNCH_CUH_
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cuda_runtime.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;  // Dynamic.
+};
+
+// Launches `kernel` so that its blocks may start before the kernel queued
+// before it has ended: when all blocks of that one have called StartNext() or
+// returned. Each thread of `kernel` that touches memory which other kernels
+// write or read must call WaitForPrevious() first; only what no kernel ever
+// writes (weights, tables) may be read before. The wait is transitive, because
+// a kernel that has ended has waited for all before it.
+template <typename... Params, typename... Args>
+absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
+                             const LaunchShape& shape, const Launch& on,
+                             Args&&... args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = on.stream;
+  config.attrs = &attribute;
+  config.numAttrs = on.overlaps ? 1 : 0;
+  return ToStatus(
+      cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), what);
+}
+
+// Waits until the kernels before this one have ended and their writes can be
+// read. Returns at once in a plain launch.
+__device__ inline void WaitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The next kernel may start, once all blocks have said so. Says nothing of
+// memory: the next one waits for the end of this one before it reads.
+__device__ inline void StartNext() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_LAUNCH_CUH_
