@@ -80,7 +80,7 @@ forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
   '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
 forbid '' '(cuda|cublas|nccl)[A-Za-z0-9_]*\.h' \
-  'CUDA headers only below kernels/cuda' '(tests/)?kernels/cuda/'
+  'CUDA headers only below kernels/cuda' '((tests/)?kernels|tests/bench)/cuda/'
 forbid '' '[^>"]*\.cuh' \
   'a .cuh is included from kernels/cuda/*.cu and *.cuh alone' \
   'kernels/cuda/.*\.cuh?$'
