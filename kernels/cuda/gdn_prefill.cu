@@ -1,0 +1,11 @@
+// Prefill of chains.
+#include "kernels/cuda/gdn_rows.h"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+
+absl::Status GdnPrefill(const GdnCoreParams& params, const Launch& on) {
+  return RunRows("GdnPrefill", params, on);
+}
+
+}  // namespace bole::cuda
