@@ -4,12 +4,12 @@ set -euo pipefail
 
 usage() {
   cat <<'EOT'
-usage: ./quickstart.sh [--model DIR] [PROMPT]
-       ./quickstart.sh [--model DIR] --serve
+usage: ./quickstart.sh [--model DIR] [--bundle DIR] [PROMPT]
+       ./quickstart.sh [--model DIR] [--bundle DIR] --serve
 
 Installs the packages that are missing, builds Bole, starts a worker and a
 scheduler on free ports of this machine, streams the model's answer to PROMPT,
-and stops both.
+and stops both. The worker uses a GPU if there is one.
 
   --model DIR  a Qwen3.5 checkpoint (config.json, tokenizer.json, safetensors);
                by default models/demo, 12M parameters, which is part of the
@@ -17,6 +17,8 @@ and stops both.
   --serve      answer nothing, but keep both running until Ctrl-C. The scheduler
                listens where the client looks for it, port 8400, unless that is
                taken
+  --bundle DIR the programs of DIR/bin with the libraries of DIR/lib, as
+               deploy/bundle.sh packs them, on a machine that builds nothing
 
 BAZEL names the command to run instead of "bazel", options included.
 EOT
@@ -26,12 +28,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 model=$here/models/demo
 prompt='Write a python function to find the maximum of two numbers.'
 serve=false
+bundle=
 while (($# > 0)); do
   case $1 in
     --model)
       (($# > 1)) || { usage >&2; exit 2; }
       [[ -d $2 ]] || { echo "--model: there is no folder $2" >&2; exit 2; }
       model=$(cd "$2" && pwd)
+      shift
+      ;;
+    --bundle)
+      (($# > 1)) || { usage >&2; exit 2; }
+      [[ -x $2/bin/bole-worker ]] ||
+        { echo "--bundle: there is no program $2/bin/bole-worker" >&2; exit 2; }
+      bundle=$(cd "$2" && pwd)
       shift
       ;;
     --serve) serve=true ;;
@@ -47,6 +57,14 @@ prompt=${1:-$prompt}
 
 cd "$here"
 bole='bazel-bin/clients/cli/bole'
+bole_worker='bazel-bin/worker_service/bole-worker'
+bole_scheduler='bazel-bin/scheduler_service/bole-scheduler'
+if [[ $bundle ]]; then
+  bole=$bundle/bin/bole
+  bole_worker=$bundle/bin/bole-worker
+  bole_scheduler=$bundle/bin/bole-scheduler
+  export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
 logs=$(mktemp -d "${TMPDIR:-/tmp}/bole.XXXXXX")
 declare -A pids=()
 
@@ -99,9 +117,9 @@ port_is_free() { ! (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 start_services() {
   local listen=127.0.0.1:0
   if $serve && port_is_free 8400; then listen=127.0.0.1:8400; fi
-  start worker bazel-bin/worker_service/bole-worker --model "$model" \
+  start worker "$bole_worker" --model "$model" \
     --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0
-  start scheduler bazel-bin/scheduler_service/bole-scheduler --model "$model" \
+  start scheduler "$bole_scheduler" --model "$model" \
     --worker "$(said worker 'listening on')" \
     --listen "$listen" --metrics-listen 127.0.0.1:0
   BOLE_SERVER=$(said scheduler 'listening on')
@@ -132,7 +150,7 @@ EOT
 trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-build
+[[ $bundle ]] || build
 start_services
 if $serve; then
   trap 'exit 0' INT TERM
