@@ -1,0 +1,67 @@
+// Random linear layers on the GPU with drafted trees, for benchmarks.
+#ifndef BOLE_TESTS_BENCH_CUDA_GDN_LAYERS_H_
+#define BOLE_TESTS_BENCH_CUDA_GDN_LAYERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/gdn.h"
+#include "tests/testing/random_forest.h"
+#include "worker_service/device_arrays.h"
+
+namespace bole::cuda {
+
+struct GdnLayersOptions {
+  GdnShape shape;
+  int num_requests;  // B
+  int num_nodes;     // T, of every request.
+  int max_depth = 8;
+  int top_k = 4;
+  int num_accepted = 8;  // Nodes of every path, at most.
+  int num_layers;        // L
+};
+
+// Operands of L layers, each with its own: states, factors, q, out.
+class GdnLayers {
+ public:
+  // `backend` must outlive the object.
+  static absl::StatusOr<std::unique_ptr<GdnLayers>> Create(
+      CudaBackend& backend, const GdnLayersOptions& options);
+
+  GdnCoreParams Core(int layer, TreeSolver solver) const;
+  // All layers.
+  GdnCommitParams Commit() const;
+
+  // Bytes that verification of one layer must read and write: the states once,
+  // q, k, v and gates in, o out.
+  static int64_t VerifyBytes(const GdnLayersOptions& options);
+  // U, which a verifier writes that commits by it.
+  static int64_t CorrectionBytes(const GdnLayersOptions& options);
+  // The states of one layer, read and written.
+  static int64_t CommitBytes(const GdnLayersOptions& options);
+
+ private:
+  GdnLayers(CudaBackend& backend, const GdnLayersOptions& options);
+  absl::Status Fill(CudaBackend& backend);
+
+  GdnLayersOptions options_;
+  DeviceArrays arrays_;
+  std::vector<DeviceMemory> random_;
+  RowBatch batch_ = {};
+  RowPath path_ = {};
+  GdnStates states_ = {};
+  GdnFactors factors_ = {};
+  Activation* q_ = nullptr;         // [L, N, Hk, dk]
+  Activation* out_ = nullptr;       // [L, N, Hv, dv]
+  const float* q_scale_ = nullptr;  // [N, Hk]
+};
+
+// A batch's arrays, copied to the GPU.
+RowBatch CopyBatch(const testing::HostBatch& batch, DeviceArrays& arrays);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_TESTS_BENCH_CUDA_GDN_LAYERS_H_
