@@ -72,6 +72,32 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Of one run, in microseconds.
+absl::StatusOr<double> MedianOfRepeats(
+    cudaStream_t stream, int repeats,
+    const std::function<absl::Status()>& queue) {
+  constexpr int kWarmUp = 3;
+  cudaEvent_t start;
+  cudaEvent_t end;
+  BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&start), "event"));
+  BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&end), "event"));
+  std::vector<double> times;
+  absl::Status status;
+  for (int i = 0; i < kWarmUp + repeats && status.ok(); ++i) {
+    float milliseconds = 0;
+    cudaEventRecord(start, stream);
+    status = queue();
+    cudaEventRecord(end, stream);
+    status.Update(ToStatus(cudaEventSynchronize(end), "what was timed"));
+    cudaEventElapsedTime(&milliseconds, start, end);
+    if (i >= kWarmUp) times.push_back(1e3 * milliseconds);
+  }
+  cudaEventDestroy(start);
+  cudaEventDestroy(end);
+  BOLE_RETURN_IF_ERROR(status);
+  return Median(std::move(times));
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceMemory> RandomActivations(CudaBackend& backend,
@@ -96,33 +122,19 @@ absl::StatusOr<DeviceMemory> RandomFloats(CudaBackend& backend, int64_t count,
 absl::StatusOr<double> MedianMicroseconds(
     const CudaBackend& backend, int calls,
     const std::function<absl::Status(int)>& queue, int replays) {
-  constexpr int kWarmUp = 3;
   const cudaStream_t stream = backend.stream();
   BOLE_RETURN_IF_ERROR(queue(0));
   BOLE_RETURN_IF_ERROR(ToStatus(cudaStreamSynchronize(stream), "first call"));
   Graph graph;
   BOLE_RETURN_IF_ERROR(Capture(stream, calls, queue, graph));
-  cudaEvent_t start;
-  cudaEvent_t end;
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&start), "event"));
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&end), "event"));
-  std::vector<double> times;
-  absl::Status status;
-  for (int i = 0; i < kWarmUp + replays && status.ok(); ++i) {
-    float milliseconds = 0;
-    cudaEventRecord(start, stream);
-    cudaGraphLaunch(graph.exec, stream);
-    cudaEventRecord(end, stream);
-    status = ToStatus(cudaEventSynchronize(end), "replay of a graph");
-    cudaEventElapsedTime(&milliseconds, start, end);
-    if (i >= kWarmUp) times.push_back(1e3 * milliseconds / calls);
-  }
-  cudaEventDestroy(start);
-  cudaEventDestroy(end);
-  BOLE_RETURN_IF_ERROR(status);
-  return Median(std::move(times));
+  BOLE_ASSIGN_OR_RETURN(
+      const double microseconds, MedianOfRepeats(stream, replays, [&] {
+        return ToStatus(cudaGraphLaunch(graph.exec, stream), "graph");
+      }));
+  return microseconds / calls;
 }
 
+// Not as a graph: the copies of a graph may go by a slower way.
 absl::StatusOr<double> CopyBandwidth(CudaBackend& backend) {
   constexpr int64_t kBytes = int64_t{4} << 30;
   BOLE_ASSIGN_OR_RETURN(const DeviceMemory from,
@@ -130,7 +142,8 @@ absl::StatusOr<double> CopyBandwidth(CudaBackend& backend) {
   BOLE_ASSIGN_OR_RETURN(const DeviceMemory to,
                         backend.Allocate(kBytes, "a copy"));
   BOLE_ASSIGN_OR_RETURN(
-      const double microseconds, MedianMicroseconds(backend, 1, [&](int) {
+      const double microseconds,
+      MedianOfRepeats(backend.stream(), /*repeats=*/10, [&] {
         return ToStatus(
             cudaMemcpyAsync(to.get(), from.get(), kBytes,
                             cudaMemcpyDeviceToDevice, backend.stream()),
