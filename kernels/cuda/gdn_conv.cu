@@ -1,164 +1,125 @@
-// The front of a linear layer (tree convolution, SiLU, scales, gates), and the
-// gated norm behind it.
+// The front of a linear layer: tree convolution, SiLU, scales, gates.
+//
+// A warp takes two neighbouring heads, 16 lanes each, of some rows, and keeps
+// their weights in registers. The gates are one more task beside the heads.
+#include "kernels/cuda/gdn_conv.cuh"
+
+#include <algorithm>
 #include <cstdint>
 
-#include "absl/strings/str_cat.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gdn_gates.cuh"
+#include "kernels/cuda/gdn_plain.h"
 #include "kernels/cuda/gdn_views.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMaxTaps = 8;
-constexpr float kNormEpsilon = 1e-6f;
-// Beyond this log(1 + e^x) is x in float32.
-constexpr float kSoftplusIdentity = 20.0f;
+constexpr int kWarps = 4;
+constexpr int kHeadsPerBlock = 2 * kWarps;
+constexpr int kMaxRowsPerWarp = 16;
 
-__device__ float Softplus(float x) {
-  return x > kSoftplusIdentity ? x : log1pf(expf(x));
+// The gates take the place of the first pair behind the heads.
+__host__ __device__ int GatesTask(int num_heads) {
+  return (num_heads + 1) / 2 * 2;
 }
 
-template <typename T>
-__device__ const T* ProjectedRow(const GdnConvParams& p, int row) {
-  return As<T>(p.projected) +
-         static_cast<int64_t>(row) * p.shape.projected_width();
-}
-
-// The raw rows under the taps, oldest first: the row, its ancestors, then the
-// slot's window. Null: before the sequence, zero.
-template <typename T>
-__device__ void RowsUnderTaps(const GdnConvParams& p, int row,
-                              const T* taps[kMaxTaps]) {
-  const int request = p.batch.request[row];
-  const int first_row = p.batch.first_row[request];
-  int tap = p.shape.conv_taps - 1;
-  for (int node = p.batch.node[row]; node >= 0 && tap >= 0;
-       node = p.batch.parent[first_row + node]) {
-    taps[tap--] = ProjectedRow<T>(p, first_row + node);
-  }
-  const bool from_zero = p.batch.committed[request] == 0;
-  const T* window =
-      SlotWindow<T>(p.shape, p.states, p.batch.slot[request], p.layer);
-  for (int back = 1; tap >= 0; ++back) {
-    const int64_t at = p.shape.conv_taps - back;
-    taps[tap--] = from_zero ? nullptr : window + at * p.shape.conv_width();
-  }
-}
-
-// 1 / |x| of a head, by one warp; x as it is stored.
-template <typename T>
-__device__ float InverseNorm(const T* x, int n) {
-  float sum = 0;
-  for (int c = threadIdx.x % 32; c < n; c += 32) {
-    sum += ToFloat(x[c]) * ToFloat(x[c]);
-  }
-  return 1.0f / sqrtf(WarpSum(sum) + kNormEpsilon);
-}
-
-// One block for each row.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) ConvKernel(GdnConvParams p) {
-  __shared__ const T* taps[kMaxTaps];
-  const int row = blockIdx.x;
-  if (row >= *p.batch.rows.count) return;
-  if (threadIdx.x == 0) RowsUnderTaps<T>(p, row, taps);
-  __syncthreads();
-
+// The gates of a row, a lane for each head.
+__device__ void WriteGates(const GdnConvParams& p, int row) {
   const GdnShape& s = p.shape;
-  const FactorRows<T> factors(s, p.factors, p.layer);
-  const int key_width = s.key_width();
-  T* q = As<T>(p.q) + static_cast<int64_t>(row) * key_width;
-  T* k = factors.k(row, 0);
-  T* v = factors.v(row, 0);
-  T* raw = factors.raw(row);
-  const T* projected = ProjectedRow<T>(p, row);
-  for (int c = threadIdx.x; c < s.conv_width(); c += kThreads) {
-    const float* weight = p.conv_weight + static_cast<int64_t>(c) * s.conv_taps;
-    float sum = 0;
-    for (int t = 0; t < s.conv_taps; ++t) {
-      if (taps[t] != nullptr) sum += weight[t] * ToFloat(taps[t][c]);
-    }
-    const T value = FromFloat<T>(Silu(sum));
-    if (c < key_width) {
-      q[c] = value;
-    } else if (c < 2 * key_width) {
-      k[c - key_width] = value;
-    } else {
-      v[c - 2 * key_width] = value;
-    }
-    raw[c] = projected[c];
-  }
-  for (int head = threadIdx.x; head < s.value_heads; head += kThreads) {
+  const FactorRows<BFloat16> factors(s, p.factors, p.layer);
+  const BFloat16* projected = As<BFloat16>(p.projected) +
+                              static_cast<int64_t>(row) * s.projected_width();
+  for (int head = static_cast<int>(threadIdx.x % 32); head < s.value_heads;
+       head += 32) {
+    const float b = ToFloat(projected[s.b_column() + head]);
     const float a = ToFloat(projected[s.a_column() + head]);
-    factors.beta(row, head) = Sigmoid(ToFloat(projected[s.b_column() + head]));
+    factors.beta(row, head) = Sigmoid(b);
     factors.log_decay(row, head) =
-        p.negative_exp_a[head] * Softplus(a + p.dt_bias[head]);
-  }
-  __syncthreads();
-
-  const float q_factor = 1.0f / sqrtf(static_cast<float>(s.key_dim));
-  for (int head = threadIdx.x / 32; head < s.key_heads; head += kThreads / 32) {
-    const float q_norm = InverseNorm(q + head * s.key_dim, s.key_dim);
-    const float k_norm = InverseNorm(k + head * s.key_dim, s.key_dim);
-    if (threadIdx.x % 32 != 0) continue;
-    p.q_scale[static_cast<int64_t>(row) * s.key_heads + head] =
-        q_norm * q_factor;
-    factors.k_scale(row, head) = k_norm;
+        LogDecay(a, p.negative_exp_a[head], p.dt_bias[head]);
   }
 }
 
-// One warp for each row and value head.
-template <typename T>
-__global__ void GatedNormKernel(GdnGatedNormParams p) {
-  const int row = blockIdx.x;
-  if (row >= *p.rows.count) return;
+// Stores what half a warp has computed of a head.
+__device__ void StoreHead(const GdnConvParams& p, int row, int head,
+                          const uint4& raw, const uint4& value) {
   const GdnShape& s = p.shape;
-  const int dim = s.value_dim;
-  const T* z = As<T>(p.projected) +
-               static_cast<int64_t>(row) * s.projected_width() + s.z_column();
-  for (int head = threadIdx.x / 32; head < s.value_heads;
-       head += kThreads / 32) {
-    const int64_t first =
-        (static_cast<int64_t>(row) * s.value_heads + head) * dim;
-    const T* o = As<T>(p.o) + first;
-    T* out = As<T>(p.out) + first;
-    float sum = 0;
-    for (int c = threadIdx.x % 32; c < dim; c += 32) {
-      sum += ToFloat(o[c]) * ToFloat(o[c]);
-    }
-    const float scale =
-        1.0f / sqrtf(WarpSum(sum) / static_cast<float>(dim) + p.epsilon);
-    for (int c = threadIdx.x % 32; c < dim; c += 32) {
-      out[c] = FromFloat<T>(ToFloat(o[c]) * scale * p.weight[c] *
-                            Silu(ToFloat(z[head * dim + c])));
-    }
+  const FactorRows<BFloat16> factors(s, p.factors, p.layer);
+  const int lane = static_cast<int>(threadIdx.x) % kHeadLanes;
+  // Every lane of the warp takes part in the sums.
+  const float inverse_norm = InverseNormOfHead(value);
+  if (head >= NumConvHeads(s)) return;
+  StoreVector(factors.raw(row) + head * kHeadDim + lane * kVector, raw);
+  if (head >= 2 * s.key_heads) {
+    StoreVector(factors.v(row, head - 2 * s.key_heads) + lane * kVector, value);
+  } else if (head >= s.key_heads) {
+    const int key_head = head - s.key_heads;
+    StoreVector(factors.k(row, key_head) + lane * kVector, value);
+    if (lane == 0) factors.k_scale(row, key_head) = inverse_norm;
+  } else {
+    const int64_t at = static_cast<int64_t>(row) * s.key_heads + head;
+    StoreVector(As<BFloat16>(p.q) + at * kHeadDim + lane * kVector, value);
+    const float factor = 1.0f / sqrtf(static_cast<float>(kHeadDim));
+    if (lane == 0) p.q_scale[at] = inverse_norm * factor;
   }
+}
+
+// Grid: groups of heads and the gates, groups of rows.
+__global__ void __launch_bounds__(32 * kWarps)
+    ConvKernel(const __grid_constant__ GdnConvParams p, int rows_per_warp) {
+  const int num_heads = NumConvHeads(p.shape);
+  const int warp_head =
+      static_cast<int>(blockIdx.x * kHeadsPerBlock + threadIdx.x / 32 * 2);
+  const int head = warp_head + static_cast<int>(threadIdx.x % 32) / kHeadLanes;
+  const int channel = min(head, num_heads - 1) * kHeadDim +
+                      static_cast<int>(threadIdx.x) % kHeadLanes * kVector;
+  ConvWeights weights;
+  if (warp_head < num_heads) weights.Load(p.conv_weight, channel);
+  WaitForPrevious();
+  StartNext();
+
+  const int first = static_cast<int>(blockIdx.y) * rows_per_warp;
+  const int count = min(rows_per_warp, *p.batch.rows.count - first);
+  if (count <= 0) return;
+  if (warp_head == GatesTask(num_heads)) {
+    for (int i = 0; i < count; ++i) WriteGates(p, first + i);
+  }
+  if (warp_head >= num_heads) return;
+  const int own = min(static_cast<int>(threadIdx.x % 32), count - 1);
+  const TapRows own_taps = TapRows::Of(p.batch, first + own);
+  for (int i = 0; i < count; ++i) {
+    const TapRows taps = own_taps.FromLane(i);
+    uint4 raw[kConvTaps];
+    LoadTaps(p, taps, channel, raw);
+    StoreHead(p, first + i, head, raw[kConvTaps - 1], Convolve(weights, raw));
+  }
+}
+
+// Few rows: spread over the GPU. Many: the weights are worth keeping.
+int RowsPerWarp(int num_rows, int num_heads) {
+  constexpr int kWarpsInFlight = 4096;
+  const int64_t warps = static_cast<int64_t>(num_rows) * (num_heads / 2 + 1);
+  return static_cast<int>(
+      std::clamp<int64_t>(warps / kWarpsInFlight, 1, kMaxRowsPerWarp));
 }
 
 }  // namespace
 
 absl::Status GdnConv(const GdnConvParams& params, const Launch& on) {
-  if (params.shape.conv_taps > kMaxTaps) {
-    return absl::UnimplementedError(
-        absl::StrCat("GdnConv: ", params.shape.conv_taps,
-                     " taps; the kernel holds up to ", kMaxTaps));
+  if (on.type != ElementType::kBFloat16 || !FitsVectorConv(params.shape)) {
+    return PlainGdnConv(params, on);
   }
-  WithElement(on.type, [&](auto element) {
-    using T = decltype(element);
-    ConvKernel<T><<<params.batch.rows.max, kThreads, 0, on.stream>>>(params);
-  });
-  return LaunchStatus("GdnConv");
-}
-
-absl::Status GdnGatedNorm(const GdnGatedNormParams& params, const Launch& on) {
-  WithElement(on.type, [&](auto element) {
-    using T = decltype(element);
-    GatedNormKernel<T><<<params.rows.max, kThreads, 0, on.stream>>>(params);
-  });
-  return LaunchStatus("GdnGatedNorm");
+  const int num_heads = NumConvHeads(params.shape);
+  const int rows_per_warp = RowsPerWarp(params.batch.rows.max, num_heads);
+  const int num_rows = params.batch.rows.max;
+  const dim3 grid(GatesTask(num_heads) / kHeadsPerBlock + 1,
+                  (num_rows + rows_per_warp - 1) / rows_per_warp);
+  return LaunchDependent("GdnConv", ConvKernel,
+                         {.grid = grid, .block = 32 * kWarps}, on, params,
+                         rows_per_warp);
 }
 
 }  // namespace bole::cuda

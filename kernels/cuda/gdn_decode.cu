@@ -4,9 +4,9 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gdn_plain.h"
 #include "kernels/cuda/gdn_recurrence.cuh"
 #include "kernels/cuda/gdn_rows.cuh"
-#include "kernels/cuda/gdn_rows.h"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/operators.h"
 

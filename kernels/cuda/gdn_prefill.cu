@@ -1,5 +1,5 @@
 // Prefill of chains.
-#include "kernels/cuda/gdn_rows.h"
+#include "kernels/cuda/gdn_plain.h"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {

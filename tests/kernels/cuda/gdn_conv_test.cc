@@ -22,8 +22,14 @@
 namespace bole::testing {
 namespace {
 
+struct ConvProblem;
+
 class GdnConvTest : public CudaTest {
  protected:
+  // Runs the front of the problem on the GPU and on the reference.
+  void ExpectFront(ConvProblem got);
+  void ExpectRow(const GdnProblem& got, const GdnProblem& want, int row);
+
   // |got - want| <= tolerance * (|want| + scale), element by element.
   void ExpectClose(std::span<const float> got, std::span<const float> want,
                    double tolerance, const std::string& what) {
@@ -58,19 +64,31 @@ struct ConvProblem {
   std::vector<float> weight, negative_exp_a, dt_bias;
 };
 
-ConvProblem MakeProblem(std::mt19937& rng) {
+// Heads as the models have them, and any others.
+GdnShape RandomShape(std::mt19937& rng) {
   constexpr std::array kDims = {1, 7, 32, 40, 128};
+  const int key_heads = UniformInt(rng, 1, 3);
+  if (UniformInt(rng, 0, 1) == 0) {
+    constexpr std::array kGroups = {4, 2, 4};
+    return {.key_heads = key_heads,
+            .value_heads = key_heads * kGroups[key_heads - 1],
+            .key_dim = 128,
+            .value_dim = 128,
+            .conv_taps = 4};
+  }
+  return {.key_heads = key_heads,
+          .value_heads = key_heads * UniformInt(rng, 1, 4),
+          .key_dim = kDims[UniformInt(rng, 0, 4)],
+          .value_dim = kDims[UniformInt(rng, 0, 4)],
+          .conv_taps = UniformInt(rng, 1, 5)};
+}
+
+ConvProblem MakeProblem(std::mt19937& rng) {
   HostBatch batch = PackTrees(RandomForest(rng, 5, 40),
                               {.spare_rows = 2, .spare_requests = 1});
   CommitSomething(rng, 7, batch);
   batch.committed[0] = 0;
-  const int key_heads = UniformInt(rng, 1, 3);
-  const GdnShape shape = {.key_heads = key_heads,
-                          .value_heads = key_heads * UniformInt(rng, 1, 4),
-                          .key_dim = kDims[UniformInt(rng, 0, 4)],
-                          .value_dim = kDims[UniformInt(rng, 0, 4)],
-                          .conv_taps = UniformInt(rng, 1, 5)};
-  return ConvProblem(rng, std::move(batch), shape);
+  return ConvProblem(rng, std::move(batch), RandomShape(rng));
 }
 
 GdnConvParams HostParams(ConvProblem& p) {
@@ -111,54 +129,77 @@ GdnConvParams DeviceParams(ConvProblem& p, DeviceCopies& copies) {
                       .layer_rows = g.batch.max_rows()}};
 }
 
+void GdnConvTest::ExpectFront(ConvProblem got) {
+  DeviceCopies copies(*cuda_);
+  const GdnConvParams params = DeviceParams(got, copies);
+  ConvProblem want = got;
+
+  const absl::Status status = cuda_->GdnConv(params);
+  copies.Fetch();
+  ASSERT_TRUE(reference_.GdnConv(HostParams(want)).ok());
+
+  ASSERT_TRUE(status.ok()) << status;
+  for (int row = 0; row < got.gdn.batch.num_rows(); ++row) {
+    ExpectRow(got.gdn, want.gdn, row);
+    if (HasFailure()) return;
+  }
+}
+
 // Stored values are rounded once. Scales are computed from what is stored:
 // their relative error is that of a norm, and for the few, small values of a
 // narrow head up to 100 times that of a sum of products that cancel.
-TEST_P(GdnConvTest, ComputesFactorsScalesAndGates) {
+void GdnConvTest::ExpectRow(const GdnProblem& g, const GdnProblem& w, int row) {
   const double stored = 4 * roundoff() + 1e-6;
   const double scales = is_float() ? 1e-4 : stored;
-  for (int round = 0; round < 30; ++round) {
+  const GdnShape& s = g.shape;
+  const size_t key = static_cast<size_t>(row) * s.key_width();
+  ExpectClose(g.q.span(key, s.key_width()), w.q.span(key, s.key_width()),
+              stored, "q");
+  const size_t k_at = g.KeyRow(1, row, 0) * s.key_dim;
+  ExpectClose(g.k.span(k_at, s.key_width()), w.k.span(k_at, s.key_width()),
+              stored, "k");
+  const size_t v_at = g.ValueRow(1, row, 0) * s.value_dim;
+  ExpectClose(g.v.span(v_at, s.value_width()), w.v.span(v_at, s.value_width()),
+              stored, "v");
+  const size_t raw_at = g.RawRow(1, row) * s.conv_width();
+  EXPECT_TRUE(SameBits(g.raw.span(raw_at, s.conv_width()),
+                       w.raw.span(raw_at, s.conv_width())));
+  const size_t gates = g.ValueRow(1, row, 0);
+  ExpectClose(g.beta.span(gates, s.value_heads),
+              w.beta.span(gates, s.value_heads), 1e-6, "beta");
+  ExpectClose(g.log_decay.span(gates, s.value_heads),
+              w.log_decay.span(gates, s.value_heads), 2e-6, "log_decay");
+  for (int head = 0; head < s.key_heads; ++head) {
+    const float scale = w.k_scale[w.KeyRow(1, row, head)];
+    EXPECT_NEAR(g.k_scale[g.KeyRow(1, row, head)] / scale, 1, scales);
+    const size_t at = static_cast<size_t>(row) * s.key_heads + head;
+    EXPECT_NEAR(g.q_scale[at] / w.q_scale[at], 1, scales);
+  }
+}
+
+TEST_P(GdnConvTest, ComputesFactorsScalesAndGates) {
+  for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
-    ConvProblem got = MakeProblem(rng_);
-    DeviceCopies copies(*cuda_);
-    const GdnConvParams params = DeviceParams(got, copies);
-    ConvProblem want = got;
-
-    const absl::Status status = cuda_->GdnConv(params);
-    copies.Fetch();
-    ASSERT_TRUE(reference_.GdnConv(HostParams(want)).ok());
-
-    ASSERT_TRUE(status.ok()) << status;
-    const GdnShape& s = got.gdn.shape;
-    for (int row = 0; row < got.gdn.batch.num_rows(); ++row) {
-      const size_t key = static_cast<size_t>(row) * s.key_width();
-      const GdnProblem& g = got.gdn;
-      const GdnProblem& w = want.gdn;
-      ExpectClose(g.q.span(key, s.key_width()), w.q.span(key, s.key_width()),
-                  stored, "q");
-      const size_t k_at = g.KeyRow(1, row, 0) * s.key_dim;
-      ExpectClose(g.k.span(k_at, s.key_width()), w.k.span(k_at, s.key_width()),
-                  stored, "k");
-      const size_t v_at = g.ValueRow(1, row, 0) * s.value_dim;
-      ExpectClose(g.v.span(v_at, s.value_width()),
-                  w.v.span(v_at, s.value_width()), stored, "v");
-      const size_t raw_at = g.RawRow(1, row) * s.conv_width();
-      EXPECT_TRUE(SameBits(g.raw.span(raw_at, s.conv_width()),
-                           w.raw.span(raw_at, s.conv_width())));
-      const size_t gates = g.ValueRow(1, row, 0);
-      ExpectClose(g.beta.span(gates, s.value_heads),
-                  w.beta.span(gates, s.value_heads), 1e-6, "beta");
-      ExpectClose(g.log_decay.span(gates, s.value_heads),
-                  w.log_decay.span(gates, s.value_heads), 2e-6, "log_decay");
-      for (int head = 0; head < s.key_heads; ++head) {
-        const float scale = w.k_scale[w.KeyRow(1, row, head)];
-        EXPECT_NEAR(g.k_scale[g.KeyRow(1, row, head)] / scale, 1, scales);
-        const size_t at = static_cast<size_t>(row) * s.key_heads + head;
-        EXPECT_NEAR(g.q_scale[at] / w.q_scale[at], 1, scales);
-      }
-    }
+    ExpectFront(MakeProblem(rng_));
     if (HasFailure()) return;
   }
+}
+
+// So many rows that a thread computes several.
+TEST_P(GdnConvTest, ComputesTheFrontOfManyRows) {
+  std::vector<Parents> trees;
+  for (int b = 0; b < 14; ++b) {
+    trees.push_back(RandomParents(
+        rng_, {.num_nodes = b == 3 ? 1 : 120, .max_depth = 9, .max_roots = 2}));
+  }
+  HostBatch batch = PackTrees(trees, {.spare_rows = 61, .spare_requests = 2});
+  CommitSomething(rng_, 16, batch);
+  ExpectFront(ConvProblem(rng_, std::move(batch),
+                          {.key_heads = 4,
+                           .value_heads = 12,
+                           .key_dim = 128,
+                           .value_dim = 128,
+                           .conv_taps = 4}));
 }
 
 TEST_P(GdnConvTest, NormalisesAndGates) {
