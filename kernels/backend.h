@@ -71,6 +71,10 @@ class Backend {
   // Packs a weight matrix; the backend keeps it for its own lifetime.
   virtual absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) = 0;
+  // A matrix of its own with the rows `row` of `matrix`, in that order; copied
+  // on the device. REQUIRES: every row in [0, matrix.rows).
+  virtual absl::StatusOr<const WeightMatrix*> GatherMatrix(
+      const WeightMatrix& matrix, std::span<const int32_t> row) = 0;
 
   // Dense (kernels/dense.h).
   virtual absl::Status Embed(const EmbedParams& params) = 0;
@@ -102,6 +106,7 @@ class Backend {
   virtual absl::Status ExtendRows(const ExtendRowsParams& params) = 0;
   virtual absl::Status TopK(const TopKParams& params) = 0;
   virtual absl::Status GrowTrees(const GrowTreesParams& params) = 0;
+  virtual absl::Status SelectForest(const SelectForestParams& params) = 0;
 
  private:
   friend struct DeviceDeleter;

@@ -75,6 +75,46 @@ struct GrowTreesParams {
   uint32_t* ancestors;  // [B * k, W] in (level >= 1) and out.
 };
 
+// The nodes of one tree that can be verified together.
+inline constexpr int kMaxTreeNodes = 128;
+
+// The nodes that the batch verifies next, chosen as SelectNodes() of
+// common/select_nodes.h does and packed as PackForest() of
+// common/packed_forest.h: node for node, and bit for bit in the masks. Node 0
+// of request b's tree is root[b], node c + 1 its candidate c; trees are in the
+// order of the requests.
+//
+// A request with node_limit 0 gets no rows. The others get a row each, and what
+// the budget leaves goes to the likeliest candidates of the batch: no tree has
+// more than min(max_nodes_per_tree, node_limit) nodes, its root included, or
+// nodes deeper than depth_limit. That is SelectNodes() on trees that TrimTree()
+// of common/trim_tree.h made.
+//
+// REQUIRES: as many roots <= *budget <= max_rows; log_rho as CandidateTrees
+// says, and no NaN.
+struct SelectForestParams {
+  int max_requests;  // B
+  int max_rows;      // N
+  int mask_words;    // W >= max_nodes_per_tree / 32, rounded up; bits of nodes
+                     // that are not there are 0.
+  DraftShape shape;  // C
+  int max_nodes_per_tree;      // 1 .. kMaxTreeNodes
+  const int32_t* budget;       // [1] nodes of the batch.
+  const int32_t* root;         // [B] pending tokens.
+  const int32_t* node_limit;   // [B]
+  const int32_t* depth_limit;  // [B] 0: the root alone.
+  CandidateTrees trees;
+  // Out, as in RowBatch:
+  int32_t* num_rows;    // [1]
+  int32_t* first_row;   // [B + 1]
+  int32_t* request;     // [N]
+  int32_t* node;        // [N]
+  int32_t* parent;      // [N]
+  int32_t* depth;       // [N]
+  uint32_t* ancestors;  // [N, W]
+  int32_t* token;       // [N]
+};
+
 }  // namespace bole
 
 #endif  // BOLE_KERNELS_DRAFTING_H_

@@ -39,11 +39,6 @@ struct PlannedRound {
 PlannedRound PlanRound(std::span<const std::unique_ptr<Sequence>> running,
                        const BudgetPolicy& budget, const PlanOptions& options);
 
-// The tree without what cannot be emitted: nodes deeper than `max_depth`, and
-// of the others the `max_nodes` that are likeliest to be reached. REQUIRES:
-// max_nodes >= 1, max_depth >= 0.
-ProposalTree TrimTree(const ProposalTree& tree, int max_nodes, int max_depth);
-
 }  // namespace bole
 
 #endif  // BOLE_SCHEDULER_SERVICE_PLANNER_H_

@@ -143,6 +143,33 @@ absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
   return matrices_.back().get();
 }
 
+absl::StatusOr<const WeightMatrix*> CudaBackend::GatherMatrix(
+    const WeightMatrix& matrix, std::span<const int32_t> row) {
+  const auto& from = static_cast<const DeviceMatrix&>(matrix);
+  const int rows = static_cast<int>(row.size());
+  BOLE_ASSIGN_OR_RETURN(
+      const DeviceMemory index,
+      Allocate(sizeof(rows) + row.size_bytes(), "rows of a matrix"));
+  int32_t* const count = static_cast<int32_t*>(index.get());
+  BOLE_RETURN_IF_ERROR(Upload(count, &rows, sizeof(rows)));
+  BOLE_RETURN_IF_ERROR(Upload(count + 1, row.data(), row.size_bytes()));
+  const size_t bytes = row.size() * from.columns * ElementBytes(on_.type);
+  BOLE_ASSIGN_OR_RETURN(DeviceMemory gathered,
+                        Allocate(bytes, "rows of a matrix"));
+  BOLE_RETURN_IF_ERROR(
+      cuda::GatherRows({.rows = {count, rows},
+                        .width = from.columns,
+                        .index = count + 1,
+                        .x = static_cast<const Activation*>(from.data),
+                        .out = static_cast<Activation*>(gathered.get())},
+                       on_));
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaStreamSynchronize(on_.stream), "rows of a matrix"));
+  matrices_.push_back(
+      std::make_unique<DeviceMatrix>(rows, from.columns, gathered.release()));
+  return matrices_.back().get();
+}
+
 absl::Status CudaBackend::Embed(const EmbedParams& params) {
   const auto* table = static_cast<const DeviceMatrix*>(params.table);
   return cuda::Embed(params, table->data, table->columns, on_);
@@ -226,6 +253,12 @@ absl::Status CudaBackend::TopK(const TopKParams& params) {
 }
 absl::Status CudaBackend::GrowTrees(const GrowTreesParams& params) {
   return cuda::GrowTrees(params, on_);
+}
+absl::Status CudaBackend::SelectForest(const SelectForestParams& params) {
+  BOLE_ASSIGN_OR_RETURN(
+      void* scratch,
+      scratch_.Get(SelectForestScratchBytes(params.max_requests), on_));
+  return cuda::SelectForest(params, scratch, on_);
 }
 
 }  // namespace bole::cuda

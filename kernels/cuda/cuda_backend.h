@@ -44,6 +44,8 @@ class CudaBackend final : public Backend {
                                    const Activation* device) override;
   absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) override;
+  absl::StatusOr<const WeightMatrix*> GatherMatrix(
+      const WeightMatrix& matrix, std::span<const int32_t> row) override;
 
   absl::Status Embed(const EmbedParams& params) override;
   absl::Status RmsNorm(const RmsNormParams& params) override;
@@ -70,6 +72,7 @@ class CudaBackend final : public Backend {
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
   absl::Status TopK(const TopKParams& params) override;
   absl::Status GrowTrees(const GrowTreesParams& params) override;
+  absl::Status SelectForest(const SelectForestParams& params) override;
 
  private:
   CudaBackend(std::string name, ElementType type);

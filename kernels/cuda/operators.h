@@ -6,6 +6,7 @@
 #ifndef BOLE_KERNELS_CUDA_OPERATORS_H_
 #define BOLE_KERNELS_CUDA_OPERATORS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -57,6 +58,9 @@ absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
 absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on);
 absl::Status TopK(const TopKParams& params, const Launch& on);
 absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on);
+size_t SelectForestScratchBytes(int max_requests);
+absl::Status SelectForest(const SelectForestParams& params, void* scratch,
+                          const Launch& on);
 
 }  // namespace bole::cuda
 

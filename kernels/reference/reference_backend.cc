@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/activations.h"
@@ -18,6 +20,7 @@
 #include "kernels/reference/grow_trees.h"
 #include "kernels/reference/moe.h"
 #include "kernels/reference/sample.h"
+#include "kernels/reference/select_forest.h"
 #include "kernels/reference/top_k.h"
 
 namespace bole {
@@ -75,6 +78,24 @@ absl::StatusOr<const WeightMatrix*> ReferenceBackend::LoadMatrix(
     row += static_cast<int>(block.size()) / source.columns;
   }
   matrices_.push_back(std::move(matrix));
+  return matrices_.back().get();
+}
+
+absl::StatusOr<const WeightMatrix*> ReferenceBackend::GatherMatrix(
+    const WeightMatrix& matrix, std::span<const int32_t> row) {
+  const auto& from = static_cast<const reference::PackedMatrix&>(matrix);
+  const int rows = static_cast<int>(row.size());
+  auto gathered = reference::PackedMatrix::Create(rows, from.columns);
+  if (gathered == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no room for ", rows, " rows of ", from.columns, " float32"));
+  }
+  std::vector<float> values(from.columns);
+  for (int i = 0; i < rows; ++i) {
+    from.CopyRow(row[i], values.data());
+    gathered->SetRows(i, values);
+  }
+  matrices_.push_back(std::move(gathered));
   return matrices_.back().get();
 }
 
@@ -180,6 +201,11 @@ absl::Status ReferenceBackend::TopK(const TopKParams& params) {
 
 absl::Status ReferenceBackend::GrowTrees(const GrowTreesParams& params) {
   reference::GrowTrees(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::SelectForest(const SelectForestParams& params) {
+  reference::SelectForest(params);
   return absl::OkStatus();
 }
 

@@ -31,6 +31,8 @@ class ReferenceBackend final : public Backend {
                                    const Activation* device) override;
   absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) override;
+  absl::StatusOr<const WeightMatrix*> GatherMatrix(
+      const WeightMatrix& matrix, std::span<const int32_t> row) override;
 
   absl::Status Embed(const EmbedParams& params) override;
   absl::Status RmsNorm(const RmsNormParams& params) override;
@@ -57,6 +59,7 @@ class ReferenceBackend final : public Backend {
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
   absl::Status TopK(const TopKParams& params) override;
   absl::Status GrowTrees(const GrowTreesParams& params) override;
+  absl::Status SelectForest(const SelectForestParams& params) override;
 
  private:
   void Free(void* memory) override;

@@ -35,49 +35,6 @@ constexpr StepLimits kLimits = {.max_requests = 8,
                                 .max_context = 300,
                                 .vocabulary = 256};
 
-std::vector<int> Depths(const ProposalTree& tree) {
-  std::vector<int> depths;
-  for (const int32_t parent : tree.parent) {
-    depths.push_back(parent == kNoParent ? 0 : depths[parent] + 1);
-  }
-  return depths;
-}
-
-TEST(TrimTreeTest, KeepsTheLikeliestOfTheShallow) {
-  std::mt19937 rng(1);
-  for (int round = 0; round < 300; ++round) {
-    SCOPED_TRACE(round);
-    const ProposalTree tree = RandomTree(rng, UniformInt(rng, 1, 60));
-    const int max_nodes = UniformInt(rng, 1, 40);
-    const int max_depth = UniformInt(rng, 0, 5);
-
-    const ProposalTree trimmed = TrimTree(tree, max_nodes, max_depth);
-
-    ASSERT_TRUE(Validate(trimmed).ok()) << Validate(trimmed);
-    const std::vector<int> depths = Depths(tree);
-    const int num_shallow = static_cast<int>(std::count_if(
-        depths.begin(), depths.end(), [&](int d) { return d <= max_depth; }));
-    EXPECT_EQ(trimmed.size(), std::min(num_shallow, max_nodes));
-    // Random trees carry each token once, so that it names the node.
-    float least = 0;
-    for (int i = 0; i < trimmed.size(); ++i) {
-      const int node = trimmed.token[i];
-      EXPECT_LE(depths[node], max_depth);
-      EXPECT_EQ(trimmed.log_rho[i], tree.log_rho[node]);
-      if (i == 0) continue;
-      EXPECT_EQ(trimmed.token[trimmed.parent[i]], tree.parent[node]);
-      least = std::min(least, trimmed.log_rho[i]);
-    }
-    for (int node = 0; node < tree.size(); ++node) {
-      const bool kept =
-          std::count(trimmed.token.begin(), trimmed.token.end(), node) > 0;
-      if (!kept && depths[node] <= max_depth) {
-        EXPECT_LE(tree.log_rho[node], least);
-      }
-    }
-  }
-}
-
 // Sequences in a chosen state, which hold what they need.
 class PlanRoundTest : public ::testing::Test {
  protected:

@@ -1,0 +1,16 @@
+// What of a tree can still become output.
+#ifndef BOLE_COMMON_TRIM_TREE_H_
+#define BOLE_COMMON_TRIM_TREE_H_
+
+#include "common/proposal_tree.h"
+
+namespace bole {
+
+// The tree without what cannot be emitted: nodes deeper than `max_depth`, and
+// of the others the `max_nodes` that are likeliest to be reached. REQUIRES:
+// max_nodes >= 1, max_depth >= 0.
+ProposalTree TrimTree(const ProposalTree& tree, int max_nodes, int max_depth);
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_TRIM_TREE_H_
