@@ -91,10 +91,6 @@ __device__ void Run(const HeadRun<T>& run) {
   }
 }
 
-inline int NumValueTiles(const GdnShape& shape) {
-  return (shape.value_dim + kRowsPerBlock - 1) / kRowsPerBlock;
-}
-
 inline absl::Status KeysTooWide(const char* what, const GdnShape& shape) {
   return absl::UnimplementedError(absl::StrCat(
       what, ": keys of ", shape.key_dim, "; the kernels hold up to 256"));
