@@ -1,0 +1,250 @@
+// The matrices over the nodes of a tree that one value head's verification
+// multiplies by, 16x16 blocks of the lower triangle in shared memory.
+#ifndef BOLE_KERNELS_CUDA_TREE_MATRICES_CUH_
+#define BOLE_KERNELS_CUDA_TREE_MATRICES_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/tree_gates.cuh"
+
+namespace bole::cuda {
+
+constexpr int kTileRows = 16;
+constexpr int kKeyDim = 128;
+
+// [kNodes, 128] bfloat16 in two panels of 64 columns. Within each row of a
+// panel the eight 16-byte chunks are permuted, so that equal columns of eight
+// successive rows are in different banks.
+template <int kNodes>
+struct NodeRows {
+  uint4 chunk[2][kNodes][8];
+
+  __device__ static int Swizzled(int row, int chunk) {
+    return chunk ^ (row % 8);
+  }
+
+  // Copies `count` rows, `stride` elements apart, and clears those behind them
+  // up to `padded`, with all kThreads threads of a block.
+  template <int kThreads>
+  __device__ void LoadAsync(const __nv_bfloat16* from, int64_t stride,
+                            int count, int padded) {
+    for (int i = threadIdx.x; i < padded * 16; i += kThreads) {
+      const int row = i / 16;
+      const int c = i % 16;
+      CopyAsync16(SharedAddress(&chunk[c / 8][row][Swizzled(row, c % 8)]),
+                  from + (row < count ? row : 0) * stride + c * 8, row < count);
+    }
+  }
+
+  // Rows 16 block .. + 15 and columns 16 step .. + 15 as a left operand.
+  __device__ void LoadLeft(int block, int step, uint32_t (&a)[4]) const {
+    const int lane = threadIdx.x % 32;
+    LoadTile(block, step, lane % 16, lane / 16, a);
+  }
+  // The same, transposed, as two right operands of 8 columns: of rows
+  // 16 block .. + 7 in b[0], b[1].
+  __device__ void LoadRight(int block, int step, uint32_t (&b)[4]) const {
+    const int lane = threadIdx.x % 32;
+    LoadTile(block, step, lane % 8 + lane / 16 * 8, lane / 8 % 2, b);
+  }
+
+ private:
+  __device__ void LoadTile(int block, int step, int row, int half,
+                           uint32_t (&m)[4]) const {
+    const int c = step % 4 * 2 + half;
+    LoadMatrices(
+        SharedAddress(
+            &chunk[step / 4][block * kTileRows + row][Swizzled(row, c)]),
+        m);
+  }
+};
+
+// A 16x16 block B, split in two bfloat16, where each lane finds its share of
+// B^T as a right operand: of rows 0 .. 7 and of rows 8 .. 15 of B.
+struct SplitBlock {
+  uint4 rows[2][32];
+
+  // `tile` holds B as sums.
+  __device__ void Store(const TileSum& tile) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      uint4 b;
+      SplitPair(tile[0][2 * n], tile[0][2 * n + 1], b.x, b.z);
+      SplitPair(tile[1][2 * n], tile[1][2 * n + 1], b.y, b.w);
+      rows[n][threadIdx.x % 32] = b;
+    }
+  }
+};
+
+// sum += x B^T
+__device__ inline void MultiplyAddBlock(TileSum& sum, const SplitOperand& x,
+                                        const SplitBlock& block) {
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+    MultiplyAddSplit(sum[n], x, block.rows[n][threadIdx.x % 32]);
+  }
+}
+
+// Where lane's element r of accumulator n is in a tile.
+__device__ inline int TileRow(int r) {
+  return static_cast<int>(threadIdx.x % 32) / 4 + r / 2 * 8;
+}
+__device__ inline int TileColumn(int n, int r) {
+  return n * 8 + static_cast<int>(threadIdx.x % 4) * 2 + r % 2;
+}
+
+// Where a block is within a triangle.
+struct BlockIndex {
+  int row;
+  int column;
+
+  // The n-th of all with column <= row, row by row.
+  __device__ static BlockIndex OfTriangle(int n) {
+    int row = 0;
+    while (n > row) n -= ++row;
+    return {row, n};
+  }
+  __device__ int Number() const { return row * (row + 1) / 2 + column; }
+};
+
+// With g_ij = beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i:
+//
+//   solve    -g off the diagonal blocks; on it (I + g)^-1 - I of the block, so
+//            that the identity part of the solve stays exact
+//   readout  exp(Gamma_i - Gamma_j) q_i k_j for ancestors and i itself
+template <int kBlocks>
+struct TreeMatrices {
+  static constexpr int kNodes = kBlocks * kTileRows;
+  static constexpr int kTriangle = kBlocks * (kBlocks + 1) / 2;
+
+  SplitBlock solve[kTriangle];
+  SplitBlock readout[kTriangle];
+
+  // The first num_blocks block rows, one block at a time for each of kWarps
+  // warps.
+  template <int kWarps>
+  __device__ void Build(const NodeRows<kNodes>& keys,
+                        const NodeRows<kNodes>& queries,
+                        const TreeGates<kNodes>& gates, int num_blocks) {
+    const int triangle = num_blocks * (num_blocks + 1) / 2;
+    const int inner = triangle - num_blocks;
+    // Diagonal blocks of `solve`, the longest work, first.
+    for (int n = threadIdx.x / 32; n < 2 * triangle; n += kWarps) {
+      if (n < num_blocks) {
+        BuildInverse(keys, gates, n);
+      } else if (n < num_blocks + inner) {
+        BlockIndex at = BlockIndex::OfTriangle(n - num_blocks);
+        ++at.row;
+        TileSum tile;
+        Gram(keys, keys, at, tile);
+        ScaleCorrection(gates, at, tile);
+        solve[at.Number()].Store(tile);
+      } else {
+        const BlockIndex at = BlockIndex::OfTriangle(n - num_blocks - inner);
+        TileSum tile;
+        Gram(queries, keys, at, tile);
+        ScaleReadout(gates, at, tile);
+        readout[at.Number()].Store(tile);
+      }
+    }
+  }
+
+ private:
+  __device__ static void Gram(const NodeRows<kNodes>& left,
+                              const NodeRows<kNodes>& keys, BlockIndex at,
+                              TileSum& tile) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) tile[i / 4][i % 4] = 0;
+#pragma unroll
+    for (int step = 0; step < kKeyDim / 16; ++step) {
+      uint32_t a[4];
+      uint32_t b[4];
+      left.LoadLeft(at.row, step, a);
+      keys.LoadRight(at.column, step, b);
+      MultiplyAdd(tile[0], a, b[0], b[1]);
+      MultiplyAdd(tile[1], a, b[2], b[3]);
+    }
+  }
+
+  // -g
+  __device__ static void ScaleCorrection(const TreeGates<kNodes>& gates,
+                                         BlockIndex at, TileSum& tile) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int i = at.row * kTileRows + TileRow(r);
+        const int j = at.column * kTileRows + TileColumn(n, r);
+        const float scale = -gates.beta[i] * gates.k_scale[i];
+        tile[n][r] *= i == j ? 0 : scale * gates.k_scale[j] * gates.Decay(i, j);
+      }
+    }
+  }
+
+  __device__ static void ScaleReadout(const TreeGates<kNodes>& gates,
+                                      BlockIndex at, TileSum& tile) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int i = at.row * kTileRows + TileRow(r);
+        const int j = at.column * kTileRows + TileColumn(n, r);
+        tile[n][r] *= gates.q_scale[i] * gates.k_scale[j] * gates.Decay(i, j);
+      }
+    }
+  }
+
+  // (I + g)^-1 - I of diagonal block `block`, by substitution in float32: a
+  // lane for each column of the inverse.
+  __device__ void BuildInverse(const NodeRows<kNodes>& keys,
+                               const TreeGates<kNodes>& gates, int block) {
+    const BlockIndex at = {block, block};
+    TileSum tile;
+    Gram(keys, keys, at, tile);
+    ScaleCorrection(gates, at, tile);
+    // The block's own place serves as a matrix of floats until it is stored.
+    float* const scratch =
+        reinterpret_cast<float*>(&solve[at.Number()].rows[0][0]);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        scratch[TileColumn(n, r) * kTileRows + TileRow(r)] = tile[n][r];
+      }
+    }
+    __syncwarp();
+    const int column = threadIdx.x % kTileRows;
+    float x[kTileRows];
+#pragma unroll
+    for (int i = 0; i < kTileRows; ++i) x[i] = i == column ? 1 : 0;
+#pragma unroll
+    for (int j = 0; j + 1 < kTileRows; ++j) {
+#pragma unroll
+      for (int i = j + 1; i < kTileRows; ++i) {
+        x[i] += scratch[j * kTileRows + i] * x[j];
+      }
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 < kTileRows) {
+#pragma unroll
+      for (int i = 0; i < kTileRows; ++i) {
+        scratch[i * kTileRows + column] = i == column ? 0 : x[i];
+      }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        tile[n][r] = scratch[TileRow(r) * kTileRows + TileColumn(n, r)];
+      }
+    }
+    __syncwarp();
+    solve[at.Number()].Store(tile);
+  }
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_TREE_MATRICES_CUH_
