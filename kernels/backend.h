@@ -1,9 +1,12 @@
 #ifndef BOLE_KERNELS_BACKEND_H_
 #define BOLE_KERNELS_BACKEND_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +37,42 @@ struct DeviceDeleter {
   void operator()(void* memory) const;
 };
 using DeviceMemory = std::unique_ptr<void, DeviceDeleter>;
+struct HostDeleter {
+  Backend* backend = nullptr;
+  void operator()(void* memory) const;
+};
+using HostMemory = std::unique_ptr<void, HostDeleter>;
+
+// How much memory a device has of its own.
+struct MemoryState {
+  size_t free_bytes;
+  size_t total_bytes;
+};
+
+// Stands for a sequence of operator calls with all their parameters.
+using GraphKey = std::array<int32_t, 8>;
+
+// Sequences of operators that are run again and again.
+class GraphSet {
+ public:
+  virtual ~GraphSet() = default;
+
+  // Runs what `queue` queues: operators, no copies and no marks, the same for
+  // one key. A set may keep them at the first call, and from then on run them
+  // without calling `queue`. Whatever they touch must outlive the set. May
+  // allocate when a key is new.
+  virtual absl::Status Replay(const GraphKey& key,
+                              const std::function<absl::Status()>& queue) = 0;
+};
+
+// Keeps nothing.
+class QueuedGraphs final : public GraphSet {
+ public:
+  absl::Status Replay(const GraphKey& /*key*/,
+                      const std::function<absl::Status()>& queue) override {
+    return queue();
+  }
+};
 
 // Memory and operators: all that the model, the drafter and the engine know of
 // the machine. The reference backend (CPU, float32) defines every operator.
@@ -64,6 +103,15 @@ class Backend {
   virtual absl::Status Upload(void* device, const void* host, size_t bytes) = 0;
   virtual absl::Status Download(void* host, const void* device,
                                 size_t bytes) = 0;
+  // Host memory that copies use without waiting, 64-byte aligned.
+  virtual absl::StatusOr<HostMemory> AllocateHost(size_t bytes,
+                                                  std::string_view what) = 0;
+  // As Download, into memory of AllocateHost(), but does not wait: the bytes
+  // are there once a later mark has been reached.
+  virtual absl::Status QueueDownload(void* host, const void* device,
+                                     size_t bytes) = 0;
+  // Nothing for a backend that uses the host's.
+  virtual std::optional<MemoryState> memory() const = 0;
   // Widens activations to float32 on the host.
   virtual absl::Status DownloadActivations(std::span<float> host,
                                            const Activation* device) = 0;
@@ -75,6 +123,18 @@ class Backend {
   // on the device. REQUIRES: every row in [0, matrix.rows).
   virtual absl::StatusOr<const WeightMatrix*> GatherMatrix(
       const WeightMatrix& matrix, std::span<const int32_t> row) = 0;
+
+  // An empty set; the backend must outlive it.
+  virtual std::unique_ptr<GraphSet> MakeGraphs() = 0;
+
+  // Marks of the queue, 0 .. kNumMarks - 1; setting one again moves it. Await
+  // returns when all before the mark is done, with its errors. Between two
+  // marks that have been awaited (or lie before one that has) so many seconds
+  // passed on the device.
+  static constexpr int kNumMarks = 64;
+  virtual absl::Status SetMark(int mark) = 0;
+  virtual absl::Status AwaitMark(int mark) = 0;
+  virtual absl::StatusOr<double> SecondsBetween(int from, int to) = 0;
 
   // Dense (kernels/dense.h).
   virtual absl::Status Embed(const EmbedParams& params) = 0;
@@ -110,11 +170,16 @@ class Backend {
 
  private:
   friend struct DeviceDeleter;
+  friend struct HostDeleter;
   virtual void Free(void* memory) = 0;
+  virtual void FreeHost(void* memory) = 0;
 };
 
 inline void DeviceDeleter::operator()(void* memory) const {
   backend->Free(memory);
+}
+inline void HostDeleter::operator()(void* memory) const {
+  backend->FreeHost(memory);
 }
 
 }  // namespace bole

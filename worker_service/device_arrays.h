@@ -45,6 +45,20 @@ class DeviceArrays {
     return array;
   }
 
+  // Bytes on the host for copies that do not wait (Backend::AllocateHost), not
+  // counted in total_bytes().
+  char* HostBytes(int64_t bytes, std::string_view what) {
+    if (!status_.ok()) return nullptr;
+    absl::StatusOr<HostMemory> memory =
+        backend_->AllocateHost(static_cast<size_t>(bytes), what);
+    if (!memory.ok()) {
+      status_ = memory.status();
+      return nullptr;
+    }
+    host_memory_.push_back(*std::move(memory));
+    return static_cast<char*>(host_memory_.back().get());
+  }
+
   const absl::Status& status() const { return status_; }
   size_t total_bytes() const { return total_bytes_; }
 
@@ -64,6 +78,7 @@ class DeviceArrays {
 
   Backend* backend_;
   std::vector<DeviceMemory> memory_;
+  std::vector<HostMemory> host_memory_;
   absl::Status status_;
   size_t total_bytes_ = 0;
 };

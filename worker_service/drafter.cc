@@ -1,10 +1,18 @@
 #include "worker_service/drafter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/status_macros.h"
 
 namespace bole {
+namespace {
+
+int MaskWords(const DraftShape& shape) {
+  return std::max(1, (shape.num_draft_nodes() + 31) / 32);
+}
+
+}  // namespace
 
 Drafter::Drafter(const ModelConfig& config, Backend& backend,
                  HybridModel& model, MtpLayer& layer, const Options& options,
@@ -13,12 +21,10 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend,
       backend_(backend),
       model_(model),
       layer_(layer),
-      options_(options),
-      mask_words_((options.max_shape.num_draft_nodes() + 31) / 32) {
+      options_(options) {
   const int64_t requests = options.max_requests;
   const int64_t rows = options.max_rows;
   const int64_t lanes = requests * options.max_shape.top_k;
-  const int64_t levels = options.max_shape.depth;
   const int64_t hidden = config.hidden_size;
   const auto ints = [&](int64_t count) {
     return arrays.Array<int32_t>(count, "drafter: rows");
@@ -33,16 +39,11 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend,
   next_committed_ = ints(requests);
   extend_hidden_ = arrays.Activations(rows * hidden, "drafter: hidden");
 
-  counts_ = ints(2);
-  lane_first_ = ints(requests + 1);
-  lane_request_ = ints(lanes);
-  lane_node_ = ints(levels * lanes);
-  lane_depth_ = ints(levels * lanes);
   lane_token_ = ints(lanes);
   lane_parent_ = ints(lanes);
   lane_hidden_ = ints(lanes);
-  lane_ancestors_ =
-      arrays.Array<uint32_t>(lanes * mask_words_, "drafter: ancestors");
+  lane_ancestors_ = arrays.Array<uint32_t>(lanes * MaskWords(options.max_shape),
+                                           "drafter: ancestors");
   frontier_ = ints(lanes);
   for (Activation*& buffer : hidden_) {
     buffer = arrays.Activations(lanes * hidden, "drafter: hidden");
@@ -51,16 +52,46 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend,
   top_token_ = ints(lanes * options.max_shape.top_k);
   top_log_prob_ =
       arrays.Array<float>(lanes * options.max_shape.top_k, "drafter: scores");
-  const int64_t candidates = requests * options.max_shape.num_candidates();
-  trees_ = {.token = ints(candidates),
-            .parent = ints(candidates),
-            .log_rho = arrays.Array<float>(candidates, "drafter: trees")};
+}
+
+void Drafter::Lay(int max_requests, const DraftShape& shape, TransferBlock& up,
+                  TransferBlock& down) {
+  max_requests_ = max_requests;
+  shape_ = shape;
+  const int64_t lanes = static_cast<int64_t>(max_requests) * shape.top_k;
+  counts_ = up.Take<int32_t>(2);
+  lane_first_ = up.Take<int32_t>(max_requests + 1);
+  lane_request_ = up.Take<int32_t>(lanes);
+  lane_node_ = up.Take<int32_t>(shape.depth * lanes);
+  lane_depth_ = up.Take<int32_t>(shape.depth * lanes);
+  const int64_t candidates =
+      static_cast<int64_t>(max_requests) * shape.num_candidates();
+  tree_token_ = down.Take<int32_t>(candidates);
+  tree_parent_ = down.Take<int32_t>(candidates);
+  tree_log_rho_ = down.Take<float>(candidates);
+}
+
+void Drafter::Fill(int num_requests) {
+  const int k = shape_.top_k;
+  const int lanes = max_requests_ * k;
+  counts_.host[0] = num_requests;
+  counts_.host[1] = num_requests * k;
+  for (int b = 0; b <= max_requests_; ++b) {
+    lane_first_.host[b] = std::min(b, num_requests) * k;
+  }
+  for (int i = 0; i < lanes; ++i) lane_request_.host[i] = i / k;
+  for (int level = 0; level < shape_.depth; ++level) {
+    for (int i = 0; i < lanes; ++i) {
+      lane_node_.host[level * lanes + i] = level * k + i % k;
+      lane_depth_.host[level * lanes + i] = level;
+    }
+  }
 }
 
 absl::Status Drafter::Extend(const Committed& committed) {
   BOLE_RETURN_IF_ERROR(
-      backend_.ExtendRows({.max_requests = options_.max_requests,
-                           .max_rows = options_.max_rows,
+      backend_.ExtendRows({.max_requests = committed.batch.max_requests,
+                           .max_rows = committed.max_path_rows,
                            .path = committed.path,
                            .token = committed.token,
                            .next_token = committed.next_token,
@@ -75,7 +106,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
                            .last_row = last_row_}));
   RowBatch batch = committed.batch;
   batch.mask_words = 0;
-  batch.rows = extend_rows();
+  batch.rows = {num_rows_, committed.max_path_rows};
   batch.first_row = committed.path.first;
   batch.request = request_;
   batch.node = node_;
@@ -89,70 +120,37 @@ absl::Status Drafter::Extend(const Committed& committed) {
                         extend_hidden_);
 }
 
-// The rows that change with the number of requests, not with their content.
-absl::Status Drafter::UploadLanes(int num_requests, const DraftShape& shape) {
-  const int lanes = num_requests * shape.top_k;
-  std::vector<int32_t> first(options_.max_requests + 1, lanes);
-  std::vector<int32_t> request(lanes);
-  std::vector<int32_t> node;
-  std::vector<int32_t> depth;
-  for (int b = 0; b < num_requests; ++b) first[b] = b * shape.top_k;
-  for (int i = 0; i < lanes; ++i) request[i] = i / shape.top_k;
-  for (int level = 0; level < shape.depth; ++level) {
-    for (int i = 0; i < lanes; ++i) {
-      node.push_back(level * shape.top_k + i % shape.top_k);
-      depth.push_back(level);
-    }
-  }
-  const std::vector<int32_t> counts = {num_requests, lanes};
-  absl::Status status;
-  const auto upload = [&](int32_t* device, const std::vector<int32_t>& host) {
-    status.Update(
-        backend_.Upload(device, host.data(), host.size() * sizeof(host[0])));
-  };
-  upload(counts_, counts);
-  upload(lane_first_, first);
-  upload(lane_request_, request);
-  upload(lane_node_, node);
-  upload(lane_depth_, depth);
-  return status;
-}
-
 // The top_k continuations of each hidden vector.
-absl::Status Drafter::Score(RowCount rows, const Activation* hidden,
-                            int top_k) {
+absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
   BOLE_RETURN_IF_ERROR(model_.Logits(rows, hidden, logits_));
   return backend_.TopK({.rows = rows,
                         .vocabulary = config_.vocab_size,
                         .num_valid_tokens = options_.num_valid_tokens,
-                        .top_k = top_k,
+                        .top_k = shape_.top_k,
                         .logits = logits_,
                         .token = top_token_,
                         .log_prob = top_log_prob_});
 }
 
 // The frontier that `level` chose, as rows of the drafter.
-RowBatch Drafter::LaneBatch(const Committed& committed, const DraftShape& shape,
-                            int level) const {
-  const int64_t first =
-      static_cast<int64_t>(level) * committed.num_requests * shape.top_k;
+RowBatch Drafter::LaneBatch(const Committed& committed, int level) const {
+  const int lanes = max_requests_ * shape_.top_k;
+  const int64_t first = static_cast<int64_t>(level) * lanes;
   RowBatch batch = committed.batch;
-  batch.mask_words = mask_words_;
-  batch.rows = {counts_ + 1, options_.max_requests * shape.top_k};
-  batch.first_row = lane_first_;
-  batch.request = lane_request_;
-  batch.node = lane_node_ + first;
-  batch.depth = lane_depth_ + first;
+  batch.mask_words = MaskWords(shape_);
+  batch.rows = {counts_.device + 1, lanes};
+  batch.first_row = lane_first_.device;
+  batch.request = lane_request_.device;
+  batch.node = lane_node_.device + first;
+  batch.depth = lane_depth_.device + first;
   batch.parent = lane_parent_;
   batch.ancestors = lane_ancestors_;
   batch.committed = next_committed_;
   return batch;
 }
 
-absl::Status Drafter::Grow(const Committed& committed,
-                           const DraftShape& shape) {
-  BOLE_RETURN_IF_ERROR(UploadLanes(committed.num_requests, shape));
-  const RowCount requests = {counts_, options_.max_requests};
+absl::Status Drafter::Grow(const Committed& committed) {
+  const RowCount requests = {counts_.device, max_requests_};
   Activation* hidden = hidden_[0];
   Activation* next_hidden = hidden_[1];
   BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = requests,
@@ -161,24 +159,23 @@ absl::Status Drafter::Grow(const Committed& committed,
                                             .x = extend_hidden_,
                                             .out = hidden}));
   RowCount scored = requests;
-  for (int level = 0; level < shape.depth; ++level) {
-    BOLE_RETURN_IF_ERROR(Score(scored, hidden, shape.top_k));
-    BOLE_RETURN_IF_ERROR(
-        backend_.GrowTrees({.max_requests = options_.max_requests,
-                            .requests = requests,
-                            .shape = shape,
-                            .level = level,
-                            .mask_words = mask_words_,
-                            .top_token = top_token_,
-                            .top_log_prob = top_log_prob_,
-                            .trees = trees_,
-                            .frontier = frontier_,
-                            .row_token = lane_token_,
-                            .row_parent = lane_parent_,
-                            .hidden_row = lane_hidden_,
-                            .ancestors = lane_ancestors_}));
-    if (level + 1 == shape.depth) break;  // Nothing left to expand.
-    const RowBatch batch = LaneBatch(committed, shape, level);
+  for (int level = 0; level < shape_.depth; ++level) {
+    BOLE_RETURN_IF_ERROR(Score(scored, hidden));
+    BOLE_RETURN_IF_ERROR(backend_.GrowTrees({.max_requests = max_requests_,
+                                             .requests = requests,
+                                             .shape = shape_,
+                                             .level = level,
+                                             .mask_words = MaskWords(shape_),
+                                             .top_token = top_token_,
+                                             .top_log_prob = top_log_prob_,
+                                             .trees = trees(),
+                                             .frontier = frontier_,
+                                             .row_token = lane_token_,
+                                             .row_parent = lane_parent_,
+                                             .hidden_row = lane_hidden_,
+                                             .ancestors = lane_ancestors_}));
+    if (level + 1 == shape_.depth) break;  // Nothing left to expand.
+    const RowBatch batch = LaneBatch(committed, level);
     BOLE_RETURN_IF_ERROR(layer_.Forward({.batch = batch,
                                          .token = lane_token_,
                                          .hidden = hidden,
@@ -190,19 +187,12 @@ absl::Status Drafter::Grow(const Committed& committed,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<ProposalTree>> Drafter::Download(
-    std::span<const int32_t> root, const DraftShape& shape) {
-  const int num_candidates = shape.num_candidates();
-  const size_t count = root.size() * num_candidates;
-  std::vector<int32_t> token(count);
-  std::vector<int32_t> parent(count);
-  std::vector<float> log_rho(count);
-  BOLE_RETURN_IF_ERROR(
-      backend_.Download(token.data(), trees_.token, count * sizeof(int32_t)));
-  BOLE_RETURN_IF_ERROR(
-      backend_.Download(parent.data(), trees_.parent, count * sizeof(int32_t)));
-  BOLE_RETURN_IF_ERROR(
-      backend_.Download(log_rho.data(), trees_.log_rho, count * sizeof(float)));
+std::vector<ProposalTree> Drafter::Results(
+    const TransferBlock& down, int image, std::span<const int32_t> root) const {
+  const size_t num_candidates = shape_.num_candidates();
+  const auto token = down.InImage(tree_token_, image);
+  const auto parent = down.InImage(tree_parent_, image);
+  const auto log_rho = down.InImage(tree_log_rho_, image);
   std::vector<ProposalTree> trees(root.size());
   for (size_t b = 0; b < root.size(); ++b) {
     ProposalTree& tree = trees[b];

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/draft_shape.h"
 #include "common/proposal_tree.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/hybrid_model.h"
 #include "worker_service/model/mtp_layer.h"
+#include "worker_service/transfer_block.h"
 
 namespace bole {
 
@@ -27,7 +27,7 @@ class Drafter {
  public:
   struct Options {
     int max_requests;
-    int max_rows;  // Of an extend pass.
+    int max_rows;  // Of an extend pass, whatever its bucket.
     DraftShape max_shape;
     int num_valid_tokens;  // Ids at or beyond are never proposed.
   };
@@ -39,41 +39,49 @@ class Drafter {
   // What the target has just committed.
   struct Committed {
     RowBatch batch;        // Of the target's forward.
-    int num_requests;      // Every one of them has a path.
     const int32_t* token;  // The batch's tokens.
     RowPath path;
+    int max_path_rows;          // Of all paths together: the extend's bucket.
     const int32_t* next_token;  // [B] the token after the path.
     const Activation* hidden;   // [N, H] of the target, by row.
   };
 
-  // Fills the drafter's slots of the committed tokens. Afterwards
-  // extend_hidden() and extend_rows() hold the drafter's own vectors.
+  // Takes what Grow() reads of a batch of at most max_requests, and the trees
+  // it leaves, from blocks that go up and come down.
+  void Lay(int max_requests, const DraftShape& shape, TransferBlock& up,
+           TransferBlock& down);
+  // Writes what depends on how many requests there are.
+  void Fill(int num_requests);
+
+  // Fills the drafter's slots of the committed tokens.
   absl::Status Extend(const Committed& committed);
 
-  // Grows a tree for every request. REQUIRES: Extend() ran for `committed`;
-  // pages for shape.num_draft_nodes() KV rows beyond the path.
-  absl::Status Grow(const Committed& committed, const DraftShape& shape);
+  // Grows a tree of the shape last laid out for every request.
+  // REQUIRES: Extend() ran for `committed`, whose batch has the max_requests
+  // of Lay(), and every request had a path since Fill(); pages for
+  // shape.num_draft_nodes() KV rows beyond the path.
+  absl::Status Grow(const Committed& committed);
 
-  // The trees that Grow() left on the device; `root` is each tree's pending
-  // token. Waits for the device.
-  absl::StatusOr<std::vector<ProposalTree>> Download(
-      std::span<const int32_t> root, const DraftShape& shape);
+  CandidateTrees trees() const {
+    return {tree_token_.device, tree_parent_.device, tree_log_rho_.device};
+  }
+  // committed + length of the path, after Extend(). [B]
+  const int32_t* next_committed() const { return next_committed_; }
 
-  RowCount extend_rows() const { return {num_rows_, options_.max_rows}; }
-  const Activation* extend_hidden() const { return extend_hidden_; }
+  // The trees in an image of the block that came down; `root` is each tree's
+  // pending token.
+  std::vector<ProposalTree> Results(const TransferBlock& down, int image,
+                                    std::span<const int32_t> root) const;
 
  private:
-  absl::Status Score(RowCount rows, const Activation* hidden, int top_k);
-  RowBatch LaneBatch(const Committed& committed, const DraftShape& shape,
-                     int level) const;
-  absl::Status UploadLanes(int num_requests, const DraftShape& shape);
+  absl::Status Score(RowCount rows, const Activation* hidden);
+  RowBatch LaneBatch(const Committed& committed, int level) const;
 
   const ModelConfig& config_;
   Backend& backend_;
   HybridModel& model_;
   MtpLayer& layer_;
   Options options_;
-  int mask_words_;
 
   // The extend pass.
   int32_t *num_rows_, *request_, *node_, *parent_, *row_token_, *hidden_row_;
@@ -81,22 +89,25 @@ class Drafter {
   int32_t* next_committed_;  // [B]
   Activation* extend_hidden_;
 
-  // The lanes: top_k rows per request and level.
-  int32_t* counts_;        // [2] requests, lanes.
-  int32_t* lane_first_;    // [B + 1]
-  int32_t* lane_request_;  // [B * k]
-  int32_t* lane_node_;     // [D, B * k]
-  int32_t* lane_depth_;    // [D, B * k]
-  int32_t* lane_token_;    // [B * k]
-  int32_t* lane_parent_;   // [B * k]
-  int32_t* lane_hidden_;   // [B * k] row of the level before.
+  // The lanes: top_k rows per request and level, as last laid out.
+  int max_requests_ = 0;  // B
+  DraftShape shape_;
+  TransferArray<int32_t> counts_;        // [2] requests, lanes.
+  TransferArray<int32_t> lane_first_;    // [B + 1]
+  TransferArray<int32_t> lane_request_;  // [B * k]
+  TransferArray<int32_t> lane_node_;     // [D, B * k]
+  TransferArray<int32_t> lane_depth_;    // [D, B * k]
+  int32_t* lane_token_;                  // [B * k]
+  int32_t* lane_parent_;                 // [B * k]
+  int32_t* lane_hidden_;                 // [B * k] row of the level before.
   uint32_t* lane_ancestors_;
   int32_t* frontier_;      // [B, k]
   Activation* hidden_[2];  // [B * k, H] this level and the next, in turns.
   float* logits_;          // [B * k, V]
   int32_t* top_token_;     // [B * k, k]
   float* top_log_prob_;    // [B * k, k]
-  CandidateTrees trees_;
+  TransferArray<int32_t> tree_token_, tree_parent_;  // [B, C]
+  TransferArray<float> tree_log_rho_;                // [B, C]
 };
 
 }  // namespace bole

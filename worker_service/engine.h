@@ -2,6 +2,7 @@
 #ifndef BOLE_WORKER_SERVICE_ENGINE_H_
 #define BOLE_WORKER_SERVICE_ENGINE_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,31 +13,33 @@
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/drafter.h"
+#include "worker_service/engine_options.h"
 #include "worker_service/model/hybrid_model.h"
 #include "worker_service/model/mtp_layer.h"
+#include "worker_service/round_shape.h"
 #include "worker_service/row_batch_buffer.h"
 #include "worker_service/sampling_buffer.h"
 #include "worker_service/sequence_memory.h"
+#include "worker_service/transfer_block.h"
 
 namespace bole {
 
-struct EngineOptions {
-  int max_requests = 8;
-  int max_nodes = 256;           // Of a forest.
-  int max_nodes_per_tree = 128;  // At most 128.
-  int max_prefill_tokens = 512;
-  DraftShape max_draft;
-  int num_slots = 8;
-  int num_pages = 128;
-  int page_size = 64;
-  int max_context = 1024;
-  // Ids at or beyond are padding of the head and are never drawn.
-  int num_valid_tokens = 0;
-  TreeSolver solver = TreeSolver::kBlocks;
+// Where the time of forest rounds went on the device, in seconds, summed since
+// the engine began. What lies between the rounds of different steps is idle,
+// copies and prefills included.
+struct EngineTimes {
+  int64_t rounds = 0;
+  double busy = 0;
+  double idle = 0;
+  // Parts of `busy`, only with EngineOptions::time_phases.
+  double forward = 0;  // The target's layers and head.
+  double accept = 0;   // Sampling, commit, counts.
+  double draft = 0;    // The drafter's extend and growth.
 };
 
-// One model replica. All memory is allocated by Create. Between steps nothing
-// is kept but the bytes in slots and pages, so any plan may follow any other.
+// One model replica. All memory is allocated by Create, but for captured
+// graphs. Between steps nothing is kept but the bytes in slots and pages, so
+// any plan may follow any other.
 //
 // Not thread-safe: one thread steps.
 class Engine {
@@ -50,7 +53,8 @@ class Engine {
 
   // Runs the chunks, then the forest. INVALID_ARGUMENT, before anything is
   // touched, for a plan that Validate() refuses; any other error comes from the
-  // backend and leaves slots and pages of the plan undefined.
+  // backend and leaves slots and pages undefined: from then on every step
+  // returns it.
   absl::StatusOr<StepResult> Step(const StepPlan& plan);
 
   const StepLimits& limits() const { return limits_; }
@@ -58,25 +62,55 @@ class Engine {
   const SequenceMemory& memory() const { return memory_; }
   const HybridModel& model() const { return model_; }
   size_t memory_bytes() const { return arrays_.total_bytes(); }
+  const EngineTimes& times() const { return times_; }
 
  private:
+  using Results = std::vector<SequenceResult>;
+  using Sequences = std::span<const SequencePlan* const>;
+  // After a download; rounds have the marks before (engine_round.cc).
+  static constexpr int kDoneMark = Backend::kNumMarks - 1;
+
   Engine(const ModelConfig& config, const Weights& weights, Backend& backend,
          const EngineOptions& options);
+  void AllocateBlocks();
+  absl::StatusOr<StepResult> RunPlan(const StepPlan& plan);
 
-  absl::StatusOr<std::vector<SequenceResult>> RunPrefills(const StepPlan& plan);
-  absl::StatusOr<std::vector<SequenceResult>> RunForest(const StepPlan& plan);
-  absl::Status SamplePrefills(const StepPlan& plan,
-                              std::span<const SequencePlan* const> sequences);
-  SampleParams SampleOf(const RowBatchBuffer& rows) const;
-  absl::Status CountTokens(const RowBatchBuffer& rows, const RowPath& path);
-  // Extends the drafter over what was committed, and grows trees of `shape`.
-  absl::Status Draft(const Drafter::Committed& committed,
-                     const std::optional<DraftShape>& shape);
-  // Waits for the device: what was emitted, and the proposals if there is a
-  // shape.
-  absl::StatusOr<std::vector<SequenceResult>> Collect(
-      std::span<const SequencePlan* const> sequences,
-      const std::optional<DraftShape>& shape);
+  // Prefill chunks (engine_prefill.cc). Lay...: takes the arrays of a pass from
+  // the blocks.
+  struct PrefillShape;
+  void LayPrefill(const PrefillShape& shape, TransferBlock& up,
+                  TransferBlock& down);
+  void FillPrefill(const StepPlan& plan, Sequences sequences);
+  absl::StatusOr<Results> RunPrefills(const StepPlan& plan);
+  absl::Status QueuePrefill(const StepPlan& plan, bool any_last);
+
+  // Forest rounds (engine_round.cc).
+  void LayRound(const RoundShape& shape, TransferBlock& up,
+                TransferBlock& down);
+  void FillRound(const StepPlan& plan, Sequences sequences);
+  absl::StatusOr<Results> RunForest(const StepPlan& plan);
+  absl::Status RunRound(const RoundShape& shape, int64_t round);
+  absl::Status QueueForward(const RoundShape& shape);
+  absl::Status QueueAccept(const RoundShape& shape);
+  absl::Status QueueDraft(const RoundShape& shape);
+  absl::Status AddTimes(int64_t round);
+
+  // Both.
+  static HostSequence MemoryOf(const SequencePlan& sequence) {
+    return {.slot = sequence.slot.value(),
+            .committed = sequence.committed,
+            .pages = sequence.pages};
+  }
+  SampleParams SampleOf(const RowArrays& rows) const;
+  absl::Status CountTokens(const RowArrays& rows, const RowPath& path);
+  // Takes what is last in each block; remembers how much is to be copied for
+  // these sequences.
+  void LayOptional(TransferBlock& up, TransferBlock& down);
+  absl::Status Upload(Sequences sequences);
+  absl::Status QueueDownload(Sequences sequences, int image);
+  // What an image holds: `committed` of each result is the path's length.
+  Results ReadResults(Sequences sequences,
+                      const std::optional<DraftShape>& shape, int image) const;
 
   const ModelConfig& config_;
   Backend& backend_;
@@ -86,16 +120,24 @@ class Engine {
   SequenceMemory memory_;
   Scratch scratch_;
   HybridModel model_;
-  RowBatchBuffer forest_rows_;
-  RowBatchBuffer prefill_rows_;
-  RowBatchBuffer last_rows_;  // The last row of every prefill chunk.
   SamplingBuffer sampling_;
-  int32_t* last_row_index_;  // [B]
+  std::optional<MtpLayer> mtp_layer_;
+  std::optional<Drafter> drafter_;
   Activation* hidden_;       // [N, H] of the target.
   Activation* last_hidden_;  // [B, H]
   float* logits_;            // [nodes of a forest, V]
-  std::optional<MtpLayer> mtp_layer_;
-  std::optional<Drafter> drafter_;
+
+  // A step's arrays, laid out anew by every pass.
+  TransferBlock up_, down_;
+  int64_t required_up_ = 0, required_down_ = 0;  // Bytes before the optional.
+  RowArrays rows_;       // Of the forest, or of the prefill chunks.
+  RowArrays last_rows_;  // The last row of every chunk that ends its prompt.
+  TransferArray<int32_t> last_row_index_;  // [B]
+
+  EngineTimes times_;
+  int64_t num_rounds_ = 0;
+  absl::Status failure_;
+  std::unique_ptr<GraphSet> graphs_;  // Uses the rest.
 };
 
 }  // namespace bole

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/row_batch.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/transfer_block.h"
 
 namespace bole {
 
@@ -44,34 +45,48 @@ struct RowBatchCapacity {
   int max_pages;  // Per request.
 };
 
-// Device memory for one RowBatch and the rows' tokens: allocated once, filled
-// every round with one copy.
+// The arrays of one RowBatch, and the rows' tokens, in a transfer block.
+class RowArrays {
+ public:
+  // Takes them from the block. The capacity is the batch's.
+  void Lay(const RowBatchCapacity& capacity, TransferBlock& block);
+
+  // Writes the host's side. REQUIRES: rows and sequences within the capacity,
+  // as Validate(StepPlan) ensures.
+  void Fill(const HostRows& rows, std::span<const HostSequence> sequences);
+
+  // The device's side, null before Lay() and in a block without memory.
+  const RowBatch& batch() const { return batch_; }
+  const int32_t* token() const { return token_.device; }
+  // 0, 1, 2, ...: the path of a batch all of whose rows are committed.
+  RowPath all_rows() const { return {batch_.first_row, all_rows_.device}; }
+
+ private:
+  RowBatchCapacity capacity_ = {};
+  TransferArray<int32_t> count_, first_row_, request_, node_, parent_, depth_,
+      slot_, committed_, page_table_, token_, all_rows_;
+  TransferArray<uint32_t> ancestors_;
+  RowBatch batch_ = {};
+};
+
+// RowArrays with memory of their own: allocated once, filled for every forward
+// with one copy.
 class RowBatchBuffer {
  public:
   RowBatchBuffer(Backend& backend, const RowBatchCapacity& capacity,
                  std::string_view what, DeviceArrays& arrays);
 
-  // Queues the copy. REQUIRES: rows and sequences within the capacity, as
-  // Validate(StepPlan) ensures.
+  // Queues the copy. REQUIRES: as RowArrays::Fill().
   absl::Status Upload(const HostRows& rows,
                       std::span<const HostSequence> sequences);
 
-  const RowBatch& batch() const { return batch_; }
-  const int32_t* token() const { return token_; }
-  // 0, 1, 2, ...: the path of a batch all of whose rows are committed.
-  RowPath all_rows() const { return {batch_.first_row, all_rows_}; }
+  const RowBatch& batch() const { return rows_.batch(); }
+  const int32_t* token() const { return rows_.token(); }
+  RowPath all_rows() const { return rows_.all_rows(); }
 
  private:
-  int32_t* Take(int64_t count);
-
-  Backend* backend_;
-  RowBatchCapacity capacity_;
-  std::vector<int32_t> host_;  // The image of device_.
-  int32_t* device_ = nullptr;
-  int64_t used_ = 0;
-  RowBatch batch_;
-  const int32_t* token_ = nullptr;
-  const int32_t* all_rows_ = nullptr;
+  TransferBlock block_;
+  RowArrays rows_;
 };
 
 }  // namespace bole

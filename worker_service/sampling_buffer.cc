@@ -1,6 +1,6 @@
 #include "worker_service/sampling_buffer.h"
 
-#include "common/status_macros.h"
+#include <algorithm>
 
 namespace bole {
 namespace {
@@ -22,133 +22,122 @@ SamplingControl ControlOf(const SequencePlan& sequence) {
 
 }  // namespace
 
-SamplingBuffer::SamplingBuffer(Backend& backend, int max_requests, int max_rows,
-                               DeviceArrays& arrays)
-    : backend_(&backend), max_requests_(max_requests) {
-  const int64_t requests = max_requests;
-  const int64_t rows = max_rows;
-  control_ = arrays.Array<SamplingControl>(requests, "sampling: control");
-  first_bias_ = arrays.Array<int32_t>(requests + 1, "sampling: biases");
-  bias_token_ =
-      arrays.Array<int32_t>(requests * kMaxLogitBiases, "sampling: biases");
-  bias_ = arrays.Array<float>(requests * kMaxLogitBiases, "sampling: biases");
-  first_stop_ = arrays.Array<int32_t>(requests + 1, "sampling: stop tokens");
-  stop_token_ = arrays.Array<int32_t>(requests * kMaxPlanStopTokens,
-                                      "sampling: stop tokens");
-  path_first_ = arrays.Array<int32_t>(requests + 1, "sampling: path");
-  path_row_ = arrays.Array<int32_t>(rows, "sampling: path");
-  emitted_ = arrays.Array<int32_t>(rows, "sampling: emitted");
-  logprob_ = arrays.Array<float>(rows, "sampling: logprobs");
-  top_token_ =
-      arrays.Array<int32_t>(rows * kMaxTopLogprobs, "sampling: top logprobs");
-  top_logprob_ =
-      arrays.Array<float>(rows * kMaxTopLogprobs, "sampling: top logprobs");
-  accepted_ = arrays.Array<int32_t>(requests, "sampling: accepted");
-  next_token_ = arrays.Array<int32_t>(requests, "sampling: next token");
+SamplingBuffer::SamplingBuffer(int max_rows, DeviceArrays& arrays)
+    : path_row_(arrays.Array<int32_t>(max_rows, "sampling: path")) {}
+
+void SamplingBuffer::LayParameters(const Size& size, TransferBlock& up) {
+  size_ = size;
+  const int64_t requests = size.requests;
+  control_ = up.Take<SamplingControl>(requests);
+  first_bias_ = up.Take<int32_t>(requests + 1);
+  first_stop_ = up.Take<int32_t>(requests + 1);
+  next_token_ = up.Take<int32_t>(requests);
+  stop_token_ = up.Take<int32_t>(requests * kMaxPlanStopTokens);
 }
 
-absl::Status SamplingBuffer::Upload(
-    std::span<const SequencePlan* const> sequences) {
-  std::vector<SamplingControl> control;
-  std::vector<int32_t> first_bias = {0};
-  std::vector<int32_t> bias_token;
-  std::vector<float> bias;
-  std::vector<int32_t> first_stop = {0};
-  std::vector<int32_t> stop_token;
-  for (const SequencePlan* sequence : sequences) {
-    control.push_back(ControlOf(*sequence));
-    for (const auto& [token, value] : sequence->sampling.logit_bias) {
-      bias_token.push_back(token);
-      bias.push_back(value);
-    }
-    first_bias.push_back(static_cast<int32_t>(bias.size()));
-    stop_token.insert(stop_token.end(), sequence->stop_tokens.begin(),
-                      sequence->stop_tokens.end());
-    first_stop.push_back(static_cast<int32_t>(stop_token.size()));
-  }
-  first_bias.resize(max_requests_ + 1, first_bias.back());
-  first_stop.resize(max_requests_ + 1, first_stop.back());
+void SamplingBuffer::LayBiases(TransferBlock& up) {
+  const int64_t biases = static_cast<int64_t>(size_.requests) * kMaxLogitBiases;
+  bias_token_ = up.Take<int32_t>(biases);
+  bias_ = up.Take<float>(biases);
+}
 
-  absl::Status status;
-  const auto upload = [&](auto* device, const auto& host) {
-    status.Update(
-        backend_->Upload(device, host.data(), host.size() * sizeof(host[0])));
-  };
-  upload(control_, control);
-  upload(first_bias_, first_bias);
-  upload(bias_token_, bias_token);
-  upload(bias_, bias);
-  upload(first_stop_, first_stop);
-  upload(stop_token_, stop_token);
-  return status;
+void SamplingBuffer::LayResults(TransferBlock& down) {
+  path_first_ = down.Take<int32_t>(size_.requests + 1);
+  accepted_ = down.Take<int32_t>(size_.requests);
+  emitted_ = down.Take<int32_t>(size_.rows);
+  logprob_ = down.Take<float>(size_.rows);
+}
+
+void SamplingBuffer::LayAlternatives(TransferBlock& down) {
+  const int64_t count = static_cast<int64_t>(size_.rows) * kMaxTopLogprobs;
+  top_token_ = down.Take<int32_t>(count);
+  top_logprob_ = down.Take<float>(count);
+}
+
+void SamplingBuffer::Fill(std::span<const SequencePlan* const> sequences) {
+  std::ranges::fill(control_.values(), SamplingControl{});
+  std::ranges::fill(next_token_.values(), 0);
+  int32_t num_biases = 0;
+  int32_t num_stops = 0;
+  first_bias_.host[0] = 0;
+  first_stop_.host[0] = 0;
+  for (int b = 0; b < size_.requests; ++b) {
+    if (b < std::ssize(sequences)) {
+      const SequencePlan& sequence = *sequences[b];
+      control_.host[b] = ControlOf(sequence);
+      for (const auto& [token, value] : sequence.sampling.logit_bias) {
+        bias_token_.host[num_biases] = token;
+        bias_.host[num_biases++] = value;
+      }
+      for (const int32_t token : sequence.stop_tokens) {
+        stop_token_.host[num_stops++] = token;
+      }
+    }
+    first_bias_.host[b + 1] = num_biases;
+    first_stop_.host[b + 1] = num_stops;
+  }
+}
+
+void SamplingBuffer::SetNextTokens(std::span<const int32_t> tokens) {
+  std::ranges::copy(tokens, next_token_.host);
 }
 
 SampleParams SamplingBuffer::Params() const {
   SampleParams params{};
-  params.control = control_;
-  params.first_bias = first_bias_;
-  params.bias_token = bias_token_;
-  params.bias = bias_;
-  params.first_stop = first_stop_;
-  params.stop_token = stop_token_;
-  params.path_first = path_first_;
+  params.control = control_.device;
+  params.first_bias = first_bias_.device;
+  params.bias_token = bias_token_.device;
+  params.bias = bias_.device;
+  params.first_stop = first_stop_.device;
+  params.stop_token = stop_token_.device;
+  params.path_first = path_first_.device;
   params.path_row = path_row_;
-  params.emitted = emitted_;
-  params.logprob = logprob_;
-  params.top_token = top_token_;
-  params.top_logprob = top_logprob_;
-  params.accepted = accepted_;
-  params.next_token = next_token_;
+  params.emitted = emitted_.device;
+  params.logprob = logprob_.device;
+  params.top_token = top_token_.device;
+  params.top_logprob = top_logprob_.device;
+  params.accepted = accepted_.device;
+  params.next_token = next_token_.device;
   return params;
 }
 
-absl::Status SamplingBuffer::SetNextTokens(const std::vector<int32_t>& tokens) {
-  return backend_->Upload(next_token_, tokens.data(),
-                          tokens.size() * sizeof(tokens[0]));
-}
-
-EmittedToken SamplingBuffer::TokenAt(int entry, int num_top) const {
-  EmittedToken token{.token = host_emitted_[entry],
-                     .logprob = host_logprob_[entry],
-                     .top = {}};
-  for (int i = 0; i < num_top; ++i) {
-    const int at = entry * kMaxTopLogprobs + i;
-    token.top.push_back({host_top_token_[at], host_top_logprob_[at]});
-  }
-  return token;
-}
-
-absl::StatusOr<std::vector<SequenceResult>> SamplingBuffer::Download(
-    std::span<const SequencePlan* const> sequences) {
-  absl::Status status;
-  const auto download = [&](auto& host, const auto* device, size_t count) {
-    host.resize(count);
-    status.Update(
-        backend_->Download(host.data(), device, count * sizeof(host[0])));
-  };
-  std::vector<int32_t> first;
-  std::vector<int32_t> accepted;
-  download(first, path_first_, sequences.size() + 1);
-  download(accepted, accepted_, sequences.size());
-  BOLE_RETURN_IF_ERROR(status);
-  const size_t count = first.back();
-  download(host_emitted_, emitted_, count);
-  download(host_logprob_, logprob_, count);
-  download(host_top_token_, top_token_, count * kMaxTopLogprobs);
-  download(host_top_logprob_, top_logprob_, count * kMaxTopLogprobs);
-  BOLE_RETURN_IF_ERROR(status);
-
-  std::vector<SequenceResult> results(sequences.size());
-  for (size_t b = 0; b < sequences.size(); ++b) {
+std::vector<SequenceResult> SamplingBuffer::Results(
+    const TransferBlock& down, int image,
+    std::span<const int32_t> num_top) const {
+  const std::span<const int32_t> first = down.InImage(path_first_, image);
+  const std::span<const int32_t> accepted = down.InImage(accepted_, image);
+  const std::span<const int32_t> emitted = down.InImage(emitted_, image);
+  const std::span<const float> logprob = down.InImage(logprob_, image);
+  const std::span<const int32_t> top_token = down.InImage(top_token_, image);
+  const std::span<const float> top_logprob = down.InImage(top_logprob_, image);
+  std::vector<SequenceResult> results(num_top.size());
+  for (size_t b = 0; b < results.size(); ++b) {
     SequenceResult& result = results[b];
-    result.committed = sequences[b]->committed + first[b + 1] - first[b];
+    result.committed = first[b + 1] - first[b];
     result.accepted_drafts = accepted[b];
     for (int entry = first[b]; entry < first[b + 1]; ++entry) {
-      result.emitted.push_back(
-          TokenAt(entry, sequences[b]->sampling.top_logprobs));
+      EmittedToken& token = result.emitted.emplace_back();
+      token.token = emitted[entry];
+      token.logprob = logprob[entry];
+      for (int i = 0; i < num_top[b]; ++i) {
+        const int at = entry * kMaxTopLogprobs + i;
+        token.top.push_back({top_token[at], top_logprob[at]});
+      }
     }
   }
   return results;
+}
+
+bool NeedBiases(std::span<const SequencePlan* const> sequences) {
+  return std::ranges::any_of(sequences, [](const SequencePlan* sequence) {
+    return !sequence->sampling.logit_bias.empty();
+  });
+}
+
+bool NeedAlternatives(std::span<const SequencePlan* const> sequences) {
+  return std::ranges::any_of(sequences, [](const SequencePlan* sequence) {
+    return sequence->sampling.top_logprobs > 0;
+  });
 }
 
 }  // namespace bole

@@ -6,62 +6,66 @@
 #include <span>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/step.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/transfer_block.h"
 
 namespace bole {
 
-// Memory for the sampling of one batch, allocated once.
+// The arrays of Backend::Sample for one batch. Parameters are in a block that
+// goes up, results in one that comes down.
 class SamplingBuffer {
  public:
   // Allocation errors stick in `arrays`.
-  SamplingBuffer(Backend& backend, int max_requests, int max_rows,
-                 DeviceArrays& arrays);
+  SamplingBuffer(int max_rows, DeviceArrays& arrays);
 
-  // Queues the copy of every sequence's parameters.
-  // REQUIRES: plans that passed Validate(StepPlan), at most max_requests.
-  absl::Status Upload(std::span<const SequencePlan* const> sequences);
+  // The batch's capacity.
+  struct Size {
+    int requests;
+    int rows;
+  };
+  // Takes the parameters; LayBiases takes what few rounds need, so that it can
+  // be last in its block.
+  void LayParameters(const Size& size, TransferBlock& up);
+  void LayBiases(TransferBlock& up);
+  // Takes the results; LayAlternatives what few rounds need.
+  void LayResults(TransferBlock& down);
+  void LayAlternatives(TransferBlock& down);
+
+  // Writes every sequence's parameters.
+  // REQUIRES: plans that passed Validate(StepPlan), at most size.requests.
+  void Fill(std::span<const SequencePlan* const> sequences);
+  // For requests that draw nothing: what follows their rows.
+  void SetNextTokens(std::span<const int32_t> tokens);
 
   // With the parts that this buffer holds; the rest is empty.
   SampleParams Params() const;
 
-  const SamplingControl* control() const { return control_; }
-  RowPath path() const { return {path_first_, path_row_}; }
-  const int32_t* next_token() const { return next_token_; }
-  // For requests that draw nothing: what follows their rows.
-  absl::Status SetNextTokens(const std::vector<int32_t>& tokens);
+  const SamplingControl* control() const { return control_.device; }
+  RowPath path() const { return {path_first_.device, path_row_}; }
+  const int32_t* next_token() const { return next_token_.device; }
 
-  // Emitted tokens, accepted drafts and committed + path length of each
-  // sequence. Waits for the device.
-  absl::StatusOr<std::vector<SequenceResult>> Download(
-      std::span<const SequencePlan* const> sequences);
+  // Emitted tokens, accepted drafts and length of the path (as `committed`) of
+  // the first `num_requests` requests, from an image of the block that came
+  // down. num_top[b]: alternatives that request b asked for.
+  std::vector<SequenceResult> Results(const TransferBlock& down, int image,
+                                      std::span<const int32_t> num_top) const;
 
  private:
-  EmittedToken TokenAt(int entry, int num_top) const;
-
-  Backend* backend_;
-  int max_requests_;
-  SamplingControl* control_;
-  int32_t* first_bias_;
-  int32_t* bias_token_;
-  float* bias_;
-  int32_t* first_stop_;
-  int32_t* stop_token_;
-  int32_t* path_first_;
+  Size size_ = {};
   int32_t* path_row_;
-  int32_t* emitted_;
-  float* logprob_;
-  int32_t* top_token_;
-  float* top_logprob_;
-  int32_t* accepted_;
-  int32_t* next_token_;
-  // Host images of the last download.
-  std::vector<int32_t> host_emitted_, host_top_token_;
-  std::vector<float> host_logprob_, host_top_logprob_;
+  TransferArray<SamplingControl> control_;
+  TransferArray<int32_t> first_bias_, bias_token_, first_stop_, stop_token_;
+  TransferArray<float> bias_;
+  TransferArray<int32_t> next_token_;
+  TransferArray<int32_t> path_first_, accepted_, emitted_, top_token_;
+  TransferArray<float> logprob_, top_logprob_;
 };
+
+// Whether any sequence biases tokens, or asks for alternatives.
+bool NeedBiases(std::span<const SequencePlan* const> sequences);
+bool NeedAlternatives(std::span<const SequencePlan* const> sequences);
 
 }  // namespace bole
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/graphs.h"
 
 namespace bole::cuda {
 namespace {
@@ -53,6 +54,9 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   backend->on_.overlaps = properties.major >= 9;
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaStreamCreate(&backend->on_.stream), "stream of the GPU"));
+  for (cudaEvent_t& mark : backend->marks_) {
+    BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&mark), "mark of the GPU"));
+  }
   BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());
   return backend;
 }
@@ -64,6 +68,9 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(on_.stream);
   matrices_.clear();
   matmuls_.reset();
+  for (cudaEvent_t mark : marks_) {
+    if (mark != nullptr) cudaEventDestroy(mark);
+  }
   cudaStreamDestroy(on_.stream);
 }
 
@@ -82,6 +89,30 @@ absl::StatusOr<DeviceMemory> CudaBackend::Allocate(size_t bytes,
 
 void CudaBackend::Free(void* memory) { cudaFree(memory); }
 
+absl::StatusOr<HostMemory> CudaBackend::AllocateHost(size_t bytes,
+                                                     std::string_view what) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaMallocHost(&memory, bytes > 0 ? bytes : 1);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room in pinned memory for ", bytes, " bytes of ",
+                     std::string(what), ": ", cudaGetErrorString(error)));
+  }
+  return HostMemory(memory, HostDeleter{this});
+}
+
+void CudaBackend::FreeHost(void* memory) { cudaFreeHost(memory); }
+
+std::optional<MemoryState> CudaBackend::memory() const {
+  MemoryState state{};
+  if (cudaMemGetInfo(&state.free_bytes, &state.total_bytes) != cudaSuccess) {
+    cudaGetLastError();
+    return std::nullopt;
+  }
+  return state;
+}
+
 absl::Status CudaBackend::Upload(void* device, const void* host, size_t bytes) {
   return ToStatus(
       cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, on_.stream),
@@ -94,6 +125,33 @@ absl::Status CudaBackend::Download(void* host, const void* device,
       cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, on_.stream),
       "copy from the GPU"));
   return ToStatus(cudaStreamSynchronize(on_.stream), "work on the GPU");
+}
+
+absl::Status CudaBackend::QueueDownload(void* host, const void* device,
+                                        size_t bytes) {
+  return ToStatus(
+      cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, on_.stream),
+      "copy from the GPU");
+}
+
+std::unique_ptr<GraphSet> CudaBackend::MakeGraphs() {
+  return std::make_unique<Graphs>(on_.stream);
+}
+
+absl::Status CudaBackend::SetMark(int mark) {
+  return ToStatus(cudaEventRecord(marks_[mark], on_.stream), "mark");
+}
+
+absl::Status CudaBackend::AwaitMark(int mark) {
+  return ToStatus(cudaEventSynchronize(marks_[mark]), "work on the GPU");
+}
+
+absl::StatusOr<double> CudaBackend::SecondsBetween(int from, int to) {
+  float milliseconds = 0;
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaEventElapsedTime(&milliseconds, marks_[from], marks_[to]),
+               "time between marks"));
+  return milliseconds * 1e-3;
 }
 
 absl::Status CudaBackend::DownloadActivations(std::span<float> host,

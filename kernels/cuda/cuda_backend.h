@@ -2,6 +2,7 @@
 #ifndef BOLE_KERNELS_CUDA_CUDA_BACKEND_H_
 #define BOLE_KERNELS_CUDA_CUDA_BACKEND_H_
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,12 +41,22 @@ class CudaBackend final : public Backend {
                                         std::string_view what) override;
   absl::Status Upload(void* device, const void* host, size_t bytes) override;
   absl::Status Download(void* host, const void* device, size_t bytes) override;
+  absl::StatusOr<HostMemory> AllocateHost(size_t bytes,
+                                          std::string_view what) override;
+  absl::Status QueueDownload(void* host, const void* device,
+                             size_t bytes) override;
+  std::optional<MemoryState> memory() const override;
   absl::Status DownloadActivations(std::span<float> host,
                                    const Activation* device) override;
   absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) override;
   absl::StatusOr<const WeightMatrix*> GatherMatrix(
       const WeightMatrix& matrix, std::span<const int32_t> row) override;
+
+  std::unique_ptr<GraphSet> MakeGraphs() override;
+  absl::Status SetMark(int mark) override;
+  absl::Status AwaitMark(int mark) override;
+  absl::StatusOr<double> SecondsBetween(int from, int to) override;
 
   absl::Status Embed(const EmbedParams& params) override;
   absl::Status RmsNorm(const RmsNormParams& params) override;
@@ -77,9 +88,11 @@ class CudaBackend final : public Backend {
  private:
   CudaBackend(std::string name, ElementType type);
   void Free(void* memory) override;
+  void FreeHost(void* memory) override;
 
   const std::string name_;
   Launch on_;
+  std::array<cudaEvent_t, kNumMarks> marks_ = {};
   std::unique_ptr<MatMuls> matmuls_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "kernels/reference/activations.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/count_tokens.h"
@@ -24,14 +25,9 @@
 #include "kernels/reference/top_k.h"
 
 namespace bole {
+namespace {
 
-std::string ReferenceBackend::description() const {
-  const int threads = pool_.num_threads();
-  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads");
-}
-
-absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
-                                                        std::string_view what) {
+absl::StatusOr<void*> AlignedMemory(size_t bytes, std::string_view what) {
   constexpr size_t kAlignment = 64;
   const size_t rounded =
       std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -41,10 +37,30 @@ absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
     return absl::ResourceExhaustedError(
         absl::StrCat("no room for ", bytes, " bytes of ", std::string(what)));
   }
+  return memory;
+}
+
+}  // namespace
+
+std::string ReferenceBackend::description() const {
+  const int threads = pool_.num_threads();
+  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads");
+}
+
+absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
+                                                        std::string_view what) {
+  BOLE_ASSIGN_OR_RETURN(void* memory, AlignedMemory(bytes, what));
   return DeviceMemory(memory, DeviceDeleter{this});
 }
 
+absl::StatusOr<HostMemory> ReferenceBackend::AllocateHost(
+    size_t bytes, std::string_view what) {
+  BOLE_ASSIGN_OR_RETURN(void* memory, AlignedMemory(bytes, what));
+  return HostMemory(memory, HostDeleter{this});
+}
+
 void ReferenceBackend::Free(void* memory) { std::free(memory); }
+void ReferenceBackend::FreeHost(void* memory) { std::free(memory); }
 
 absl::Status ReferenceBackend::Upload(void* device, const void* host,
                                       size_t bytes) {
@@ -56,6 +72,24 @@ absl::Status ReferenceBackend::Download(void* host, const void* device,
                                         size_t bytes) {
   if (bytes > 0) std::memcpy(host, device, bytes);
   return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::QueueDownload(void* host, const void* device,
+                                             size_t bytes) {
+  return Download(host, device, bytes);
+}
+
+absl::Status ReferenceBackend::SetMark(int mark) {
+  marks_[mark] = std::chrono::steady_clock::now();
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::AwaitMark(int /*mark*/) {
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> ReferenceBackend::SecondsBetween(int from, int to) {
+  return std::chrono::duration<double>(marks_[to] - marks_[from]).count();
 }
 
 absl::Status ReferenceBackend::DownloadActivations(std::span<float> host,

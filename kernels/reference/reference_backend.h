@@ -3,6 +3,8 @@
 #ifndef BOLE_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
 #define BOLE_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
 
+#include <array>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +18,7 @@ namespace bole {
 // Operators run at once, on the calling thread and the pool's, and report no
 // errors. A row's result depends on its own sequence alone, bit for bit: not on
 // the other requests of the batch, nor on the number of threads.
-class ReferenceBackend final : public Backend {
+class ReferenceBackend : public Backend {
  public:
   explicit ReferenceBackend(int num_threads) : pool_(num_threads) {}
 
@@ -29,10 +31,22 @@ class ReferenceBackend final : public Backend {
   absl::Status Download(void* host, const void* device, size_t bytes) override;
   absl::Status DownloadActivations(std::span<float> host,
                                    const Activation* device) override;
+  absl::StatusOr<HostMemory> AllocateHost(size_t bytes,
+                                          std::string_view what) override;
+  absl::Status QueueDownload(void* host, const void* device,
+                             size_t bytes) override;
+  std::optional<MemoryState> memory() const override { return std::nullopt; }
   absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) override;
   absl::StatusOr<const WeightMatrix*> GatherMatrix(
       const WeightMatrix& matrix, std::span<const int32_t> row) override;
+
+  std::unique_ptr<GraphSet> MakeGraphs() override {
+    return std::make_unique<QueuedGraphs>();
+  }
+  absl::Status SetMark(int mark) override;
+  absl::Status AwaitMark(int mark) override;
+  absl::StatusOr<double> SecondsBetween(int from, int to) override;
 
   absl::Status Embed(const EmbedParams& params) override;
   absl::Status RmsNorm(const RmsNormParams& params) override;
@@ -63,8 +77,10 @@ class ReferenceBackend final : public Backend {
 
  private:
   void Free(void* memory) override;
+  void FreeHost(void* memory) override;
 
   ThreadPool pool_;
+  std::array<std::chrono::steady_clock::time_point, kNumMarks> marks_;
   std::vector<std::unique_ptr<reference::PackedMatrix>> matrices_;
 };
 

@@ -1,0 +1,52 @@
+// Captured CUDA graphs by key.
+#ifndef BOLE_KERNELS_CUDA_GRAPHS_H_
+#define BOLE_KERNELS_CUDA_GRAPHS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda_runtime_api.h"
+#include "kernels/backend.h"
+
+namespace bole::cuda {
+
+// The first call of a key runs `queue` as it is, so that products choose their
+// algorithms and scratch grows, and then captures it without running it; every
+// later call is one launch. When kMaxGraphs are kept, the one that has not been
+// used for the longest time goes.
+class Graphs final : public GraphSet {
+ public:
+  static constexpr size_t kMaxGraphs = 64;
+
+  // `stream` must outlive the set.
+  explicit Graphs(cudaStream_t stream) : stream_(stream) {}
+  ~Graphs() override;
+
+  absl::Status Replay(const GraphKey& key,
+                      const std::function<absl::Status()>& queue) override;
+
+ private:
+  struct Destroy {
+    void operator()(cudaGraphExec_t graph) const;
+  };
+  using Graph = std::unique_ptr<CUgraphExec_st, Destroy>;
+  struct Entry {
+    Graph graph;
+    int64_t last_use;
+  };
+
+  absl::StatusOr<Graph> Capture(const std::function<absl::Status()>& queue);
+  void DropOldest();
+
+  const cudaStream_t stream_;
+  std::map<GraphKey, Entry> graphs_;
+  int64_t num_calls_ = 0;
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_GRAPHS_H_

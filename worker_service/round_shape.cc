@@ -1,0 +1,54 @@
+#include "worker_service/round_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace bole {
+
+int RequestBucket(int count, int max) {
+  return std::min(
+      max, static_cast<int>(std::bit_ceil(static_cast<unsigned>(count))));
+}
+
+int RowBucket(int count, int max) {
+  const int power =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
+  if (power <= 64) return std::min(max, power);
+  if (power > 256) return std::min(max, (count + 127) / 128 * 128);
+  const int between = power / 4 * 3;
+  return std::min(max, count <= between ? between : power);
+}
+
+GraphKey RoundShape::Key(int part) const {
+  return {part,
+          is_decode ? 1 : 0,
+          requests,
+          rows,
+          mask_words,
+          path_rows,
+          draft ? draft->top_k : 0,
+          draft ? draft->depth : 0};
+}
+
+RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
+  const PackedForest& forest = plan.forest;
+  RoundShape shape{
+      .is_decode = forest.num_nodes() == forest.num_requests(),
+      .requests = RequestBucket(forest.num_requests(), options.max_requests),
+      .rows = RowBucket(forest.num_nodes(), options.max_nodes),
+      .mask_words = forest.mask_words,
+      .path_rows = 0,
+      .draft = plan.draft};
+  if (shape.is_decode) shape.rows = shape.requests;
+  // A path is no longer than its tree is deep.
+  const int depth = *std::max_element(forest.depth.begin(), forest.depth.end());
+  const int usual = options.max_draft.depth;
+  const int longest = depth <= usual ? usual + 1 : shape.rows;
+  shape.path_rows =
+      RowBucket(std::min<int64_t>(
+                    shape.rows, static_cast<int64_t>(shape.requests) * longest),
+                shape.rows);
+  return shape;
+}
+
+}  // namespace bole
