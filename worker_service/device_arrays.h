@@ -21,6 +21,12 @@ class DeviceArrays {
  public:
   // `backend` must outlive this object.
   explicit DeviceArrays(Backend& backend) : backend_(&backend) {}
+  // Allocates nothing: all arrays are null, and only their bytes are counted.
+  static DeviceArrays Measuring(Backend& backend) {
+    DeviceArrays arrays(backend);
+    arrays.is_measuring_ = true;
+    return arrays;
+  }
 
   // `count` elements with unspecified content, 64-byte aligned.
   template <typename T>
@@ -48,7 +54,7 @@ class DeviceArrays {
   // Bytes on the host for copies that do not wait (Backend::AllocateHost), not
   // counted in total_bytes().
   char* HostBytes(int64_t bytes, std::string_view what) {
-    if (!status_.ok()) return nullptr;
+    if (!status_.ok() || is_measuring_) return nullptr;
     absl::StatusOr<HostMemory> memory =
         backend_->AllocateHost(static_cast<size_t>(bytes), what);
     if (!memory.ok()) {
@@ -65,6 +71,10 @@ class DeviceArrays {
  private:
   void* Bytes(int64_t bytes, std::string_view what) {
     if (!status_.ok()) return nullptr;
+    if (is_measuring_) {
+      total_bytes_ += static_cast<size_t>(bytes);
+      return nullptr;
+    }
     absl::StatusOr<DeviceMemory> memory =
         backend_->Allocate(static_cast<size_t>(bytes), what);
     if (!memory.ok()) {
@@ -81,6 +91,7 @@ class DeviceArrays {
   std::vector<HostMemory> host_memory_;
   absl::Status status_;
   size_t total_bytes_ = 0;
+  bool is_measuring_ = false;
 };
 
 }  // namespace bole

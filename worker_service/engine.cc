@@ -1,6 +1,7 @@
 #include "worker_service/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/status_macros.h"
 #include "worker_service/engine_prefill.h"
@@ -11,18 +12,30 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     const ModelConfig& config, const Weights& weights, Backend& backend,
     const EngineOptions& options) {
   BOLE_RETURN_IF_ERROR(Validate(options, config));
-  std::unique_ptr<Engine> engine(new Engine(config, weights, backend, options));
+  std::unique_ptr<Engine> engine(
+      new Engine(config, weights, backend, options, DeviceArrays(backend)));
   BOLE_RETURN_IF_ERROR(engine->arrays_.status());
   return engine;
 }
 
+absl::StatusOr<EngineMemory> Engine::Measure(const ModelConfig& config,
+                                             const Weights& weights,
+                                             Backend& backend,
+                                             const EngineOptions& options) {
+  BOLE_RETURN_IF_ERROR(Validate(options, config));
+  return Engine(config, weights, backend, options,
+                DeviceArrays::Measuring(backend))
+      .memory_use_;
+}
+
 Engine::Engine(const ModelConfig& config, const Weights& weights,
-               Backend& backend, const EngineOptions& options)
+               Backend& backend, const EngineOptions& options,
+               DeviceArrays arrays)
     : config_(config),
       backend_(backend),
       options_(options),
       limits_(LimitsOf(options, config)),
-      arrays_(backend),
+      arrays_(std::move(arrays)),
       memory_(config, options.num_slots, options.num_pages, options.page_size,
               arrays_),
       scratch_(config, options.MaxRows(), arrays_),
@@ -33,12 +46,17 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       sampling_(options.MaxRows(), arrays_),
       graphs_(options.graphs ? backend.MakeGraphs()
                              : std::make_unique<QueuedGraphs>()) {
+  memory_use_.states = memory_.state_bytes;
+  memory_use_.pages = memory_.page_bytes;
+  memory_use_.factors = model_.factor_bytes();
   const int64_t hidden = config.hidden_size;
   hidden_ = arrays_.Activations(options.MaxRows() * hidden, "hidden vectors");
   last_hidden_ =
       arrays_.Activations(options.max_requests * hidden, "last hidden vectors");
-  logits_ = arrays_.Array<float>(
-      static_cast<int64_t>(options.max_nodes) * config.vocab_size, "logits");
+  const int64_t logits =
+      static_cast<int64_t>(options.max_nodes) * config.vocab_size;
+  logits_ = arrays_.Array<float>(logits, "logits");
+  memory_use_.logits = static_cast<size_t>(logits) * sizeof(float);
   if (weights.drafter) {
     mtp_layer_.emplace(ModelParts{config, weights, backend, memory_, scratch_},
                        options.MaxRows(), arrays_);
@@ -51,6 +69,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
         arrays_);
   }
   AllocateBlocks();
+  memory_use_.buffers = arrays_.total_bytes() - memory_use_.total();
 }
 
 // Room for the largest pass of either kind.

@@ -37,6 +37,17 @@ struct EngineTimes {
   double draft = 0;    // The drafter's extend and growth.
 };
 
+// Device memory of an engine, in bytes.
+struct EngineMemory {
+  size_t states = 0;   // Recurrent states, windows and token counts.
+  size_t pages = 0;    // Keys and values.
+  size_t factors = 0;  // Of a forest's nodes, from verification to commit.
+  size_t logits = 0;   // Of the target.
+  size_t buffers = 0;  // All else that a step works with.
+
+  size_t total() const { return states + pages + factors + logits + buffers; }
+};
+
 // One model replica. All memory is allocated by Create, but for captured
 // graphs. Between steps nothing is kept but the bytes in slots and pages, so
 // any plan may follow any other.
@@ -51,6 +62,12 @@ class Engine {
       const ModelConfig& config, const Weights& weights, Backend& backend,
       const EngineOptions& options);
 
+  // What Create() would allocate. REQUIRES: as Create().
+  static absl::StatusOr<EngineMemory> Measure(const ModelConfig& config,
+                                              const Weights& weights,
+                                              Backend& backend,
+                                              const EngineOptions& options);
+
   // Runs the chunks, then the forest. INVALID_ARGUMENT, before anything is
   // touched, for a plan that Validate() refuses; any other error comes from the
   // backend and leaves slots and pages undefined: from then on every step
@@ -61,7 +78,7 @@ class Engine {
   bool has_drafter() const { return drafter_.has_value(); }
   const SequenceMemory& memory() const { return memory_; }
   const HybridModel& model() const { return model_; }
-  size_t memory_bytes() const { return arrays_.total_bytes(); }
+  const EngineMemory& memory_use() const { return memory_use_; }
   const EngineTimes& times() const { return times_; }
 
  private:
@@ -71,7 +88,7 @@ class Engine {
   static constexpr int kDoneMark = Backend::kNumMarks - 1;
 
   Engine(const ModelConfig& config, const Weights& weights, Backend& backend,
-         const EngineOptions& options);
+         const EngineOptions& options, DeviceArrays arrays);
   void AllocateBlocks();
   absl::StatusOr<StepResult> RunPlan(const StepPlan& plan);
 
@@ -116,6 +133,7 @@ class Engine {
   Backend& backend_;
   const EngineOptions options_;
   StepLimits limits_;
+  EngineMemory memory_use_;
   DeviceArrays arrays_;
   SequenceMemory memory_;
   Scratch scratch_;

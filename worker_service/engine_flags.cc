@@ -1,7 +1,6 @@
 #include "worker_service/engine_flags.h"
 
 #include "common/draft_shape.h"
-#include "common/step.h"
 
 namespace bole {
 
@@ -13,26 +12,35 @@ void AddEngineFlags(CLI::App& command, EngineOptions& options) {
         ->capture_default_str()
         ->group("Engine sizes");
   };
-  add("--max-requests", options.max_requests, "requests in one step", 1, 4096);
+  add("--max-requests", options.max_requests,
+      "requests in one step; 0: 16, on a GPU 32", 0, 4096);
   add("--slots", options.num_slots,
-      "requests that keep their state, those that wait included", 1, 1 << 20);
+      "requests that keep their state, those that wait included; 0: as "
+      "--max-requests",
+      0, 1 << 20);
   add("--context", options.max_context,
-      "longest text in tokens; 0: the model's, at most 4096", 0, 1 << 24);
+      "longest text in tokens; 0: the model's, at most 4096, on a GPU 32768", 0,
+      1 << 24);
   add("--pages", options.num_pages,
       "pages for keys and values; 0: for a quarter of the slots at full "
-      "context",
+      "context, on a GPU all that fit",
       0, 1 << 24);
   add("--page-size", options.page_size, "tokens of a page", 1, 1 << 16);
-  add("--max-nodes", options.max_nodes, "nodes verified in one step", 1,
+  add("--max-nodes", options.max_nodes, "nodes verified in one step; 0: 512", 0,
       1 << 16);
   add("--max-nodes-per-request", options.max_nodes_per_tree,
-      "nodes verified in one step for one request", 1, 128);
+      "nodes verified in one step for one request; 0: 64, on a GPU 128", 0,
+      128);
   add("--max-prefill", options.max_prefill_tokens,
-      "prompt tokens run in one step", kPrefillGrid, 1 << 20);
+      "prompt tokens run in one step; 0: 512, on a GPU 2048", 0, 1 << 20);
   add("--max-draft-top-k", options.max_draft.top_k,
       "children that a drafted node may get", 1, kMaxDraftTopK);
   add("--max-draft-depth", options.max_draft.depth,
       "levels that may be drafted", 1, kMaxDraftDepth);
+  command
+      .add_flag("--graphs,!--no-graphs", options.graphs,
+                "capture rounds on a GPU once, and replay them")
+      ->group("Engine sizes");
 }
 
 }  // namespace bole

@@ -1,22 +1,157 @@
 #include "worker_service/engine_sizes.h"
 
 #include <algorithm>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/status_macros.h"
 
 namespace bole {
+namespace {
+
+// What a size of 0 stands for.
+struct Defaults {
+  int requests;
+  int nodes;
+  int nodes_per_tree;
+  int prefill_tokens;
+  int context;
+};
+constexpr Defaults kCpu = {.requests = 16,
+                           .nodes = 512,
+                           .nodes_per_tree = 64,
+                           .prefill_tokens = 512,
+                           .context = kMaxDefaultContext};
+constexpr Defaults kGpu = {.requests = 32,
+                           .nodes = 512,
+                           .nodes_per_tree = 128,
+                           .prefill_tokens = 2048,
+                           .context = kMaxDefaultGpuContext};
+constexpr int kMaxGraphsPlanned = 64;
+
+void Fill(int& size, int value) {
+  if (size == 0) size = value;
+}
+
+EngineOptions FillIn(EngineOptions options, const LoadedModel& model,
+                     const Defaults& defaults) {
+  options.num_valid_tokens = model.num_valid_tokens();
+  Fill(options.max_requests, defaults.requests);
+  Fill(options.num_slots, options.max_requests);
+  Fill(options.max_nodes, std::max(defaults.nodes, options.max_requests));
+  Fill(options.max_nodes_per_tree, defaults.nodes_per_tree);
+  Fill(options.max_prefill_tokens, defaults.prefill_tokens);
+  Fill(options.max_context,
+       std::min(model.config.max_context(), defaults.context));
+  return options;
+}
+
+// Of one request at full context.
+int64_t PagesOfOne(const EngineOptions& options) {
+  return options.MaxPagesPerRequest();
+}
+
+MemoryPlan PlanOf(const EngineOptions& options, const EngineMemory& memory,
+                  const LoadedModel& model, const Backend& backend) {
+  return {.weights = model.weights->arrays.total_bytes() +
+                     model.weights->matrix_elements *
+                         ElementBytes(backend.activation_type()),
+          .states = memory.states,
+          .kv_pages = memory.pages,
+          .factors = memory.factors,
+          .logits = memory.logits,
+          .buffers = memory.buffers,
+          .num_slots = options.num_slots,
+          .num_pages = options.num_pages,
+          .page_size = options.page_size};
+}
+
+std::string GiB(size_t bytes) {
+  return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+// The error of a plan that does not fit: names the part with which it no longer
+// does, and what makes that part smaller.
+absl::Status TooLarge(const MemoryPlan& plan, size_t needed_pages) {
+  const struct {
+    const char* name;
+    size_t bytes;
+    const char* remedy;
+  } parts[] = {
+      {"the weights", plan.weights, "use a GPU with more memory"},
+      {"graphs and scratch", plan.set_aside, "use a GPU with more memory"},
+      {"the states", plan.states, "lower --slots"},
+      {"logits, factors and buffers", plan.logits + plan.factors + plan.buffers,
+       "lower --max-nodes, --max-prefill or --max-requests"},
+      {"the pages of keys and values", needed_pages,
+       "lower --context or --pages"},
+  };
+  size_t used = 0;
+  for (const auto& part : parts) {
+    used += part.bytes;
+    if (used <= plan.usable) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no room for ", part.name, " (", GiB(part.bytes),
+        "): ", GiB(used - plan.usable), " too much for the ", GiB(plan.usable),
+        " that this worker may use of the GPU's ", GiB(plan.device), "; ",
+        part.remedy, ", or raise --memory-fraction (", ToString(plan), ")"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model) {
-  options.num_valid_tokens = model.num_valid_tokens();
-  if (options.max_context == 0) {
-    options.max_context =
-        std::min(model.config.max_context(), kMaxDefaultContext);
-  }
+  options = FillIn(options, model, kCpu);
   if (options.num_pages == 0) {
-    const StepLimits limits{.max_draft = options.max_draft,
-                            .page_size = options.page_size,
-                            .max_context = options.max_context};
-    options.num_pages = limits.MaxPages() * std::max(1, options.num_slots / 4);
+    options.num_pages = static_cast<int>(PagesOfOne(options)) *
+                        std::max(1, options.num_slots / 4);
   }
   return options;
+}
+
+absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
+                                          const LoadedModel& model,
+                                          Backend& backend,
+                                          double memory_fraction) {
+  const std::optional<MemoryState> device = backend.memory();
+  const auto measure = [&] {
+    return Engine::Measure(model.config, *model.weights, backend, options);
+  };
+  if (!device) {
+    options = FitToModel(options, model);
+    BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
+    return PlannedEngine{options, PlanOf(options, memory, model, backend)};
+  }
+  options = FillIn(options, model, kGpu);
+  const bool choose_pages = options.num_pages == 0;
+  if (choose_pages) options.num_pages = 1;
+  BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
+  MemoryPlan plan = PlanOf(options, memory, model, backend);
+  plan.device = device->total_bytes;
+  plan.set_aside =
+      kScratchBytes + (options.graphs ? kMaxGraphsPlanned * kGraphBytes : 0);
+  // The weights are there already, and so is what others use.
+  const auto spared = static_cast<size_t>(
+      (1 - memory_fraction) * static_cast<double>(device->total_bytes));
+  plan.usable =
+      plan.weights + device->free_bytes - std::min(spared, device->free_bytes);
+  const size_t page_bytes = memory.pages / options.num_pages;
+  const size_t least_pages =
+      page_bytes * static_cast<size_t>(choose_pages ? PagesOfOne(options)
+                                                    : options.num_pages);
+  BOLE_RETURN_IF_ERROR(TooLarge(plan, least_pages));
+  if (choose_pages) {
+    const size_t room = plan.usable - (plan.total() - plan.kv_pages);
+    options.num_pages = static_cast<int>(std::min<size_t>(
+        room / page_bytes,
+        PagesOfOne(options) * static_cast<size_t>(options.num_slots)));
+  }
+  plan.num_pages = options.num_pages;
+  plan.kv_pages = page_bytes * static_cast<size_t>(options.num_pages);
+  return PlannedEngine{options, plan};
 }
 
 }  // namespace bole

@@ -2,33 +2,61 @@
 #ifndef BOLE_WORKER_SERVICE_ENGINE_SIZES_H_
 #define BOLE_WORKER_SERVICE_ENGINE_SIZES_H_
 
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
 #include "worker_service/engine.h"
 #include "worker_service/loaded_model.h"
+#include "worker_service/memory_plan.h"
 
 namespace bole {
 
 // The default context is the model's, but no more than this.
 inline constexpr int kMaxDefaultContext = 4096;
+inline constexpr int kMaxDefaultGpuContext = 32768;
 
-// For a CPU machine: 16 requests of 32 nodes. max_context and num_pages are 0,
-// for FitToModel() to fill in.
+// Of a GPU's memory.
+inline constexpr double kDefaultMemoryFraction = 0.9;
+
+// A captured graph, with the memory that the driver keeps for it, and all the
+// scratch that operators ask for while they run.
+inline constexpr size_t kGraphBytes = size_t{4} << 20;
+inline constexpr size_t kScratchBytes = size_t{384} << 20;
+
+// Sizes of 0 are filled in by FitToModel() or FitToDevice().
 inline EngineOptions DefaultEngineOptions() {
-  return {.max_requests = 16,
-          .max_nodes = 512,
-          .max_nodes_per_tree = 64,
-          .max_prefill_tokens = 512,
+  return {.max_requests = 0,
+          .max_nodes = 0,
+          .max_nodes_per_tree = 0,
+          .max_prefill_tokens = 0,
           .max_draft = {.top_k = 4, .depth = 8},
-          .num_slots = 16,
+          .num_slots = 0,
           .num_pages = 0,
           .page_size = 64,
           .max_context = 0,
           .num_valid_tokens = 0};
 }
 
-// Takes the ids that may be drawn from the model, and fills in a max_context
-// and num_pages of 0: pages for a quarter of the slots at full context, and
-// for one at least.
+// For a CPU: takes the ids that may be drawn from the model, and fills in sizes
+// of 0: 16 requests of 32 nodes, the model's context up to kMaxDefaultContext,
+// pages for a quarter of the slots at full context, and for one at least.
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model);
+
+// What an engine on a machine looks like.
+struct PlannedEngine {
+  EngineOptions options;
+  MemoryPlan memory;
+};
+
+// As FitToModel() on a backend that uses the host's memory. On a device with
+// its own the sizes of 0 are larger, and as many pages as fit into
+// `memory_fraction` of it beside all else, but no more than all slots can use.
+//
+// RESOURCE_EXHAUSTED, saying what does not fit, by how much, and which flag to
+// change. REQUIRES: the model has been loaded into `backend`.
+absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
+                                          const LoadedModel& model,
+                                          Backend& backend,
+                                          double memory_fraction);
 
 }  // namespace bole
 

@@ -57,6 +57,11 @@ void Flags::AddTo(CLI::App& app) {
   app.add_option("--record", server.record_path,
                  "write every plan and its result to this file, for bole-eval "
                  "replay");
+  app.add_option("--memory-fraction", server.memory_fraction,
+                 "share of a GPU's memory that may be used; what is left of it "
+                 "becomes pages")
+      ->check(CLI::Range(0.05, 1.0))
+      ->capture_default_str();
   bole::AddEngineFlags(app, server.engine);
 }
 

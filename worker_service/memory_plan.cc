@@ -1,19 +1,34 @@
 #include "worker_service/memory_plan.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace bole {
+namespace {
+
+std::string MiB(size_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+}  // namespace
 
 std::string ToString(const MemoryPlan& plan) {
-  constexpr double kMiB = 1 << 20;
-  const auto mib = [](size_t bytes) {
-    return static_cast<double>(bytes) / kMiB;
-  };
-  return absl::StrFormat(
-      "weights %.1f MiB, states %.1f MiB, KV pages %.1f MiB, buffers %.1f MiB, "
-      "total %.1f MiB",
-      mib(plan.weights), mib(plan.states), mib(plan.kv_pages),
-      mib(plan.buffers), mib(plan.total()));
+  std::string text = absl::StrCat(
+      "weights ", MiB(plan.weights), ", states ", MiB(plan.states), " (",
+      plan.num_slots, " slots), KV pages ", MiB(plan.kv_pages), " (",
+      plan.num_pages, " of ", plan.page_size, " tokens), factors ",
+      MiB(plan.factors), ", logits ", MiB(plan.logits), ", buffers ",
+      MiB(plan.buffers));
+  if (plan.set_aside > 0) {
+    absl::StrAppend(&text, ", set aside for graphs and scratch ",
+                    MiB(plan.set_aside));
+  }
+  absl::StrAppend(&text, ", total ", MiB(plan.total()));
+  if (plan.device > 0) {
+    absl::StrAppend(&text, " of ", MiB(plan.usable), " usable and ",
+                    MiB(plan.device), " in all");
+  }
+  return text;
 }
 
 }  // namespace bole

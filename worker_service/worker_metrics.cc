@@ -103,7 +103,10 @@ void WorkerMetrics::SetSizes(const StepLimits& limits,
   set("weights", memory.weights);
   set("states", memory.states);
   set("kv_pages", memory.kv_pages);
+  set("factors", memory.factors);
+  set("logits", memory.logits);
   set("buffers", memory.buffers);
+  set("set_aside", memory.set_aside);
 }
 
 void WorkerMetrics::Opened(uint64_t epoch) {

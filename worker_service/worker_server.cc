@@ -38,18 +38,6 @@ std::string ModelName(const std::string& directory) {
   return error ? directory : path.filename().string();
 }
 
-MemoryPlan MemoryOf(const LoadedModel& model, const Engine& engine,
-                    const Backend& backend) {
-  const SequenceMemory& memory = engine.memory();
-  return {.weights = model.weights->arrays.total_bytes() +
-                     model.weights->matrix_elements *
-                         ElementBytes(backend.activation_type()),
-          .states = memory.state_bytes,
-          .kv_pages = memory.page_bytes,
-          .buffers =
-              engine.memory_bytes() - memory.state_bytes - memory.page_bytes};
-}
-
 // A recording that cannot be written ends; the worker goes on.
 void Record(const StepPlan& plan, const StepResult& result,
             std::optional<Recorder>& recorder) {
@@ -86,10 +74,12 @@ struct WorkerServer::Parts {
 absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model_directory, *backend));
-  BOLE_ASSIGN_OR_RETURN(engine,
-                        Engine::Create(model.config, *model.weights, *backend,
-                                       FitToModel(options.engine, model)));
-  memory = MemoryOf(model, *engine, *backend);
+  BOLE_ASSIGN_OR_RETURN(
+      const PlannedEngine planned,
+      FitToDevice(options.engine, model, *backend, options.memory_fraction));
+  memory = planned.memory;
+  BOLE_ASSIGN_OR_RETURN(engine, Engine::Create(model.config, *model.weights,
+                                               *backend, planned.options));
   metrics.SetSizes(engine->limits(), memory);
   return absl::OkStatus();
 }

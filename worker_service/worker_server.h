@@ -23,9 +23,10 @@ struct WorkerServerOptions {
   Reach reach = Reach::kLoopback;       // Of both addresses.
   std::string device = "cpu";           // As ChooseBackend() reads it.
   int num_threads = 0;  // Of the CPU; 0: one for each processor.
-  // num_valid_tokens comes from the checkpoint, and so do max_context and
-  // num_pages if they are 0.
+  // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the
+  // device (FitToDevice).
   EngineOptions engine = DefaultEngineOptions();
+  double memory_fraction = kDefaultMemoryFraction;  // Of a GPU's memory.
   std::chrono::milliseconds heartbeat_interval{1000};
   std::string record_path;  // Empty: nothing is recorded.
   // Called once, on a thread of the server, if the engine fails. The server is

@@ -29,10 +29,12 @@ absl::Status Run(const Flags& flags) {
                         ReadRecording(flags.steps));
   BOLE_ASSIGN_OR_RETURN(const RunningModel running, Load(flags.model));
   const LoadedModel& model = running.model;
-  BOLE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Engine> engine,
-      Engine::Create(model.config, *model.weights, *running.backend,
-                     FitToModel(flags.engine, model)));
+  BOLE_ASSIGN_OR_RETURN(const PlannedEngine planned,
+                        FitToDevice(flags.engine, model, *running.backend,
+                                    kDefaultMemoryFraction));
+  BOLE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                        Engine::Create(model.config, *model.weights,
+                                       *running.backend, planned.options));
   BOLE_ASSIGN_OR_RETURN(const ReplayReport report,
                         Replay(*engine, steps, flags.tolerance));
   std::printf("%zu of %zu steps equal\n", report.equal, steps.size());

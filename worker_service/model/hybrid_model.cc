@@ -36,7 +36,10 @@ GdnFactors AllocateFactors(const ModelConfig& config,
 HybridModel::HybridModel(const ModelParts& parts, const Capacity& capacity,
                          DeviceArrays& arrays)
     : parts_(parts),
-      factors_(AllocateFactors(parts.config, capacity, arrays)) {}
+      factor_bytes_(arrays.total_bytes()),
+      factors_(AllocateFactors(parts.config, capacity, arrays)) {
+  factor_bytes_ = arrays.total_bytes() - factor_bytes_;
+}
 
 absl::Status HybridModel::Forward(const ForwardInput& input,
                                   Activation* hidden) {

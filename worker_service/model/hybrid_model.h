@@ -2,6 +2,7 @@
 #ifndef BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_
 #define BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -46,9 +47,11 @@ class HybridModel {
 
   // What the last forward kept of its rows, for tests.
   const GdnFactors& factors() const { return factors_; }
+  size_t factor_bytes() const { return factor_bytes_; }
 
  private:
   const ModelParts parts_;
+  size_t factor_bytes_;
   GdnFactors factors_;
 };
 
