@@ -1,0 +1,173 @@
+// How an engine is fitted to a device, on the demo model.
+#include "worker_service/engine_sizes.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/reference/reference_backend.h"
+#include "worker_service/loaded_model.h"
+
+namespace bole {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kGiB = size_t{1} << 30;
+
+// A CPU that says it has memory of its own.
+class SizedBackend final : public ReferenceBackend {
+ public:
+  SizedBackend() : ReferenceBackend(/*num_threads=*/1) {}
+  std::optional<MemoryState> memory() const override { return state; }
+
+  std::optional<MemoryState> state;
+};
+
+class EngineSizesTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    backend_ = new SizedBackend;
+    absl::StatusOr<LoadedModel> model = LoadModel("models/demo", *backend_);
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = new LoadedModel(*std::move(model));
+  }
+  static void TearDownTestSuite() {
+    delete model_;
+    delete backend_;
+  }
+  void SetUp() override {
+    backend_->state =
+        MemoryState{.free_bytes = 5 * kGiB, .total_bytes = 8 * kGiB};
+  }
+
+  absl::StatusOr<PlannedEngine> Fit(const EngineOptions& options,
+                                    double fraction = 0.9) {
+    return FitToDevice(options, *model_, *backend_, fraction);
+  }
+
+  static SizedBackend* backend_;
+  static LoadedModel* model_;
+};
+SizedBackend* EngineSizesTest::backend_ = nullptr;
+LoadedModel* EngineSizesTest::model_ = nullptr;
+
+TEST_F(EngineSizesTest, AHostsMemoryGivesTheSizesOfACpu) {
+  backend_->state.reset();
+
+  const absl::StatusOr<PlannedEngine> planned = Fit(DefaultEngineOptions());
+
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const EngineOptions cpu = FitToModel(DefaultEngineOptions(), *model_);
+  EXPECT_EQ(planned->options.num_pages, cpu.num_pages);
+  EXPECT_EQ(planned->options.max_context, kMaxDefaultContext);
+  EXPECT_EQ(planned->options.max_requests, 16);
+  EXPECT_EQ(planned->memory.device, 0u);
+  EXPECT_EQ(planned->memory.set_aside, 0u);
+}
+
+TEST_F(EngineSizesTest, ThePlanIsWhatAnEngineAllocates) {
+  EngineOptions options = DefaultEngineOptions();
+  options.max_context = 2048;
+  options.max_nodes = 64;
+  options.max_requests = 2;
+  options.num_pages = 50;
+  const absl::StatusOr<PlannedEngine> planned = Fit(options);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+
+  const auto engine = Engine::Create(model_->config, *model_->weights,
+                                     *backend_, planned->options);
+
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const EngineMemory& used = (*engine)->memory_use();
+  EXPECT_EQ(planned->memory.states, used.states);
+  EXPECT_EQ(planned->memory.kv_pages, used.pages);
+  EXPECT_EQ(planned->memory.factors, used.factors);
+  EXPECT_EQ(planned->memory.logits, used.logits);
+  EXPECT_EQ(planned->memory.buffers, used.buffers);
+  EXPECT_EQ(used.logits, 64u * model_->config.vocab_size * sizeof(float));
+}
+
+TEST_F(EngineSizesTest, WhatIsLeftBecomesPages) {
+  EngineOptions options = DefaultEngineOptions();
+  options.num_slots = 1024;
+  options.max_requests = 8;
+  options.max_nodes = 64;
+  backend_->state->free_bytes = 8 * kGiB;
+
+  const absl::StatusOr<PlannedEngine> planned = Fit(options);
+
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const MemoryPlan& plan = planned->memory;
+  const size_t page = plan.kv_pages / planned->options.num_pages;
+  EXPECT_LE(plan.total(), plan.usable);
+  EXPECT_GT(plan.total() + page, plan.usable);
+  // A tenth is spared; the weights are there already.
+  EXPECT_EQ(plan.usable,
+            plan.weights + 8 * kGiB -
+                static_cast<size_t>((1 - 0.9) * static_cast<double>(8 * kGiB)));
+  EXPECT_THAT(ToString(plan), HasSubstr("usable"));
+}
+
+TEST_F(EngineSizesTest, NoMorePagesThanTheSlotsCanUse) {
+  EngineOptions options = DefaultEngineOptions();
+  options.max_context = 128;
+  options.max_requests = 2;
+  options.max_nodes = 16;
+
+  const absl::StatusOr<PlannedEngine> planned = Fit(options);
+
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->options.num_pages,
+            2 * planned->options.MaxPagesPerRequest());
+}
+
+TEST_F(EngineSizesTest, AnErrorNamesThePartAndTheFlag) {
+  const struct {
+    const char* flag;
+    void (*change)(EngineOptions&);
+  } cases[] = {
+      {"--slots", [](EngineOptions& o) { o.num_slots = 100'000; }},
+      {"--max-nodes", [](EngineOptions& o) { o.max_nodes = 60'000; }},
+      {"--pages", [](EngineOptions& o) { o.num_pages = 1'000'000; }},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.flag);
+    EngineOptions options = DefaultEngineOptions();
+    options.max_context = 2048;
+    c.change(options);
+
+    const absl::Status status = Fit(options).status();
+
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.flag));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("too much"));
+  }
+}
+
+TEST_F(EngineSizesTest, OneRequestOfFullContextHasToFit) {
+  backend_->state->free_bytes = 8 * kGiB;
+  EngineOptions options = DefaultEngineOptions();
+  options.num_slots = 1;
+  options.max_requests = 1;
+  options.max_nodes = 8;
+  const absl::StatusOr<PlannedEngine> fits = Fit(options);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  const MemoryPlan& plan = fits->memory;
+  // All but one byte of the last page.
+  backend_->state->free_bytes =
+      plan.total() - plan.weights +
+      static_cast<size_t>((1 - 0.9) * static_cast<double>(8 * kGiB)) - 1;
+
+  const absl::Status status = Fit(options).status();
+
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--context"));
+}
+
+}  // namespace
+}  // namespace bole
