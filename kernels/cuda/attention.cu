@@ -1,4 +1,4 @@
-// Gated attention of tree rows over paged keys and values.
+// Gated attention of tree rows over paged keys and values, of any shape.
 //
 // One block for each row and each set of up to 8 query heads of a KV head,
 // whose keys and values are read once for the set. Its warps take the visible
@@ -12,6 +12,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/kv_rows.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
@@ -210,6 +211,8 @@ template <typename T, int kHeads, int kPerLane>
 __global__ void __launch_bounds__(32 * kWarps) AttendKernel(AttentionParams p) {
   extern __shared__ int32_t path[];  // [32 mask_words]
   __shared__ Merge<kPerLane> merge;
+  WaitForPrevious();
+  StartNext();
   const int row = blockIdx.x;
   if (row >= *p.batch.rows.count) return;
   const AttentionShape& s = p.shape;
@@ -240,24 +243,26 @@ __global__ void __launch_bounds__(32 * kWarps) AttendKernel(AttentionParams p) {
 }
 
 template <typename T, int kHeads, int kPerLane>
-void LaunchAttend(const AttentionParams& params, cudaStream_t stream) {
+absl::Status LaunchAttend(const AttentionParams& params, const Launch& on) {
   const AttentionShape& s = params.shape;
   const int sets = (s.query_heads / s.kv_heads + kHeads - 1) / kHeads;
   const dim3 grid(params.batch.rows.max, s.kv_heads * sets);
   const size_t path_bytes = sizeof(int32_t) * 32 * params.batch.mask_words;
-  AttendKernel<T, kHeads, kPerLane>
-      <<<grid, 32 * kWarps, path_bytes, stream>>>(params);
+  return LaunchDependent(
+      "Attend", &AttendKernel<T, kHeads, kPerLane>,
+      {.grid = grid, .block = 32 * kWarps, .shared_bytes = path_bytes}, on,
+      params);
 }
 
 template <typename T, int kHeads>
-void LaunchWithHeads(const AttentionParams& params, cudaStream_t stream) {
+absl::Status LaunchWithHeads(const AttentionParams& params, const Launch& on) {
   if (params.shape.head_dim <= 64) {
-    LaunchAttend<T, kHeads, 2>(params, stream);
-  } else if (params.shape.head_dim <= 128) {
-    LaunchAttend<T, kHeads, 4>(params, stream);
-  } else {
-    LaunchAttend<T, kHeads, kMaxPerLane>(params, stream);
+    return LaunchAttend<T, kHeads, 2>(params, on);
   }
+  if (params.shape.head_dim <= 128) {
+    return LaunchAttend<T, kHeads, 4>(params, on);
+  }
+  return LaunchAttend<T, kHeads, kMaxPerLane>(params, on);
 }
 
 absl::Status CheckAttend(const AttentionParams& params) {
@@ -278,15 +283,12 @@ absl::Status CheckAttend(const AttentionParams& params) {
 absl::Status Attend(const AttentionParams& params, const Launch& on) {
   if (absl::Status status = CheckAttend(params); !status.ok()) return status;
   const int group = params.shape.query_heads / params.shape.kv_heads;
+  absl::Status (*launch)(const AttentionParams&, const Launch&) = nullptr;
   WithElement(on.type, [&](auto element) {
     using T = decltype(element);
-    if (group <= 4) {
-      LaunchWithHeads<T, 4>(params, on.stream);
-    } else {
-      LaunchWithHeads<T, 8>(params, on.stream);
-    }
+    launch = group <= 4 ? &LaunchWithHeads<T, 4> : &LaunchWithHeads<T, 8>;
   });
-  return LaunchStatus("Attend");
+  return launch(params, on);
 }
 
 }  // namespace bole::cuda

@@ -3,12 +3,14 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/kv_rows.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kMoves = 8;  // On their way at a time.
 
 // Bytes move as they are, in units that divide a row of the pools.
 struct Move {
@@ -16,15 +18,33 @@ struct Move {
   int units;  // Per row.
 };
 
+// The loads before the stores.
+template <typename Unit>
+__device__ void MoveSome(Unit* pool, const int64_t* from, const int64_t* to,
+                         int count) {
+  Unit moved[kMoves];
+#pragma unroll
+  for (int j = 0; j < kMoves; ++j) {
+    if (j < count && from[j] != to[j]) moved[j] = pool[from[j]];
+  }
+#pragma unroll
+  for (int j = 0; j < kMoves; ++j) {
+    if (j < count && from[j] != to[j]) pool[to[j]] = moved[j];
+  }
+}
+
 // One request's path, kThreads entries at a time. A thread owns one unit of one
-// layer and head, in k or in v, and takes the path in order: a node's number is
-// not below its place, so nothing is overwritten before it has moved.
+// layer and head, in k or in v, and takes the path in order, some entries at a
+// time: nodes ascend and are not below their places, so nothing is overwritten
+// before it has moved, and nothing moves twice.
 //
 // Grid: k's units and then v's, requests.
 template <typename Unit>
 __global__ void __launch_bounds__(kThreads) CompactKvKernel(Move move) {
   __shared__ int64_t from[kThreads];
   __shared__ int64_t to[kThreads];
+  WaitForPrevious();
+  StartNext();
   const CompactKvParams& p = move.p;
   const int request = blockIdx.y;
   const int first = p.path.first[request];
@@ -57,23 +77,24 @@ __global__ void __launch_bounds__(kThreads) CompactKvKernel(Move move) {
     // Also waits until `from` and `to` are there.
     if (__syncthreads_or(moves) == 0) continue;
     const int count = min(kThreads, last - begin);
-    for (int j = 0; j < count && column < 2 * pool_columns; ++j) {
-      if (from[j] != to[j]) pool[to[j]] = pool[from[j]];
+    for (int j = 0; j < count && column < 2 * pool_columns; j += kMoves) {
+      MoveSome(pool, from + j, to + j, min(kMoves, count - j));
     }
     __syncthreads();
   }
 }
 
 template <typename Unit>
-void LaunchCompactKv(const CompactKvParams& params, int row_bytes,
-                     cudaStream_t stream) {
+absl::Status LaunchCompactKv(const CompactKvParams& params, int row_bytes,
+                             const Launch& on) {
   const Move move = {.p = params,
                      .units = row_bytes / static_cast<int>(sizeof(Unit))};
   const int64_t columns =
       int64_t{2} * params.num_layers * params.shape.kv_heads * move.units;
   const dim3 grid(static_cast<unsigned>((columns + kThreads - 1) / kThreads),
                   params.batch.max_requests);
-  CompactKvKernel<Unit><<<grid, kThreads, 0, stream>>>(move);
+  return LaunchDependent("CompactKv", &CompactKvKernel<Unit>,
+                         {.grid = grid, .block = kThreads}, on, move);
 }
 
 }  // namespace
@@ -83,13 +104,12 @@ absl::Status CompactKv(const CompactKvParams& params, const Launch& on) {
   const int row_bytes =
       params.shape.head_dim * static_cast<int>(ElementBytes(on.type));
   if (row_bytes % sizeof(uint4) == 0) {
-    LaunchCompactKv<uint4>(params, row_bytes, on.stream);
-  } else if (row_bytes % sizeof(uint32_t) == 0) {
-    LaunchCompactKv<uint32_t>(params, row_bytes, on.stream);
-  } else {
-    LaunchCompactKv<uint16_t>(params, row_bytes, on.stream);
+    return LaunchCompactKv<uint4>(params, row_bytes, on);
   }
-  return LaunchStatus("CompactKv");
+  if (row_bytes % sizeof(uint32_t) == 0) {
+    return LaunchCompactKv<uint32_t>(params, row_bytes, on);
+  }
+  return LaunchCompactKv<uint16_t>(params, row_bytes, on);
 }
 
 }  // namespace bole::cuda

@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
     BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&mark), "mark of the GPU"));
   }
   BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());
+  BOLE_ASSIGN_OR_RETURN(backend->tile_attention_, TileAttention::Create());
   return backend;
 }
 
@@ -288,6 +289,9 @@ absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
   return cuda::PrepareQkv(params, on_);
 }
 absl::Status CudaBackend::Attend(const AttentionParams& params) {
+  if (tile_attention_->Covers(params, on_.type)) {
+    return tile_attention_->Attend(params, scratch_, on_);
+  }
   return cuda::Attend(params, on_);
 }
 absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {

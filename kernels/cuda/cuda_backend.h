@@ -13,6 +13,7 @@
 #include "kernels/cuda/moe.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/cuda/tile_attention.h"
 
 namespace bole::cuda {
 
@@ -96,7 +97,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<MatMuls> matmuls_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
-  Scratch scratch_;  // Of Sample and Moe.
+  std::unique_ptr<TileAttention> tile_attention_;
+  Scratch scratch_;  // Of Sample, Moe and Attend.
 };
 
 }  // namespace bole::cuda

@@ -18,6 +18,7 @@ struct LaunchShape {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;  // Dynamic.
+  int cluster = 1;          // Blocks of a cluster, along x; sm_90 and later.
 };
 
 // Launches `kernel` so that its blocks may start before the kernel queued
@@ -30,16 +31,24 @@ template <typename... Params, typename... Args>
 absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
                              const LaunchShape& shape, const Launch& on,
                              Args&&... args) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  int count = 0;
+  if (on.overlaps) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster),
+                                          1, 1};
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = on.stream;
-  config.attrs = &attribute;
-  config.numAttrs = on.overlaps ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   return ToStatus(
       cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), what);
 }

@@ -133,10 +133,13 @@ std::vector<int> AttentionProblem::Visible(int row) const {
 
 void AttentionProblem::FillInputs(std::mt19937& rng, int layer) {
   for (int row = 0; row < batch.num_rows(); ++row) {
+    const int request = batch.request[row];
+    const bool shares_prefix = row > batch.first_row[request];
     for (const int index : Visible(row)) {
+      if (shares_prefix && index < batch.committed[request]) continue;
       for (int head = 0; head < shape.kv_heads; ++head) {
-        FillNormal(rng, 1, Key(layer, batch.request[row], index, head));
-        FillNormal(rng, 1, Value(layer, batch.request[row], index, head));
+        FillNormal(rng, 1, Key(layer, request, index, head));
+        FillNormal(rng, 1, Value(layer, request, index, head));
       }
     }
     // Some scores are beyond the range of exp.

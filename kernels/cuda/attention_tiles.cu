@@ -1,0 +1,170 @@
+// Attention on tensor cores. A block has up to 64 or 128 rows (nodes x query
+// heads) of one KV head and a share of the tokens they see: one warp copies
+// keys and values to shared memory, warpgroups of 64 rows multiply them, and
+// the blocks that share the tokens merge what they found.
+#include "kernels/cuda/attention_tiles.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/attention_merge.cuh"
+#include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/attention_work.cuh"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace bole::cuda {
+namespace {
+
+// The loader is a warp. Beside two warpgroups it is in one of its own, which
+// gives them its registers.
+constexpr int Threads(int warpgroups) {
+  return 128 * warpgroups + (warpgroups == 1 ? 32 : 128);
+}
+
+template <int kWarpgroups>
+__global__ void __launch_bounds__(Threads(kWarpgroups), 1)
+    AttendTilesKernel(const __grid_constant__ TileArgs args) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<TileShared<kWarpgroups>*>(memory);
+  if (threadIdx.x == 0) shared.InitBarriers();
+  WaitForPrevious();
+  StartNext();
+  // The blocks of a cluster have the same item and group, and return together.
+  const TileWork work = WorkOf(args);
+  if (work.group >= work.active_groups) return;
+  __syncthreads();
+
+  const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+  if (warpgroup == kWarpgroups) {
+    if constexpr (kWarpgroups > 1) ShrinkRegisters<40>();
+    if (threadIdx.x / 32 == 4 * kWarpgroups) {
+      TileLoader<kWarpgroups>(args, work, shared).LoadAll();
+    }
+    return;
+  }
+  if constexpr (kWarpgroups > 1) GrowRegisters<232>();
+  VisibleTokens<kWarpgroups> visible(args, work, shared);
+  visible.Prepare();
+  SyncThreads(1, 128 * kWarpgroups);
+  if (warpgroup * kWarpgroupRows < work.item.rows) {
+    AttendRows(args, work, visible, shared);
+  } else {
+    AttendNothing(work, shared);
+  }
+  SyncCluster();
+  MergeAndStore(args, work, shared);
+  SyncCluster();  // Others may still read this block's memory.
+#else
+  __trap();  // CudaBackend takes the plain kernel elsewhere.
+#endif
+}
+
+template <int kWarpgroups>
+absl::Status AllowSharedMemory() {
+  return ToStatus(
+      cudaFuncSetAttribute(&AttendTilesKernel<kWarpgroups>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(sizeof(TileShared<kWarpgroups>))),
+      "shared memory of Attend");
+}
+
+template <int kWarpgroups>
+absl::Status LaunchTiles(const TileArgs& args, const Launch& on) {
+  absl::Status status = AllowSharedMemory<kWarpgroups>();
+  if (!status.ok()) return status;
+  const dim3 grid(args.plan.cluster * args.plan.groups, args.plan.items,
+                  args.p.shape.kv_heads);
+  return LaunchDependent("Attend", &AttendTilesKernel<kWarpgroups>,
+                         {.grid = grid,
+                          .block = Threads(kWarpgroups),
+                          .shared_bytes = sizeof(TileShared<kWarpgroups>),
+                          .cluster = args.plan.cluster},
+                         on, args);
+}
+
+// Sets warpgroups and items.
+void PlanItems(const AttentionParams& params, TilePlan& plan) {
+  const RowBatch& batch = params.batch;
+  const int group = params.shape.query_heads / params.shape.kv_heads;
+  const int request_nodes =
+      batch.mask_words == 0 ? batch.rows.max
+                            : std::min(batch.rows.max, 32 * batch.mask_words);
+  plan.warpgroups = request_nodes * group <= kWarpgroupRows ? 1 : 2;
+  // Every request may leave an item unfilled.
+  const int rows = plan.item_rows();
+  plan.items = std::min(
+      (batch.rows.max * group + batch.max_requests * (rows - 1)) / rows,
+      batch.max_requests * ((request_nodes * group + rows - 1) / rows));
+}
+
+}  // namespace
+
+absl::Status QueryClusters(ClusterLimits& limits) {
+  absl::Status status = AllowSharedMemory<2>();
+  if (!status.ok()) return status;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  cudaLaunchConfig_t config = {};
+  config.blockDim = Threads(2);
+  config.dynamicSmemBytes = sizeof(TileShared<2>);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  limits[0] = 0;
+  for (int cluster = 1; cluster <= kMaxCluster; ++cluster) {
+    const auto blocks = static_cast<unsigned>(cluster);
+    attribute.val.clusterDim = {blocks, 1, 1};
+    config.gridDim = dim3(blocks * 1024);
+    if (absl::Status found =
+            ToStatus(cudaOccupancyMaxActiveClusters(
+                         &limits[cluster], &AttendTilesKernel<2>, &config),
+                     "clusters of Attend");
+        !found.ok()) {
+      return found;
+    }
+  }
+  return status;
+}
+
+TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
+  constexpr int kMaxGroups = 32;  // What a warp merges.
+  TilePlan plan = {.warpgroups = 1, .items = 1, .cluster = 1, .groups = 1};
+  PlanItems(params, plan);
+  const int units = std::max(1, plan.items * params.shape.kv_heads);
+  const int tiles =
+      params.batch.max_pages * (params.pages.page_size / kTileTokens);
+  const auto groups = [&](int cluster) {
+    const int fit = std::min(limits[cluster] / units, tiles / cluster);
+    return std::min(fit, units <= kMaxGroupedUnits ? kMaxGroups : 1);
+  };
+  int most = 0;
+  for (int cluster = 1; cluster <= kMaxCluster; ++cluster) {
+    most = std::max(most, cluster * groups(cluster));
+  }
+  for (int cluster = kMaxCluster; cluster > 0; --cluster) {
+    if (groups(cluster) == 0 || 20 * cluster * groups(cluster) < 17 * most) {
+      continue;
+    }
+    plan.cluster = cluster;
+    plan.groups = groups(cluster);
+    break;
+  }
+  return plan;
+}
+
+size_t TileScratchFloats(const AttentionParams& params, const TilePlan& plan) {
+  if (plan.groups == 1) return 0;
+  return static_cast<size_t>(plan.groups) * params.batch.rows.max *
+         params.shape.query_heads * ScratchPart::kFloats;
+}
+
+absl::Status LaunchAttendTiles(const TileArgs& args, const Launch& on) {
+  return args.plan.warpgroups == 1 ? LaunchTiles<1>(args, on)
+                                   : LaunchTiles<2>(args, on);
+}
+
+}  // namespace bole::cuda

@@ -1,0 +1,53 @@
+#include "kernels/cuda/tensor_map.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "cuda_runtime_api.h"
+#include "kernels/cuda/check.h"
+
+namespace bole::cuda {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// From the driver, which is not linked with: a program must start without one.
+absl::StatusOr<Encode> FindEncode() {
+  constexpr unsigned kSince = 12000;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  BOLE_RETURN_IF_ERROR(ToStatus(
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                       kSince, cudaEnableDefault, &found),
+      "cuTensorMapEncodeTiled"));
+  if (found != cudaDriverEntryPointSuccess || function == nullptr) {
+    return absl::InternalError("the driver has no cuTensorMapEncodeTiled");
+  }
+  return reinterpret_cast<Encode>(function);
+}
+
+}  // namespace
+
+absl::StatusOr<CUtensorMap> MapOf(const BoxedRows& boxed) {
+  static const absl::StatusOr<Encode> encode = FindEncode();
+  BOLE_RETURN_IF_ERROR(encode.status());
+  const cuuint64_t size[] = {static_cast<cuuint64_t>(boxed.columns),
+                             static_cast<cuuint64_t>(boxed.rows)};
+  const cuuint64_t row_bytes[] = {static_cast<cuuint64_t>(boxed.columns) * 2};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(boxed.box_columns),
+                            static_cast<cuuint32_t>(boxed.box_rows)};
+  const cuuint32_t steps[] = {1, 1};
+  CUtensorMap map;
+  const CUresult result = (*encode)(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, /*tensorRank=*/2,
+      const_cast<void*>(boxed.data), size, row_bytes, box, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return map;
+  return absl::InternalError(
+      absl::StrCat("no tensor map of ", boxed.rows, " rows of ", boxed.columns,
+                   " in boxes of ", boxed.box_rows, " by ", boxed.box_columns,
+                   ": error ", static_cast<int>(result)));
+}
+
+}  // namespace bole::cuda

@@ -1,0 +1,29 @@
+// Descriptions of device memory for the copy engine of sm_90 and later.
+#ifndef BOLE_KERNELS_CUDA_TENSOR_MAP_H_
+#define BOLE_KERNELS_CUDA_TENSOR_MAP_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace bole::cuda {
+
+// Rows of bfloat16 in device memory, of which `box_rows` x `box_columns` are
+// copied at a time; in shared memory a box has its 16-byte units swizzled
+// within 128 bytes, which is what box_columns = 64 fills.
+struct BoxedRows {
+  const void* data;  // At a multiple of 16.
+  int64_t rows;
+  int columns;
+  int box_rows;
+  int box_columns;
+};
+
+// INTERNAL if the driver has no such maps or takes offence at the numbers.
+absl::StatusOr<CUtensorMap> MapOf(const BoxedRows& boxed);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_TENSOR_MAP_H_

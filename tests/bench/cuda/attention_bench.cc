@@ -1,0 +1,264 @@
+// Full attention on the GPU: decoding, verification of drafted trees and
+// prefill, beside the least that bytes and arithmetic take, and beside the
+// kernel for all shapes.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/status_macros.h"
+#include "kernels/attention.h"
+#include "kernels/cuda/operators.h"
+#include "nlohmann/json.hpp"
+#include "tests/bench/cuda/attention_layers.h"
+#include "tests/bench/cuda/gpu_bench.h"
+
+namespace bole::cuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+AttentionShape Heads(int query_heads, int kv_heads) {
+  return {.query_heads = query_heads,
+          .kv_heads = kv_heads,
+          .head_dim = 256,
+          .rotary_dim = 64};
+}
+
+AttentionShape ShapeOf(const std::string& name) {
+  if (name == "9B") return Heads(16, 4);
+  if (name == "27B") return Heads(24, 4);
+  return Heads(name == "35B" ? 16 : 32, 2);
+}
+
+struct Flags {
+  std::vector<std::string> shapes = {"9B", "27B", "35B", "122B"};
+  std::vector<int> batches = {1, 4, 8, 16};
+  std::vector<int> nodes = {1, 16, 64, 128};
+  std::vector<int> tokens = {1024, 8192, 32768};
+  std::vector<int> prefill = {8192};
+  bool plain = false;
+  bool neighbours = false;
+  int replays = 10;
+  std::string json;
+  std::string commit;
+};
+
+// What the GPU can do, measured in the same run.
+struct Rates {
+  double bytes;  // Per second.
+  double flops;
+};
+
+// A square product of 8192 rows, by the library.
+absl::StatusOr<double> MatrixRate(CudaBackend& backend) {
+  constexpr int kSize = 8192;
+  const std::vector<float> part(int64_t{kSize} * 64, 0.37f);
+  const std::vector<std::span<const float>> blocks(kSize / 64, part);
+  BOLE_ASSIGN_OR_RETURN(
+      const WeightMatrix* weight,
+      backend.LoadMatrix({.rows = kSize, .columns = kSize, .blocks = blocks}));
+  constexpr int64_t kElements = int64_t{kSize} * kSize;
+  BOLE_ASSIGN_OR_RETURN(const DeviceMemory x,
+                        RandomActivations(backend, kElements, 1, 1));
+  BOLE_ASSIGN_OR_RETURN(const DeviceMemory out,
+                        RandomActivations(backend, kElements, 1, 2));
+  BOLE_ASSIGN_OR_RETURN(
+      const double us, MedianMicroseconds(backend, 1, [&](int) {
+        return backend.MatMul({.rows = {.count = nullptr, .max = kSize},
+                               .x = static_cast<Activation*>(x.get()),
+                               .weight = weight,
+                               .out = static_cast<Activation*>(out.get()),
+                               .out_float = nullptr,
+                               .accumulate = false});
+      }));
+  return 2.0 * kElements * kSize / us * 1e6;
+}
+
+class Bench {
+ public:
+  Bench(CudaBackend& backend, const Flags& flags, const Rates& rates,
+        AttentionPool& pool)
+      : backend_(backend), flags_(flags), rates_(rates), pool_(pool) {}
+
+  // One line.
+  absl::StatusOr<Json> Measure(const std::string& name,
+                               const AttentionLoad& load);
+
+ private:
+  absl::StatusOr<double> Time(const AttentionLayers& layers) const {
+    return MedianMicroseconds(
+        backend_, layers.num_layers(),
+        [&](int layer) { return backend_.Attend(layers.Attend(layer)); },
+        flags_.replays);
+  }
+  // The kernel for all shapes: a few calls, as it may take long.
+  absl::StatusOr<double> TimePlain(const AttentionLayers& layers) const {
+    const Launch on = {.type = ElementType::kBFloat16,
+                       .stream = backend_.stream()};
+    return MedianMicroseconds(
+        backend_, std::min(layers.num_layers(), 2),
+        [&](int layer) { return cuda::Attend(layers.Attend(layer), on); },
+        /*replays=*/3);
+  }
+  absl::Status TimeNeighbours(const AttentionLayers& layers, Json& row) const;
+
+  CudaBackend& backend_;
+  const Flags& flags_;
+  Rates rates_;
+  AttentionPool& pool_;
+};
+
+absl::Status Bench::TimeNeighbours(const AttentionLayers& layers,
+                                   Json& row) const {
+  BOLE_ASSIGN_OR_RETURN(
+      const double prepare,
+      MedianMicroseconds(backend_, layers.num_layers(), [&](int layer) {
+        return backend_.PrepareQkv(layers.PrepareQkv(layer));
+      }));
+  BOLE_ASSIGN_OR_RETURN(const double compact,
+                        MedianMicroseconds(backend_, 4, [&](int) {
+                          return backend_.CompactKv(layers.Compact());
+                        }));
+  row["prepare_us"] = prepare;
+  row["compact_us"] = compact;
+  row["compact_layers"] = layers.num_layers();
+  std::printf("  prepare %6.2f  compact %6.2f (%d layers)", prepare, compact,
+              layers.num_layers());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Json> Bench::Measure(const std::string& name,
+                                    const AttentionLoad& load) {
+  const AttentionLayers layers(backend_, pool_, load);
+  BOLE_RETURN_IF_ERROR(layers.status());
+  const double bytes_us =
+      1e6 * static_cast<double>(AttentionBytes(load)) / rates_.bytes;
+  const double flops_us =
+      1e6 * static_cast<double>(AttentionFlops(load)) / rates_.flops;
+  const double floor = std::max(bytes_us, flops_us);
+  BOLE_ASSIGN_OR_RETURN(const double us, Time(layers));
+  Json row = {{"shape", name},          {"requests", load.num_requests},
+              {"rows", load.num_nodes}, {"committed", load.num_committed},
+              {"prefill", load.chains}, {"bytes_us", bytes_us},
+              {"flops_us", flops_us},   {"us", us},
+              {"ratio", us / floor}};
+  std::printf(
+      "%-5s B %2d  T %4d  KV %5d  bytes %7.2f  flops %7.2f  us %8.2f (%.2f)",
+      name.c_str(), load.num_requests, load.num_nodes, load.num_committed,
+      bytes_us, flops_us, us, us / floor);
+  if (flags_.plain) {
+    BOLE_ASSIGN_OR_RETURN(const double plain, TimePlain(layers));
+    row["plain_us"] = plain;
+    std::printf("  plain %9.2f (%.1f times)", plain, plain / us);
+  }
+  if (flags_.neighbours) {
+    BOLE_RETURN_IF_ERROR(TimeNeighbours(layers, row));
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+  return row;
+}
+
+// Every load that the flags name.
+std::vector<std::pair<std::string, AttentionLoad>> Loads(const Flags& flags) {
+  std::vector<std::pair<std::string, AttentionLoad>> loads;
+  for (const std::string& name : flags.shapes) {
+    for (const int batch : flags.batches) {
+      for (const int tokens : flags.tokens) {
+        for (const int nodes : flags.nodes) {
+          loads.push_back({name,
+                           {.shape = ShapeOf(name),
+                            .num_requests = batch,
+                            .num_nodes = nodes,
+                            .num_committed = tokens}});
+        }
+      }
+    }
+    for (const int rows : flags.prefill) {
+      loads.push_back({name,
+                       {.shape = ShapeOf(name),
+                        .num_requests = 1,
+                        .num_nodes = rows,
+                        .num_committed = 0,
+                        .chains = true}});
+    }
+  }
+  return loads;
+}
+
+absl::Status Run(const Flags& flags, const std::string& command) {
+  BOLE_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create());
+  Rates rates = {};
+  BOLE_ASSIGN_OR_RETURN(rates.bytes, CopyBandwidth(*backend));
+  BOLE_ASSIGN_OR_RETURN(rates.flops, MatrixRate(*backend));
+  std::printf("%s, copies at %.0f GB/s, products at %.0f TFLOP/s\n",
+              backend->description().c_str(), rates.bytes / 1e9,
+              rates.flops / 1e12);
+  const auto loads = Loads(flags);
+  int64_t head_tokens = int64_t{1} << 19;
+  int64_t row_elements = 0;
+  for (const auto& [name, load] : loads) {
+    const int64_t tokens = load.num_committed + load.num_nodes + 64;
+    head_tokens =
+        std::max(head_tokens, tokens * load.num_requests * load.shape.kv_heads);
+    row_elements =
+        std::max(row_elements, int64_t{load.num_requests} * load.num_nodes *
+                                   load.shape.projected_width());
+  }
+  BOLE_ASSIGN_OR_RETURN(
+      const auto pool,
+      AttentionPool::Create(*backend, head_tokens, row_elements));
+  Bench bench(*backend, flags, rates, *pool);
+  Json rows = Json::array();
+  for (const auto& [name, load] : loads) {
+    BOLE_ASSIGN_OR_RETURN(Json row, bench.Measure(name, load));
+    row["copy_gb_per_s"] = rates.bytes / 1e9;
+    row["product_tflop_per_s"] = rates.flops / 1e12;
+    rows.push_back(std::move(row));
+  }
+  return WriteReport(flags.json, *backend, command, flags.commit, rows);
+}
+
+}  // namespace
+}  // namespace bole::cuda
+
+int main(int argc, char** argv) {
+  bole::cuda::Flags flags;
+  CLI::App app(
+      "Times Attend on the GPU: medians of graph replays over layers that no "
+      "cache holds, in microseconds a layer. Beside it what its bytes take at "
+      "the speed of copies and its arithmetic at that of large products, both "
+      "measured in the same run, and the ratio to the larger of the two.");
+  app.add_option("--shapes", flags.shapes, "of 9B (and 4B), 27B, 35B, 122B")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"9B", "27B", "35B", "122B"}))
+      ->capture_default_str();
+  app.add_option("--batch", flags.batches, "requests")->delimiter(',');
+  app.add_option("--nodes", flags.nodes, "nodes of a tree")->delimiter(',');
+  app.add_option("--tokens", flags.tokens, "tokens before it")->delimiter(',');
+  app.add_option("--prefill", flags.prefill, "rows of a chunk; 0 for none")
+      ->delimiter(',');
+  app.add_flag("--plain", flags.plain, "the kernel for all shapes as well");
+  app.add_flag("--neighbours", flags.neighbours,
+               "PrepareQkv and CompactKv as well");
+  app.add_option("--replays", flags.replays, "of each graph")
+      ->capture_default_str();
+  app.add_option("--json", flags.json, "file for the results");
+  app.add_option("--commit", flags.commit, "of the tree, for the results");
+  CLI11_PARSE(app, argc, argv);
+  std::erase(flags.prefill, 0);
+  std::string command = "attention_bench";
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  const absl::Status status = bole::cuda::Run(flags, command);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
