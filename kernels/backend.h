@@ -17,6 +17,7 @@
 #include "kernels/dense.h"
 #include "kernels/drafting.h"
 #include "kernels/gdn.h"
+#include "kernels/generate.h"
 #include "kernels/sampling.h"
 
 namespace bole {
@@ -123,6 +124,10 @@ class Backend {
   // on the device. REQUIRES: every row in [0, matrix.rows).
   virtual absl::StatusOr<const WeightMatrix*> GatherMatrix(
       const WeightMatrix& matrix, std::span<const int32_t> row) = 0;
+  // A matrix that is computed where it will lie (kernels/generate.h), kept as
+  // above.
+  virtual absl::StatusOr<const WeightMatrix*> GenerateMatrix(
+      const MatrixGenerator& generator) = 0;
 
   // An empty set; the backend must outlive it.
   virtual std::unique_ptr<GraphSet> MakeGraphs() = 0;

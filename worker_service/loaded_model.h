@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
@@ -31,10 +32,20 @@ struct LoadedModel {
   }
 };
 
-// Reads the checkpoint in `directory` into the backend, which must outlive the
-// result. Errors name the file and what is wrong with it.
-absl::StatusOr<LoadedModel> LoadModel(const std::string& directory,
+// Reads the checkpoint in the folder `model` into the backend, which must
+// outlive the result; or computes a synthetic one, if `model` is the name of
+// such (model/synthetic_spec.h). Errors name the file and what is wrong with
+// it.
+absl::StatusOr<LoadedModel> LoadModel(const std::string& model,
                                       Backend& backend);
+
+// For command lines: why LoadModel() cannot be asked for `model`, or nothing.
+// INVALID_ARGUMENT: neither a folder nor a synthetic model's name.
+absl::Status CheckModelName(const std::string& model);
+
+// What people call it: the folder's name, whatever the path to it looks like,
+// or a synthetic model's name.
+std::string ModelName(const std::string& model);
 
 }  // namespace bole
 

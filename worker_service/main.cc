@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/termination.h"
 #include "worker_service/engine_flags.h"
+#include "worker_service/loaded_model.h"
 #include "worker_service/worker_server.h"
 
 namespace {
@@ -24,10 +25,17 @@ struct Flags {
   void AddTo(CLI::App& app);
 };
 
+// For CLI11: what is wrong with a model's name, if anything.
+std::string CheckModel(const std::string& model) {
+  return std::string(bole::CheckModelName(model).message());
+}
+
 void Flags::AddTo(CLI::App& app) {
-  app.add_option("--model", server.model_directory, "folder of the checkpoint")
+  app.add_option("--model", server.model,
+                 "folder of a checkpoint, or synthetic:SIZE for a model made "
+                 "up on the spot, such as synthetic:9B,accept=6.9")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(CheckModel);
   server.address = "127.0.0.1:50052";
   app.add_option("--listen", server.address,
                  "address for the scheduler; port 0: any that is free")

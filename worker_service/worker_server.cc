@@ -1,9 +1,7 @@
 #include "worker_service/worker_server.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,14 +27,6 @@ constexpr size_t kMaxMessageBytes = 16 << 20;
 
 // For the last messages of calls that were ended.
 constexpr std::chrono::milliseconds kShutdownGrace(500);
-
-// The folder's name, whatever the path to it looks like.
-std::string ModelName(const std::string& directory) {
-  std::error_code error;
-  const std::filesystem::path path =
-      std::filesystem::canonical(directory, error);
-  return error ? directory : path.filename().string();
-}
 
 // A recording that cannot be written ends; the worker goes on.
 void Record(const StepPlan& plan, const StepResult& result,
@@ -73,7 +63,7 @@ struct WorkerServer::Parts {
 
 absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model_directory, *backend));
+  BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
   BOLE_ASSIGN_OR_RETURN(
       const PlannedEngine planned,
       FitToDevice(options.engine, model, *backend, options.memory_fraction));
@@ -87,7 +77,7 @@ absl::Status WorkerServer::Parts::LoadEngine(
 WorkerInfo WorkerServer::Parts::Describe(
     const WorkerServerOptions& options) const {
   const GenerationConfig& generation = model.generation;
-  return {.model = ModelName(options.model_directory),
+  return {.model = ModelName(options.model),
           .device = backend->description(),
           .version = kVersion,
           .limits = engine->limits(),

@@ -17,7 +17,7 @@
 namespace bole {
 
 struct WorkerServerOptions {
-  std::string model_directory;
+  std::string model;                    // As LoadModel() takes it.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
   Reach reach = Reach::kLoopback;       // Of both addresses.

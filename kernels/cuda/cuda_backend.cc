@@ -167,19 +167,25 @@ absl::Status CudaBackend::DownloadActivations(std::span<float> host,
   return absl::OkStatus();
 }
 
-absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
-    const MatrixSource& source) {
-  const size_t size = static_cast<size_t>(source.rows) * source.columns;
+absl::StatusOr<std::unique_ptr<DeviceMatrix>> CudaBackend::NewMatrix(
+    int rows, int columns) const {
+  const size_t size = static_cast<size_t>(rows) * columns;
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, size * ElementBytes(on_.type));
   if (error != cudaSuccess) {
     cudaGetLastError();
     return absl::ResourceExhaustedError(
-        absl::StrCat("no room on the GPU for a matrix of ", source.rows, " by ",
-                     source.columns, ": ", cudaGetErrorString(error)));
+        absl::StrCat("no room on the GPU for a matrix of ", rows, " by ",
+                     columns, ": ", cudaGetErrorString(error)));
   }
-  auto matrix =
-      std::make_unique<DeviceMatrix>(source.rows, source.columns, memory);
+  return std::make_unique<DeviceMatrix>(rows, columns, memory);
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
+    const MatrixSource& source) {
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
+                        NewMatrix(source.rows, source.columns));
+  char* const memory = static_cast<char*>(matrix->data);
   size_t done = 0;
   std::vector<uint16_t> narrow;
   for (const std::span<const float> block : source.blocks) {
@@ -191,11 +197,10 @@ absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
       }
       from = narrow.data();
     }
-    BOLE_RETURN_IF_ERROR(
-        ToStatus(cudaMemcpy(static_cast<char*>(memory) + done, from,
-                            block.size() * ElementBytes(on_.type),
-                            cudaMemcpyHostToDevice),
-                 "copy of a matrix to the GPU"));
+    BOLE_RETURN_IF_ERROR(ToStatus(
+        cudaMemcpy(memory + done, from, block.size() * ElementBytes(on_.type),
+                   cudaMemcpyHostToDevice),
+        "copy of a matrix to the GPU"));
     done += block.size() * ElementBytes(on_.type);
   }
   matrices_.push_back(std::move(matrix));
@@ -226,6 +231,15 @@ absl::StatusOr<const WeightMatrix*> CudaBackend::GatherMatrix(
       ToStatus(cudaStreamSynchronize(on_.stream), "rows of a matrix"));
   matrices_.push_back(
       std::make_unique<DeviceMatrix>(rows, from.columns, gathered.release()));
+  return matrices_.back().get();
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::GenerateMatrix(
+    const MatrixGenerator& generator) {
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
+                        NewMatrix(generator.rows, generator.columns));
+  BOLE_RETURN_IF_ERROR(cuda::Generate(generator, matrix->data, on_));
+  matrices_.push_back(std::move(matrix));
   return matrices_.back().get();
 }
 

@@ -53,6 +53,8 @@ class CudaBackend final : public Backend {
       const MatrixSource& source) override;
   absl::StatusOr<const WeightMatrix*> GatherMatrix(
       const WeightMatrix& matrix, std::span<const int32_t> row) override;
+  absl::StatusOr<const WeightMatrix*> GenerateMatrix(
+      const MatrixGenerator& generator) override;
 
   std::unique_ptr<GraphSet> MakeGraphs() override;
   absl::Status SetMark(int mark) override;
@@ -90,6 +92,9 @@ class CudaBackend final : public Backend {
   CudaBackend(std::string name, ElementType type);
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
+  // Unspecified content, not kept yet.
+  absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
+                                                          int columns) const;
 
   const std::string name_;
   Launch on_;

@@ -15,6 +15,7 @@
 #include "kernels/dense.h"
 #include "kernels/drafting.h"
 #include "kernels/gdn.h"
+#include "kernels/generate.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
 
@@ -34,6 +35,10 @@ absl::Status GatherRows(const GatherRowsParams& params, const Launch& on);
 // `table`: [V, width] elements.
 absl::Status Embed(const EmbedParams& params, const void* table, int width,
                    const Launch& on);
+
+// out: [rows, columns] elements.
+absl::Status Generate(const MatrixGenerator& generator, void* out,
+                      const Launch& on);
 
 // Gated DeltaNet.
 absl::Status GdnConv(const GdnConvParams& params, const Launch& on);

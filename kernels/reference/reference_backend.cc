@@ -18,6 +18,7 @@
 #include "kernels/reference/gdn_conv.h"
 #include "kernels/reference/gdn_core.h"
 #include "kernels/reference/gdn_gated_norm.h"
+#include "kernels/reference/generate.h"
 #include "kernels/reference/grow_trees.h"
 #include "kernels/reference/moe.h"
 #include "kernels/reference/sample.h"
@@ -98,14 +99,17 @@ absl::Status ReferenceBackend::DownloadActivations(std::span<float> host,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<reference::PackedMatrix>>
+ReferenceBackend::NewMatrix(int rows, int columns) {
+  auto matrix = reference::PackedMatrix::Create(rows, columns);
+  if (matrix != nullptr) return matrix;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no room for a matrix of ", rows, " by ", columns, " float32"));
+}
+
 absl::StatusOr<const WeightMatrix*> ReferenceBackend::LoadMatrix(
     const MatrixSource& source) {
-  auto matrix = reference::PackedMatrix::Create(source.rows, source.columns);
-  if (matrix == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no room for a matrix of ", source.rows, " by ",
-                     source.columns, " float32"));
-  }
+  BOLE_ASSIGN_OR_RETURN(auto matrix, NewMatrix(source.rows, source.columns));
   int row = 0;
   for (std::span<const float> block : source.blocks) {
     matrix->SetRows(row, block);
@@ -130,6 +134,15 @@ absl::StatusOr<const WeightMatrix*> ReferenceBackend::GatherMatrix(
     gathered->SetRows(i, values);
   }
   matrices_.push_back(std::move(gathered));
+  return matrices_.back().get();
+}
+
+absl::StatusOr<const WeightMatrix*> ReferenceBackend::GenerateMatrix(
+    const MatrixGenerator& generator) {
+  BOLE_ASSIGN_OR_RETURN(auto matrix,
+                        NewMatrix(generator.rows, generator.columns));
+  reference::Generate(generator, *matrix, pool_);
+  matrices_.push_back(std::move(matrix));
   return matrices_.back().get();
 }
 

@@ -40,6 +40,8 @@ class ReferenceBackend : public Backend {
       const MatrixSource& source) override;
   absl::StatusOr<const WeightMatrix*> GatherMatrix(
       const WeightMatrix& matrix, std::span<const int32_t> row) override;
+  absl::StatusOr<const WeightMatrix*> GenerateMatrix(
+      const MatrixGenerator& generator) override;
 
   std::unique_ptr<GraphSet> MakeGraphs() override {
     return std::make_unique<QueuedGraphs>();
@@ -78,6 +80,9 @@ class ReferenceBackend : public Backend {
  private:
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
+  // All zeros, not kept yet.
+  static absl::StatusOr<std::unique_ptr<reference::PackedMatrix>> NewMatrix(
+      int rows, int columns);
 
   ThreadPool pool_;
   std::array<std::chrono::steady_clock::time_point, kNumMarks> marks_;

@@ -69,7 +69,7 @@ void System::StopWorker() {
 
 void System::StartWorker() {
   WorkerServerOptions worker;
-  worker.model_directory = options_.model_directory;
+  worker.model = options_.model_directory;
   worker.address = Loopback(worker_port_);
   worker.num_threads = options_.num_threads;
   worker.engine = options_.engine;

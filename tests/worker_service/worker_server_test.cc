@@ -36,7 +36,7 @@ constexpr char kGoldenSteps[] = "tests/golden/steps/trees.binpb";
 // Enough for the golden steps.
 WorkerServerOptions SmallWorker() {
   WorkerServerOptions options;
-  options.model_directory = kModel;
+  options.model = kModel;
   options.num_threads = 1;
   return options;
 }
@@ -200,7 +200,7 @@ TEST(WorkerServerTest, DrainsUntilTheSchedulerLeaves) {
 
 TEST(WorkerServerTest, SaysWhyItCannotStart) {
   WorkerServerOptions missing = SmallWorker();
-  missing.model_directory = "models/missing";
+  missing.model = "models/missing";
   EXPECT_FALSE(WorkerServer::Start(missing).ok());
 
   WorkerServerOptions remote = SmallWorker();

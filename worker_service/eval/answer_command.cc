@@ -26,7 +26,7 @@ struct Flags {
 absl::StatusOr<std::string> Render(const Flags& flags) {
   if (flags.raw) return flags.prompt;
   absl::StatusOr<ChatTemplate> chat =
-      ChatTemplate::LoadFromCheckpoint(flags.model.directory);
+      ChatTemplate::LoadFromCheckpoint(flags.model.name);
   if (absl::IsNotFound(chat.status())) return flags.prompt;
   if (!chat.ok()) return chat.status();
   return chat->Render(

@@ -10,9 +10,14 @@
 namespace bole {
 
 void ModelFlags::AddTo(CLI::App& command) {
-  command.add_option("--model", directory, "folder of the checkpoint")
+  command
+      .add_option("--model", name,
+                  "folder of a checkpoint, or synthetic:SIZE for a model made "
+                  "up on the spot, such as synthetic:9B,accept=6.9")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check([](const std::string& model) {
+        return std::string(CheckModelName(model).message());
+      });
   command
       .add_option("--device", device,
                   "what computes: cpu, cuda, cuda:N, or auto for a GPU if "
@@ -30,8 +35,7 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
   BOLE_ASSIGN_OR_RETURN(
       running.backend,
       ChooseBackend(flags.device, ThreadsOrDefault(flags.num_threads)));
-  BOLE_ASSIGN_OR_RETURN(running.model,
-                        LoadModel(flags.directory, *running.backend));
+  BOLE_ASSIGN_OR_RETURN(running.model, LoadModel(flags.name, *running.backend));
   return running;
 }
 
@@ -39,7 +43,7 @@ absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags) {
   BOLE_ASSIGN_OR_RETURN(RunningModel running, Load(flags));
   if (running.model.tokenizer == nullptr) {
     return absl::NotFoundError(
-        absl::StrCat(flags.directory,
+        absl::StrCat(flags.name,
                      "/tokenizer.json: there is no such file, "
                      "and text needs one"));
   }

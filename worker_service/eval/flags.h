@@ -16,7 +16,7 @@ namespace bole {
 
 // The checkpoint and what runs it.
 struct ModelFlags {
-  std::string directory;
+  std::string name;            // As LoadModel() takes it.
   std::string device = "cpu";  // As ChooseBackend() reads it.
   int num_threads = 0;         // 0: one for each processor.
 

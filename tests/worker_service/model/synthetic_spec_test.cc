@@ -1,0 +1,80 @@
+#include "worker_service/model/synthetic_spec.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/worker_service/model/synthetic_tensors.h"
+#include "worker_service/model/published_sizes.h"
+
+namespace bole {
+namespace {
+
+TEST(SyntheticSpecTest, ASizeAloneTakesTheDefaults) {
+  EXPECT_TRUE(IsSynthetic("synthetic:9B"));
+  EXPECT_FALSE(IsSynthetic("models/synthetic:9B"));
+
+  const auto spec = ParseSyntheticSpec("synthetic:9B");
+
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->size, "9B");
+  EXPECT_EQ(spec->seed, 1u);
+  EXPECT_FALSE(spec->noise.has_value());
+  EXPECT_FALSE(spec->layers.has_value());
+}
+
+TEST(SyntheticSpecTest, ReadsEveryOption) {
+  const auto spec = ParseSyntheticSpec(
+      "synthetic:tiny,seed=18446744073709551615,accept=6.6,entropy=1.25,"
+      "noise=0.5,layers=8,tokens=4096");
+
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->seed, 18446744073709551615u);
+  EXPECT_EQ(spec->accept, 6.6);
+  EXPECT_EQ(spec->entropy, 1.25);
+  EXPECT_EQ(spec->noise, 0.5);
+  EXPECT_EQ(spec->layers, 8);
+  EXPECT_EQ(spec->tokens, 4096);
+}
+
+TEST(SyntheticSpecTest, SaysWhatIsWrong) {
+  const struct {
+    const char* model;
+    const char* message;
+  } kCases[] = {
+      {"synthetic:", "no size"},
+      {"synthetic:,seed=1", "no size"},
+      {"synthetic:9B,seed", "\"seed\" is not of the form"},
+      {"synthetic:9B,,seed=1", "\"\" is not of the form"},
+      {"synthetic:9B,depth=8", "no option \"depth\""},
+      {"synthetic:9B,seed=-1", "seed is \"-1\""},
+      {"synthetic:9B,accept=10", "1 .. 9"},
+      {"synthetic:9B,accept=nan", "accept is \"nan\""},
+      {"synthetic:9B,accept=6.9x", "accept is \"6.9x\""},
+      {"synthetic:9B,entropy=2.5", "entropy is \"2.5\""},
+      {"synthetic:9B,layers=0", "layers is \"0\""},
+      {"synthetic:9B,tokens=1001", "multiple of 8"},
+  };
+  for (const auto& c : kCases) {
+    const auto spec = ParseSyntheticSpec(c.model);
+
+    ASSERT_FALSE(spec.ok()) << c.model;
+    EXPECT_NE(std::string(spec.status().message()).find(c.message),
+              std::string::npos)
+        << spec.status();
+  }
+}
+
+// Against the same numbers written down for the tests of the loader.
+TEST(PublishedSizesTest, AreThoseOfTheModels) {
+  for (const char* size :
+       {"0.8B", "2B", "4B", "9B", "27B", "35B-A3B", "122B-A10B", "397B-A17B"}) {
+    const auto config = ConfigOfSize(size);
+
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(*config, PublishedConfig(size)) << size;
+  }
+  EXPECT_FALSE(ConfigOfSize("9b").ok());
+}
+
+}  // namespace
+}  // namespace bole

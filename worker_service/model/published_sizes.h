@@ -1,0 +1,19 @@
+// The configurations of the published Qwen3.5 models, by name.
+#ifndef BOLE_WORKER_SERVICE_MODEL_PUBLISHED_SIZES_H_
+#define BOLE_WORKER_SERVICE_MODEL_PUBLISHED_SIZES_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "worker_service/model/model_config.h"
+
+namespace bole {
+
+// "0.8B", "2B", "4B", "9B", "27B", "35B-A3B", "122B-A10B", "397B-A17B"; and
+// "tiny" and "tiny-moe", of our own, for tests and machines without a GPU.
+// Without stop tokens. INVALID_ARGUMENT, naming them: another name.
+absl::StatusOr<ModelConfig> ConfigOfSize(std::string_view size);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_PUBLISHED_SIZES_H_

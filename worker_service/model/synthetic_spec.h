@@ -1,0 +1,41 @@
+// The name of a synthetic model: what it is to be like.
+#ifndef BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_SPEC_H_
+#define BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_SPEC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "worker_service/model/markov_chain.h"
+
+namespace bole {
+
+// "synthetic:SIZE[,OPTION=VALUE]...": shapes and cost of a published size,
+// weights out of a seed, and text out of a Markov chain.
+struct SyntheticSpec {
+  // Mean accepted tokens are those of greedy decoding with this tree.
+  static constexpr VerifiedTree kCalibrationTree = {
+      .shape = {.top_k = 4, .depth = 8}, .nodes = 64};
+
+  std::string size;             // As ConfigOfSize() knows it.
+  uint64_t seed = 1;            // seed=
+  double entropy = 0.5;         // entropy= of the chain, in nats.
+  double accept = 6.9;          // accept= mean accepted tokens.
+  int tokens = 32768;           // tokens= of the chain: few real texts use
+                                // more. All of a smaller vocabulary.
+  std::optional<double> noise;  // noise= of the drafter, instead of accept.
+  std::optional<int> layers;    // layers= only the first so many.
+};
+
+// Whether a model's name is that of a synthetic one.
+bool IsSynthetic(std::string_view model);
+
+// INVALID_ARGUMENT, naming what is wrong and what is allowed. The size is not
+// looked at. REQUIRES: IsSynthetic(model).
+absl::StatusOr<SyntheticSpec> ParseSyntheticSpec(std::string_view model);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_SPEC_H_

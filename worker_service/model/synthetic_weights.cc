@@ -1,0 +1,313 @@
+#include "worker_service/model/synthetic_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/generated_element.h"
+
+namespace bole {
+namespace {
+
+// Of what a layer adds to the residual stream, whose elements are near 1.
+constexpr double kGain = 0.05;
+constexpr double kNormDeviation = 0.1;
+constexpr double kConvDeviation = 0.5;
+// All tokens but the successors together, in nats below the successors.
+constexpr double kMargin = 7.5;
+
+// Ranges in which the recurrences of real models start their training.
+constexpr double kMinDecayRate = 1;  // exp(A_log)
+constexpr double kMaxDecayRate = 16;
+constexpr double kMinTimeStep = 1e-3;  // softplus(dt_bias)
+constexpr double kMaxTimeStep = 0.1;
+
+// How the chain's log probabilities become vectors (kernels/generate.h).
+struct ChainCode {
+  MarkovCode code;
+  double rank_scale;  // Log probabilities are so many times what the rank's
+                      // columns hold; the mean is left out.
+  int rank_columns;
+};
+
+ChainCode MakeCode(const MarkovChain& chain, const ModelConfig& config) {
+  std::vector<double> z;
+  double mean = 0;
+  for (const double p : chain.probability) {
+    z.push_back(std::log(p));
+    mean += z.back() / kSuccessors;
+  }
+  // The Walsh transform of z; its coefficient 0, the mean, is left out.
+  double coefficient[kSuccessors] = {};
+  double sum_of_squares = 0;
+  for (int k = 1; k < kSuccessors; ++k) {
+    for (int m = 0; m < kSuccessors; ++m) {
+      coefficient[k] += Walsh(k, m) * z[m];
+    }
+    sum_of_squares += coefficient[k] * coefficient[k];
+  }
+  const double vocabulary = config.vocab_size;
+  const int rank_columns = config.hidden_size / 8;
+  const int code_columns = config.hidden_size - rank_columns;
+  const double scale = std::sqrt(sum_of_squares / (kSuccessors - 1));
+  ChainCode out{
+      .code = {.num_tokens = static_cast<uint32_t>(chain.num_tokens),
+               .multiplier = chain.multiplier,
+               .increment = chain.increment,
+               .code_columns = code_columns,
+               .rank = {},
+               .head_code = static_cast<float>(
+                   (std::log(vocabulary) + kMargin + mean) / code_columns),
+               .head_rank = static_cast<float>(scale / rank_columns)},
+      .rank_scale = scale,
+      .rank_columns = rank_columns};
+  out.code.rank[0] = 1;  // Adds the same to every token's logit.
+  for (int k = 1; k < kSuccessors; ++k) {
+    out.code.rank[k] = static_cast<float>(coefficient[k] / scale);
+  }
+  return out;
+}
+
+// Makes one tensor after the other, each of its own random numbers. The first
+// error sticks, so that a layer reads as the list of its weights.
+class Generator {
+ public:
+  Generator(const SyntheticModel& model, const ModelConfig& config,
+            Backend& backend, DeviceArrays& arrays)
+      : model_(model),
+        config_(config),
+        backend_(backend),
+        arrays_(arrays),
+        chain_(MakeCode(model.chain, config)) {}
+
+  absl::Status status() const {
+    return status_.ok() ? arrays_.status() : status_;
+  }
+  int64_t matrix_elements() const { return matrix_elements_; }
+
+  // [V, H]
+  const WeightMatrix* ChainMatrix(MatrixPattern pattern) {
+    return Add({.pattern = pattern,
+                .rows = config_.vocab_size,
+                .columns = config_.hidden_size,
+                .seed = model_.seed,
+                .stream = 0,
+                .code = chain_.code});
+  }
+
+  LayerWeights Layer(LayerKind kind) {
+    LayerWeights weights{.input_norm = Norm(config_.hidden_size),
+                         .post_attention_norm = Norm(config_.hidden_size),
+                         .mixer = {},
+                         .ffn = {}};
+    if (kind == LayerKind::kLinearAttention) {
+      weights.mixer = Gdn();
+    } else {
+      weights.mixer = Attention();
+    }
+    if (config_.moe) {
+      weights.ffn = Experts(*config_.moe);
+    } else {
+      weights.ffn = Ffn(config_.intermediate_size, kGain);
+    }
+    return weights;
+  }
+
+  // Hands the embedding on, and in the columns of the rank noise that is a
+  // function of the token. Its norm scales the noisy vector so that the head
+  // sees the embedding's size.
+  DrafterWeights Drafter() {
+    const int width = config_.hidden_size;
+    const int code_columns = width - chain_.rank_columns;
+    // Head rows have rank_scale / rank_columns there: this much noise of an
+    // element becomes draft_noise of a logit.
+    const double noise =
+        model_.draft_noise * std::sqrt(chain_.rank_columns) / chain_.rank_scale;
+    const double mean_square = 1 + noise * noise * chain_.rank_columns / width;
+    return {
+        .embedding_norm = Constant(width, 1),
+        .hidden_norm = Constant(width, 1),
+        .projection =
+            Add({.pattern = MatrixPattern::kPassThrough,
+                 .rows = width,
+                 .columns = 2 * width,
+                 .seed = model_.seed,
+                 .stream = ++stream_,
+                 .num_blocks = 2,
+                 .blocks = {{code_columns, Deviation(kGain, code_columns)},
+                            {width,
+                             Deviation(std::max(noise, kGain), code_columns)}},
+                 .rest_columns = 2 * width - code_columns,
+                 .rest_deviation = Deviation(kGain, code_columns)}),
+        .layer = Layer(LayerKind::kFullAttention),
+        .norm = Constant(width, static_cast<float>(std::sqrt(mean_square)))};
+  }
+
+  const float* Constant(int size, float value) {
+    return arrays_.Copy(std::vector<float>(size, value), "weights");
+  }
+
+ private:
+  // Of elements whose product with a vector of ones and minus ones deviates by
+  // `gain`.
+  static float Deviation(double gain, int columns) {
+    return static_cast<float>(gain / std::sqrt(columns));
+  }
+
+  const WeightMatrix* Add(const MatrixGenerator& generator) {
+    if (!status_.ok()) return nullptr;
+    absl::StatusOr<const WeightMatrix*> matrix =
+        backend_.GenerateMatrix(generator);
+    if (!matrix.ok()) {
+      status_ = matrix.status();
+      return nullptr;
+    }
+    matrix_elements_ += int64_t{generator.rows} * generator.columns;
+    return *matrix;
+  }
+
+  const WeightMatrix* Matrix(int rows, int columns, double gain = 1) {
+    return Add({.pattern = MatrixPattern::kRandom,
+                .rows = rows,
+                .columns = columns,
+                .seed = model_.seed,
+                .stream = ++stream_,
+                .num_blocks = 1,
+                .blocks = {{rows, Deviation(gain, columns)}}});
+  }
+
+  std::vector<float> Random(int size, double deviation) {
+    const MatrixGenerator generator{
+        .pattern = MatrixPattern::kRandom,
+        .rows = 1,
+        .columns = size,
+        .seed = model_.seed,
+        .stream = ++stream_,
+        .num_blocks = 1,
+        .blocks = {{1, static_cast<float>(deviation)}}};
+    std::vector<float> values(size);
+    for (int i = 0; i < size; ++i) {
+      values[i] =
+          Elements(generator, 0, i / kElementBlock).value[i % kElementBlock];
+    }
+    return values;
+  }
+
+  const float* Norm(int size) {
+    std::vector<float> values = Random(size, kNormDeviation);
+    for (float& value : values) value += 1;
+    return arrays_.Copy(values, "weights");
+  }
+
+  // Between the ends as far as the normal distribution is below each number.
+  std::vector<double> Between(int size, double low, double high) {
+    std::vector<double> values;
+    values.reserve(size);
+    for (const float x : Random(size, 1)) {
+      const double share = 0.5 * std::erfc(-x / std::sqrt(2.0));
+      values.push_back(low + (high - low) * share);
+    }
+    return values;
+  }
+
+  GdnWeights Gdn() {
+    const int value_heads = config_.linear_num_value_heads;
+    std::vector<float> negative_exp_a;
+    for (const double rate :
+         Between(value_heads, kMinDecayRate, kMaxDecayRate)) {
+      negative_exp_a.push_back(static_cast<float>(-rate));
+    }
+    std::vector<float> dt_bias;
+    for (const double log_step :
+         Between(value_heads, std::log(kMinTimeStep), std::log(kMaxTimeStep))) {
+      // softplus(dt_bias) is the time step.
+      dt_bias.push_back(
+          static_cast<float>(std::log(std::expm1(std::exp(log_step)))));
+    }
+    return {.projection = Matrix(
+                config_.conv_dim() + config_.value_dim() + 2 * value_heads,
+                config_.hidden_size),
+            .conv = arrays_.Copy(
+                Random(config_.conv_dim() * config_.linear_conv_kernel,
+                       kConvDeviation),
+                "weights"),
+            .negative_exp_a = arrays_.Copy(negative_exp_a, "weights"),
+            .dt_bias = arrays_.Copy(dt_bias, "weights"),
+            .norm = Norm(config_.linear_value_head_dim),
+            .output = Matrix(config_.hidden_size, config_.value_dim(), kGain)};
+  }
+
+  AttentionWeights Attention() {
+    return {.projection = Matrix(2 * config_.query_dim() + 2 * config_.kv_dim(),
+                                 config_.hidden_size),
+            .q_norm = Norm(config_.head_dim),
+            .k_norm = Norm(config_.head_dim),
+            .output = Matrix(config_.hidden_size, config_.query_dim(), kGain)};
+  }
+
+  DenseFfnWeights Ffn(int width, double gain) {
+    return {.gate_up = Matrix(2 * width, config_.hidden_size),
+            .down = Matrix(config_.hidden_size, width, gain)};
+  }
+
+  MoeFfnWeights Experts(const MoeConfig& moe) {
+    const DenseFfnWeights shared = Ffn(moe.shared_intermediate_size, kGain);
+    MoeFfnWeights weights{
+        .router = Matrix(moe.num_experts, config_.hidden_size),
+        .gate_up = {},
+        .down = {},
+        .shared_gate = Matrix(1, config_.hidden_size),
+        .shared_gate_up = shared.gate_up,
+        .shared_down = shared.down};
+    for (int e = 0; e < moe.num_experts; ++e) {
+      const DenseFfnWeights expert = Ffn(moe.intermediate_size, kGain);
+      weights.gate_up.push_back(expert.gate_up);
+      weights.down.push_back(expert.down);
+    }
+    return weights;
+  }
+
+  const SyntheticModel& model_;
+  const ModelConfig& config_;
+  Backend& backend_;
+  DeviceArrays& arrays_;
+  const ChainCode chain_;
+  absl::Status status_;
+  uint32_t stream_ = 0;  // The last one used; 0 is the chain's.
+  int64_t matrix_elements_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
+                                        const ModelConfig& config,
+                                        Backend& backend) {
+  if (config.hidden_size % 64 != 0 ||
+      config.vocab_size < model.chain.num_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a chain of ", model.chain.num_tokens, " tokens and a hidden size of ",
+        config.hidden_size, " do not fit ", config.vocab_size,
+        " tokens and a multiple of 64"));
+  }
+  Weights weights(backend);
+  Generator generator(model, config, backend, weights.arrays);
+  weights.embedding = generator.ChainMatrix(MatrixPattern::kEmbedding);
+  weights.head = generator.ChainMatrix(MatrixPattern::kHead);
+  weights.norm = generator.Constant(config.hidden_size, 1);
+  weights.inverse_frequency = weights.arrays.Copy(
+      InverseFrequencies(config.rope), "rotary frequencies");
+  weights.layers.reserve(config.layer_kinds.size());
+  for (const LayerKind kind : config.layer_kinds) {
+    weights.layers.push_back(generator.Layer(kind));
+  }
+  if (config.num_mtp_layers > 0) weights.drafter = generator.Drafter();
+  BOLE_RETURN_IF_ERROR(generator.status());
+  weights.matrix_elements = generator.matrix_elements();
+  return weights;
+}
+
+}  // namespace bole

@@ -1,0 +1,35 @@
+// The weights of a synthetic model, computed where they will lie.
+#ifndef BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_WEIGHTS_H_
+#define BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_WEIGHTS_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "worker_service/model/markov_chain.h"
+#include "worker_service/model/model_config.h"
+#include "worker_service/model/weights.h"
+
+namespace bole {
+
+struct SyntheticModel {
+  MarkovChain chain;
+  double draft_noise;  // As NoiseForAcceptance() gives it.
+  uint64_t seed;
+};
+
+// Weights for every tensor that a checkpoint of `config` has. Layers do all
+// their work on values of real ranges, but add little to the residual stream,
+// so a token's logits are those of its successors in the chain. A tied model
+// gets a head of its own: as many bytes are read for a step, but the embedding
+// takes its room besides.
+//
+// INVALID_ARGUMENT: the hidden size is not a multiple of 64, or the vocabulary
+// smaller than the chain's. RESOURCE_EXHAUSTED when the backend has no room.
+absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
+                                        const ModelConfig& config,
+                                        Backend& backend);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_WEIGHTS_H_
