@@ -8,12 +8,14 @@
 int main(int argc, char** argv) {
   CLI::App app(
       "Runs a Qwen3.5 checkpoint offline: one answer, a file of prompts, one "
-      "forward with every tensor, or the steps that a worker recorded.",
+      "forward with every tensor, the steps that a worker recorded, or "
+      "benchmarks.",
       "bole-eval");
   app.require_subcommand(1);
   const std::vector<bole::Command> commands = {
       bole::AddAnswerCommand(app), bole::AddGenerateCommand(app),
-      bole::AddForwardCommand(app), bole::AddReplayCommand(app)};
+      bole::AddForwardCommand(app), bole::AddReplayCommand(app),
+      bole::AddBenchCommand(app)};
   CLI11_PARSE(app, argc, argv);
   for (size_t i = 0; i < commands.size(); ++i) {
     if (!app.get_subcommand(static_cast<int>(i))->parsed()) continue;

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Measured numbers beside their targets.
+
+Usage: summarize.py FOLDER
+
+Reads the JSON files that tests/bench/cuda/run_all.sh left in FOLDER and prints
+one line for each claim: what was measured, the target, and whether it is met.
+What was not measured is said. Exits with 1 if a target is missed.
+"""
+
+import json
+import pathlib
+import sys
+
+
+class Report:
+    """Lines of the table, and whether all targets were met."""
+
+    def __init__(self):
+        self.missed = 0
+        print(f"{'what':58} {'measured':>12} {'target':>12}  met?")
+
+    def at_most(self, what, measured, target, unit=""):
+        self._line(what, measured, f"<= {target:g}{unit}", unit,
+                   None if measured is None else measured <= target)
+
+    def at_least(self, what, measured, target, unit=""):
+        self._line(what, measured, f">= {target:g}{unit}", unit,
+                   None if measured is None else measured >= target)
+
+    def told(self, what, measured, unit=""):
+        self._line(what, measured, "-", unit, "")
+
+    def _line(self, what, measured, target, unit, met):
+        number = "-" if measured is None else f"{measured:.4g}{unit}"
+        if measured is None:
+            word = "not measured"
+        elif met == "":
+            word = ""
+        else:
+            word = "yes" if met else "NO"
+            self.missed += not met
+        print(f"{what:58} {number:>12} {target:>12}  {word}")
+
+
+class Results:
+    """The files of a folder, by name without .json."""
+
+    def __init__(self, folder):
+        self.files = {}
+        for path in sorted(pathlib.Path(folder).glob("*.json")):
+            try:
+                self.files[path.stem] = json.loads(path.read_text())
+            except json.JSONDecodeError as error:
+                print(f"{path}: {error}", file=sys.stderr)
+
+    def get(self, name):
+        return self.files.get(name, {})
+
+    def rows(self, name, key="rows", **fields):
+        """The rows of a file that have these fields."""
+        return [r for r in self.get(name).get(key, [])
+                if all(r.get(k) == v for k, v in fields.items())]
+
+    def value(self, name, key, field, **fields):
+        """A field of the first such row, or None."""
+        rows = [r for r in self.rows(name, key, **fields) if field in r]
+        return rows[0][field] if rows else None
+
+    def copy_bytes_per_second(self):
+        """What a large copy read and wrote, of any file that tells."""
+        for content in self.files.values():
+            for row in content.get("rows", []):
+                if "copy_gb_per_s" in row:
+                    return 1e9 * row["copy_gb_per_s"]
+        return None
+
+
+def ratio(a, b):
+    return None if a is None or not b else a / b
+
+
+def verification(results, report):
+    """Line 3: the verification core, by shape, batch and nodes."""
+    for shape in ("4B", "27B", "122B"):
+        rows = {(r["requests"], r["nodes"]): r
+                for r in results.rows("gdn_verify", shape=shape)}
+        big = rows.get((16, 64), {})
+        for other, least in (("neumann", 2.0), ("serial", 20.0)):
+            report.at_least(
+                f"3  {shape} B 16, T 64: {other} / blocks",
+                ratio(big.get(f"{other}_us"), big.get("blocks_us")), least)
+        for name, most, chosen in (
+                ("B >= 8, T <= 64", 1.5, lambda b, t: b >= 8 and t <= 64),
+                ("B >= 8, T 128", 1.8, lambda b, t: b >= 8 and t == 128)):
+            over = [ratio(r.get("blocks_us"), r["floor_us"])
+                    for key, r in rows.items() if chosen(*key)]
+            report.at_most(f"3  {shape} {name}: over the floor, at worst",
+                           max((x for x in over if x), default=None), most)
+    four = {(r["requests"], r["nodes"]): r.get("blocks_us")
+            for r in results.rows("gdn_verify", shape="4B")}
+    report.at_most("3  4B B 16, T 64: verification", four.get((16, 64)), 26,
+                   " us")
+    report.at_most("3  4B B 1, T 64: verification", four.get((1, 64)), 6, " us")
+    for row in results.get("gdn_verify").get("rows", []):
+        if "errors" not in row:
+            continue
+        report.at_most(f"3  {row['errors']}: output error",
+                       row.get("blocks_output"), 1.8e-3)
+        report.at_most(f"3  {row['errors']}: correction error",
+                       row.get("blocks_correction"), 1e-4)
+
+
+def verify_and_commit(results, report):
+    """Line 4: the sum for a layer, beside half of the best baseline's.
+
+    That is the two-stage design re-implemented in Triton for the verification
+    and the cheapest commit of any, a copy of snapshots."""
+    baseline = {(8, 16): 14.0 + 8.6, (16, 16): 22.4 + 17.2,
+                (8, 32): 18.0 + 8.6, (16, 32): 32.9 + 17.2,
+                (8, 64): 32.1 + 8.6, (16, 64): 58.1 + 17.2}
+    for (batch, nodes), microseconds in baseline.items():
+        row = next(iter(results.rows("gdn_verify", shape="4B", requests=batch,
+                                     nodes=nodes)), {})
+        total = None
+        if "blocks_us" in row and "commit_us" in row:
+            total = row["blocks_us"] + row["commit_us"]
+        report.at_most(f"4  4B B {batch}, T {nodes}: verification and commit",
+                       total, microseconds / 2, " us")
+
+
+def plain_decoding(results, report):
+    """Line 5: a step of plain decoding over the time of its bytes."""
+    speed = results.copy_bytes_per_second()
+    for size, most in (("4B", 1.25), ("9B", 1.15), ("27B", 1.12)):
+        name = f"steps_{size}"
+        content = results.get(name).get("step_bytes")
+        for batch in (1, 8, 16):
+            measured = results.value(name, "steps", "ms", batch=batch,
+                                     nodes=batch, kv_tokens=1024)
+            floor = None
+            if content and speed:
+                floor = 1e3 / speed * (
+                    content["weights_at_batch"][str(batch)] +
+                    2 * batch * content["state_of_request"] +
+                    1024 * batch * content["kv_of_token"])
+            what = f"5  {size} B {batch}: plain decoding over its bytes' time"
+            if batch == 1:
+                report.at_most(what, ratio(measured, floor), most)
+            else:
+                report.told(what, ratio(measured, floor))
+
+
+def verify_steps(results, report):
+    """Line 6: a verification over a step of plain decoding, B 1, 9B."""
+    for tokens in (1024, 8192, 32768):
+        plain = results.value("steps_9B", "steps", "ms", batch=1, nodes=1,
+                              kv_tokens=tokens)
+        for nodes, most in ((64, 1.10), (128, 1.20)):
+            step = results.value("steps_9B", "steps", "ms", batch=1,
+                                 nodes=nodes, kv_tokens=tokens)
+            report.at_most(
+                f"6  9B B 1, KV {tokens}: {nodes} nodes over plain decoding",
+                ratio(step, plain), most)
+    report.told("6  9B: entries of the table of steps",
+                len(results.get("steps_9B").get("steps", [])) or None)
+
+
+def drafting(results, report):
+    """Line 7: drafting over verification, 9B."""
+    for name, head in (("round_9B", "listed"), ("round_9B_full_head", "full")):
+        row = next(iter(results.rows(name, "phases", batch=1)), {})
+        share = ratio(row.get("draft_ms"), row.get("forward_ms"))
+        what = f"7  9B B 1: draft and extend over verification, {head} head"
+        if head == "listed":
+            report.at_most(what, share, 0.30)
+        else:
+            report.told(what, share)
+
+
+def transient_memory(results, report):
+    """Line 8: what a request of 100 nodes keeps for its commit."""
+    for model, most in (("9B", 57), ("27B", 151), ("122B", 142)):
+        row = next((r for r in results.rows("gdn_verify", model=model)
+                    if "factors_mb" in r), {})
+        report.at_most(f"8  {model}: factors of 100 nodes",
+                       row.get("factors_mb"), most, " MB")
+        report.told(f"8  {model}: a state for every node",
+                    row.get("node_states_mb"), " MB")
+
+
+def end_to_end(results, report):
+    """Line 9: offline decoding at a fixed batch."""
+    for size in ("9B", "27B"):
+        name = f"decode_{size}"
+        for batch in (1, 2, 4, 8, 16):
+            speed = {}
+            for row in results.rows(name, "decode", batch=batch):
+                mode = row["mode"]
+                speed[mode] = max(speed.get(mode, 0),
+                                  row.get("tokens_per_second", 0))
+            for mode in ("plain", "chain", "serial", "neumann", "blocks"):
+                report.told(f"9  {size} B {batch}: {mode}", speed.get(mode),
+                            " tok/s")
+            accepted = results.value(name, "decode", "mean_accepted_tokens",
+                                     batch=batch, mode="blocks")
+            report.told(f"9  {size} B {batch}: mean accepted tokens", accepted)
+            plain = ratio(speed.get("blocks"), speed.get("plain"))
+            serial = ratio(speed.get("blocks"), speed.get("serial"))
+            if batch == 1:
+                report.at_least(f"9  {size} B 1: blocks over plain", plain, 3.6)
+            else:
+                report.told(f"9  {size} B {batch}: blocks over plain", plain)
+            if batch == 8:
+                report.at_least(f"9  {size} B 8: blocks over serial", serial,
+                                1.5)
+            else:
+                report.told(f"9  {size} B {batch}: blocks over serial", serial)
+
+
+def commits(results, report):
+    """Line 10: commits, and the GPU's idle time between rounds."""
+    speed = results.copy_bytes_per_second()
+    for row in results.rows("round_9B", "commits"):
+        batch = row["batch"]
+        floor = ratio(1e3 * row["state_bytes_moved"], speed)
+        report.at_most(f"10 9B B {batch}: commit over its floor",
+                       ratio(row["commit_ms"], floor), 1.4)
+        share = ratio(100 * row["commit_ms"], row["forward_ms"])
+        what = f"10 9B B {batch}: commit over the target's forward"
+        if batch == 1:
+            report.at_most(what, share, 0.6, " %")
+        else:
+            report.told(what, share, " %")
+    for row in results.rows("decode_9B", "decode", mode="blocks"):
+        if "device_busy_ms" not in row:
+            continue
+        total = row["device_idle_ms"] + row["device_busy_ms"]
+        what = f"10 9B B {row['batch']}: idle between rounds"
+        idle = ratio(100 * row["device_idle_ms"], total)
+        if row.get("rounds_per_plan", 1) > 1:
+            report.at_most(what + ", device mode", idle, 2, " %")
+        else:
+            report.told(what + ", host mode", idle, " %")
+
+
+def prefill(results, report):
+    """Line 11."""
+    row = results.get("round_9B").get("prefill", {})
+    share = row.get("share_of_matrix_rate")
+    report.at_least("11 9B: prefill of 8k tokens, share of the matrix rate",
+                    None if share is None else 100 * share, 55, " %")
+    report.told("11 9B: prefill", row.get("tokens_per_second"), " tok/s")
+
+
+def main(arguments):
+    if len(arguments) != 2 or arguments[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    results = Results(arguments[1])
+    gpus = {c.get("gpu") for c in results.files.values() if isinstance(c, dict)}
+    commits_told = {c.get("commit") for c in results.files.values()
+                    if isinstance(c, dict)}
+    print(f"gpu: {', '.join(sorted(map(str, gpus)))}; "
+          f"commit: {', '.join(sorted(map(str, commits_told)))}")
+    report = Report()
+    for part in (verification, verify_and_commit, plain_decoding, verify_steps,
+                 drafting, transient_memory, end_to_end, commits, prefill):
+        part(results, report)
+    print(f"{report.missed} targets missed")
+    return 1 if report.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/packed_forest.h"
+#include "gtest/gtest.h"
+#include "kernels/reference/reference_backend.h"
+#include "worker_service/eval/bench_decode.h"
+#include "worker_service/eval/bench_prefill.h"
+#include "worker_service/eval/bench_report.h"
+#include "worker_service/eval/bench_steps.h"
+#include "worker_service/loaded_model.h"
+
+namespace bole {
+namespace {
+
+class BenchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto model = LoadModel("synthetic:tiny,noise=0", backend_);
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+  }
+
+  DecodeTimes Decode(const DecodeCase& decode) {
+    auto times = RunDecode(model_, backend_, decode);
+    EXPECT_TRUE(times.ok()) << times.status();
+    return *times;
+  }
+
+  ReferenceBackend backend_{/*num_threads=*/1};
+  LoadedModel model_;
+};
+
+// Plain decoding: 40 tokens are one of the prompt and 39 rounds, the first four
+// of them not timed.
+TEST_F(BenchTest, PlainDecodingEmitsATokenARoundAndRequest) {
+  const DecodeTimes times = Decode({.draft = std::nullopt,
+                                    .batch = 3,
+                                    .prompt_tokens = 10,
+                                    .output_tokens = 40});
+
+  EXPECT_EQ(times.rounds, 35);
+  EXPECT_EQ(times.tokens, 3 * 35);
+  EXPECT_EQ(times.mean_accepted_tokens, 1);
+  EXPECT_GT(times.seconds, 0);
+}
+
+// A drafter without noise is always right: 9 tokens a round at depth 8.
+TEST_F(BenchTest, ATreeOfAPerfectDrafterIsAcceptedToItsDepth) {
+  const DecodeTimes times = Decode({.draft = DraftShape{4, 8},
+                                    .nodes = 64,
+                                    .batch = 2,
+                                    .prompt_tokens = 5,
+                                    .output_tokens = 1 + 9 * 8,
+                                    .time_phases = true});
+
+  EXPECT_EQ(times.mean_accepted_tokens, 9);
+  EXPECT_EQ(times.rounds, 4);
+  EXPECT_EQ(times.tokens, 2 * 9 * 4);
+  const EngineTimes& device = times.device;
+  EXPECT_EQ(device.rounds, 4);
+  EXPECT_GT(device.draft, 0);
+  EXPECT_LE(device.forward + device.accept + device.draft, device.busy * 1.001);
+}
+
+TEST_F(BenchTest, TooShortAnOutputIsNoMeasurement) {
+  EXPECT_EQ(
+      RunDecode(model_, backend_, {.draft = std::nullopt, .output_tokens = 4})
+          .status()
+          .code(),
+      absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(BenchTest, TreesHaveEightLevels) {
+  for (const int nodes : {1, 2, 9, 64, 128}) {
+    const NodeList tree = TreeOf(nodes);
+    const auto forest = BuildForest({&tree, 1});
+
+    ASSERT_TRUE(forest.ok()) << forest.status();
+    ASSERT_EQ(forest->num_nodes(), nodes);
+    int depth = 0;
+    for (const int32_t d : forest->depth) depth = std::max(depth, d);
+    EXPECT_EQ(depth, std::min(nodes - 1, 8)) << nodes;
+  }
+}
+
+TEST_F(BenchTest, StepsAndCommitsAreTimed) {
+  auto bench = StepBench::Create(model_, backend_,
+                                 {.batch = 2, .nodes = 40, .kv_tokens = 300});
+  ASSERT_TRUE(bench.ok()) << bench.status();
+
+  for (const TreeSolver solver :
+       {TreeSolver::kBlocks, TreeSolver::kNeumann, TreeSolver::kSerial}) {
+    const auto forward = (*bench)->ForwardSeconds(
+        {.batch = 2, .nodes = 33, .kv_tokens = 300, .solver = solver});
+    ASSERT_TRUE(forward.ok()) << forward.status();
+    EXPECT_GT(*forward, 0);
+  }
+  EXPECT_TRUE(
+      (*bench)->ForwardSeconds({.batch = 2, .nodes = 2, .kv_tokens = 1}).ok());
+  EXPECT_TRUE(
+      (*bench)
+          ->CommitSeconds({.batch = 2, .nodes = 33, .kv_tokens = 300}, 7)
+          .ok());
+  EXPECT_FALSE(
+      (*bench)->ForwardSeconds({.batch = 2, .nodes = 41, .kv_tokens = 1}).ok());
+  EXPECT_FALSE(
+      (*bench)->ForwardSeconds({.batch = 3, .nodes = 3, .kv_tokens = 1}).ok());
+  // 3 linear layers of 4 heads, 32 by 32 floats; one attention layer of 2
+  // heads of 32.
+  EXPECT_EQ((*bench)->state_bytes(), 3 * 4 * 32 * 32 * 4);
+  EXPECT_EQ((*bench)->kv_bytes(), 2 * 2 * 32 * 4);
+}
+
+TEST_F(BenchTest, PrefillAndProductsAreTimed) {
+  EXPECT_GT(*PrefillSeconds(model_, backend_, 200, 128), 0);
+  EXPECT_GT(*MatrixRate(backend_, 64), 0);
+}
+
+// 3 linear layers, one of attention, and the head, of a hidden size of 128.
+TEST_F(BenchTest, CountsWhatAStepReads) {
+  const int64_t linear = (2 * 64 + 128 + 128 + 8) * 128 + 128 * 128;
+  const int64_t attention = (2 * 128 + 2 * 64) * 128 + 128 * 128;
+  const int64_t ffn = 3 * 192 * 128;
+  const int64_t layers = 3 * linear + attention + 4 * ffn;
+
+  EXPECT_EQ(ElementsPerToken(model_), layers);
+  EXPECT_EQ(ElementsRead(model_, 5), layers + 2048 * 128);
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,355 @@
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker_service/eval/bench_decode.h"
+#include "worker_service/eval/bench_prefill.h"
+#include "worker_service/eval/bench_report.h"
+#include "worker_service/eval/bench_steps.h"
+#include "worker_service/eval/commands.h"
+#include "worker_service/eval/flags.h"
+#include "worker_service/eval/json_file.h"
+
+namespace bole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kPathNodes = 7;  // Of the commits that are timed by themselves.
+
+struct Flags {
+  ModelFlags model;
+  std::vector<std::string> modes = {"plain", "chain", "serial", "neumann",
+                                    "blocks"};
+  std::vector<int> batch = {1, 2, 4, 8, 16};
+  std::vector<int> tree_nodes = {64};
+  DraftShape shape;
+  std::vector<int> chain_depths = {3, 5, 8};
+  int prompt_tokens = 1024;
+  int output_tokens = 256;
+  float temperature = 0;
+  bool steps = false;
+  std::vector<int> step_nodes = {1,  2,  4,   8,   16,  24,  32, 48,
+                                 64, 96, 128, 192, 256, 384, 512};
+  std::vector<int> step_kv = {1024, 8192, 32768};
+  bool breakdown = false;
+  int prefill = 0;
+  int prefill_chunk = 8192;
+  std::string json;
+  std::string commit;
+};
+
+class Bench {
+ public:
+  Bench(const Flags& flags, const LoadedModel& model, Backend& backend)
+      : flags_(flags), model_(model), backend_(backend) {}
+
+  absl::Status Run() {
+    out_["gpu"] = backend_.description();
+    out_["model"] = ModelName(flags_.model.name);
+    out_["commit"] = flags_.commit;
+    BOLE_RETURN_IF_ERROR(Bytes());
+    if (flags_.steps) BOLE_RETURN_IF_ERROR(Steps());
+    if (flags_.breakdown) BOLE_RETURN_IF_ERROR(Breakdown());
+    if (flags_.prefill > 0) BOLE_RETURN_IF_ERROR(Prefill());
+    BOLE_RETURN_IF_ERROR(Decode());
+    return absl::OkStatus();
+  }
+
+  // What has been measured so far, even after an error.
+  const Json& out() const { return out_; }
+
+ private:
+  int Largest(const std::vector<int>& values) const {
+    return *std::max_element(values.begin(), values.end());
+  }
+
+  // What a step of one row has to move at least, for floors.
+  absl::Status Bytes() {
+    BOLE_ASSIGN_OR_RETURN(
+        const auto bench,
+        StepBench::Create(model_, backend_,
+                          {.batch = 1, .nodes = 1, .kv_tokens = 64}));
+    const auto element =
+        static_cast<int64_t>(ElementBytes(backend_.activation_type()));
+    Json weights = Json::object();
+    for (const int batch : flags_.batch) {
+      weights[std::to_string(batch)] = ElementsRead(model_, batch) * element;
+    }
+    out_["step_bytes"] = {{"weights_at_batch", weights},
+                          {"state_of_request", bench->state_bytes()},
+                          {"kv_of_token", bench->kv_bytes()}};
+    return absl::OkStatus();
+  }
+
+  absl::Status Decode() {
+    if (flags_.modes == std::vector<std::string>{"none"}) {
+      return absl::OkStatus();
+    }
+    PrintDecodeHeader();
+    for (size_t i = 0; i < flags_.batch.size(); ++i) {
+      const int nodes =
+          flags_.tree_nodes[std::min(i, flags_.tree_nodes.size() - 1)];
+      for (const std::string& mode : flags_.modes) {
+        BOLE_RETURN_IF_ERROR(DecodeMode(mode, flags_.batch[i], nodes));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DecodeMode(const std::string& mode, int batch, int nodes) {
+    DecodeCase decode{.draft = flags_.shape,
+                      .nodes = nodes,
+                      .batch = batch,
+                      .prompt_tokens = flags_.prompt_tokens,
+                      .output_tokens = flags_.output_tokens,
+                      .temperature = flags_.temperature};
+    if (mode == "plain") {
+      decode.draft = std::nullopt;
+      decode.nodes = 1;
+    } else if (mode == "chain") {
+      for (const int depth : flags_.chain_depths) {
+        decode.draft = DraftShape{.top_k = 1, .depth = depth};
+        decode.nodes = depth + 1;
+        BOLE_RETURN_IF_ERROR(DecodeOnce(mode, decode));
+      }
+      return absl::OkStatus();
+    } else if (mode == "serial") {
+      decode.solver = TreeSolver::kSerial;
+    } else if (mode == "neumann") {
+      decode.solver = TreeSolver::kNeumann;
+    }
+    return DecodeOnce(mode, decode);
+  }
+
+  absl::Status DecodeOnce(const std::string& mode, const DecodeCase& decode) {
+    const absl::StatusOr<DecodeTimes> times =
+        RunDecode(model_, backend_, decode);
+    if (absl::IsResourceExhausted(times.status())) {
+      // States of every node need much; the other ways may do with less.
+      std::printf("%-8s %5d does not fit: %s\n", mode.c_str(), decode.batch,
+                  std::string(times.status().message()).c_str());
+      out_["decode"].push_back(
+          {{"mode", mode}, {"batch", decode.batch}, {"does_not_fit", true}});
+      return absl::OkStatus();
+    }
+    BOLE_RETURN_IF_ERROR(times.status());
+    const DecodeRow row{mode, decode, *times, plain_speed_[decode.batch]};
+    if (mode == "plain") plain_speed_[decode.batch] = row.speed();
+    PrintRow(row);
+    out_["decode"].push_back(ToJson(row));
+    return absl::OkStatus();
+  }
+
+  absl::Status Steps() {
+    const StepBench::Capacity capacity{.batch = Largest(flags_.batch),
+                                       .nodes = Largest(flags_.step_nodes),
+                                       .kv_tokens = Largest(flags_.step_kv)};
+    BOLE_ASSIGN_OR_RETURN(const auto bench,
+                          StepBench::Create(model_, backend_, capacity));
+    std::printf("%5s %6s %6s %9s %9s\n", "batch", "kv", "nodes", "ms",
+                "of plain");
+    for (const int batch : flags_.batch) {
+      for (const int kv : flags_.step_kv) {
+        BOLE_RETURN_IF_ERROR(StepsOf(batch, kv, *bench));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status StepsOf(int batch, int kv, StepBench& bench) {
+    double plain = 0;
+    for (const int nodes : flags_.step_nodes) {
+      if (nodes < batch || nodes > kMaxTreeNodes * batch) continue;
+      BOLE_ASSIGN_OR_RETURN(
+          const double seconds,
+          bench.ForwardSeconds(
+              {.batch = batch, .nodes = nodes, .kv_tokens = kv}));
+      if (nodes == batch) plain = seconds;
+      const double ratio = plain > 0 ? seconds / plain : 0;
+      std::printf("%5d %6d %6d %9.3f %9.3f\n", batch, kv, nodes, 1e3 * seconds,
+                  ratio);
+      std::fflush(stdout);
+      out_["steps"].push_back({{"batch", batch},
+                               {"kv_tokens", kv},
+                               {"nodes", nodes},
+                               {"ms", 1e3 * seconds}});
+    }
+    return absl::OkStatus();
+  }
+
+  // The shares of a round, and a commit by itself.
+  absl::Status Breakdown() {
+    const int batch = Largest(flags_.batch);
+    const int nodes = flags_.tree_nodes[0];
+    BOLE_ASSIGN_OR_RETURN(
+        const auto bench,
+        StepBench::Create(model_, backend_,
+                          {.batch = batch,
+                           .nodes = batch * nodes,
+                           .kv_tokens = flags_.prompt_tokens}));
+    std::printf("%5s %11s %10s %9s %9s\n", "batch", "forward ms", "commit ms",
+                "share", "GB/s");
+    for (const int b : flags_.batch) {
+      const StepBench::Step step{
+          .batch = b, .nodes = b * nodes, .kv_tokens = flags_.prompt_tokens};
+      BOLE_ASSIGN_OR_RETURN(const double forward, bench->ForwardSeconds(step));
+      BOLE_ASSIGN_OR_RETURN(const double commit,
+                            bench->CommitSeconds(step, kPathNodes));
+      const auto bytes = static_cast<double>(2 * b * bench->state_bytes());
+      std::printf("%5d %11.3f %10.4f %8.2f%% %9.0f\n", b, 1e3 * forward,
+                  1e3 * commit, 100 * commit / forward, 1e-9 * bytes / commit);
+      std::fflush(stdout);
+      out_["commits"].push_back({{"batch", b},
+                                 {"nodes", b * nodes},
+                                 {"path", kPathNodes},
+                                 {"forward_ms", 1e3 * forward},
+                                 {"commit_ms", 1e3 * commit},
+                                 {"state_bytes_moved", bytes}});
+    }
+    return Phases();
+  }
+
+  absl::Status Phases() {
+    std::printf("%5s %11s %10s %9s  draft/forward\n", "batch", "forward ms",
+                "accept ms", "draft ms");
+    for (const int b : flags_.batch) {
+      const DecodeCase decode{.draft = flags_.shape,
+                              .nodes = flags_.tree_nodes[0],
+                              .batch = b,
+                              .prompt_tokens = flags_.prompt_tokens,
+                              .output_tokens = flags_.output_tokens,
+                              .temperature = flags_.temperature,
+                              .time_phases = true};
+      BOLE_ASSIGN_OR_RETURN(const DecodeTimes times,
+                            RunDecode(model_, backend_, decode));
+      const double ms = 1e3 / static_cast<double>(times.device.rounds);
+      std::printf("%5d %11.3f %10.4f %9.3f %8.1f%%\n", b,
+                  times.device.forward * ms, times.device.accept * ms,
+                  times.device.draft * ms,
+                  100 * times.device.draft / times.device.forward);
+      std::fflush(stdout);
+      out_["phases"].push_back(ToJson({"blocks", decode, times, 0}));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Prefill() {
+    BOLE_ASSIGN_OR_RETURN(const double rate, MatrixRate(backend_, 8192));
+    const int chunk = std::min(flags_.prefill, flags_.prefill_chunk);
+    BOLE_ASSIGN_OR_RETURN(
+        const double seconds,
+        PrefillSeconds(model_, backend_, flags_.prefill, chunk));
+    const double speed = flags_.prefill / seconds;
+    const double share =
+        static_cast<double>(ElementsPerToken(model_)) * speed / rate;
+    std::printf(
+        "prefill of %d tokens in chunks of %d: %.1f ms, %.0f tokens/s, %.1f%% "
+        "of %.0f TFLOP/s\n",
+        flags_.prefill, chunk, 1e3 * seconds, speed, 100 * share, 2e-12 * rate);
+    std::fflush(stdout);
+    out_["prefill"] = {{"tokens", flags_.prefill},
+                       {"chunk", chunk},
+                       {"ms", 1e3 * seconds},
+                       {"tokens_per_second", speed},
+                       {"flops_per_token", 2 * ElementsPerToken(model_)},
+                       {"matrix_flops_per_second", 2 * rate},
+                       {"share_of_matrix_rate", share}};
+    return absl::OkStatus();
+  }
+
+  const Flags& flags_;
+  const LoadedModel& model_;
+  Backend& backend_;
+  std::map<int, double> plain_speed_;  // By batch.
+  Json out_;
+};
+
+absl::Status RunCommand(const Flags& flags) {
+  BOLE_ASSIGN_OR_RETURN(const RunningModel running, Load(flags.model));
+  const LoadedModel& model = running.model;
+  if (!model.weights->drafter && (flags.breakdown || flags.modes.size() > 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.model.name, " has no drafter: only --modes plain or none"));
+  }
+  std::printf("%s on %s\n", ModelName(flags.model.name).c_str(),
+              running.backend->description().c_str());
+  std::fflush(stdout);
+  Bench bench(flags, model, *running.backend);
+  absl::Status status = bench.Run();
+  if (!flags.json.empty()) status.Update(WriteJson(flags.json, bench.out()));
+  return status;
+}
+
+void AddNumbers(CLI::App& command, const std::string& name,
+                std::vector<int>& values, const std::string& text) {
+  command.add_option(name, values, text)
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+Command AddBenchCommand(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand(
+      "bench",
+      "Time offline decoding at a fixed batch in several ways, and the parts "
+      "of a step.");
+  flags->model.AddTo(command);
+  command
+      .add_option("--modes", flags->modes,
+                  "plain decoding, a chain, and a tree verified node by node, "
+                  "by the finite series, and by blocks; or none")
+      ->delimiter(',')
+      ->check(CLI::IsMember(
+          {"plain", "chain", "serial", "neumann", "blocks", "none"}))
+      ->capture_default_str();
+  AddNumbers(command, "--batch", flags->batch, "requests that run together");
+  AddNumbers(command, "--tree-nodes", flags->tree_nodes,
+             "nodes verified per request and round: one number, or one for "
+             "each batch");
+  command.add_option("--top-k", flags->shape.top_k, "of a tree")
+      ->check(CLI::Range(1, kMaxDraftTopK))
+      ->capture_default_str();
+  command.add_option("--depth", flags->shape.depth, "of a tree")
+      ->check(CLI::Range(1, kMaxDraftDepth))
+      ->capture_default_str();
+  AddNumbers(command, "--chain-depths", flags->chain_depths,
+             "of chains; each is a run");
+  command.add_option("--prompt-tokens", flags->prompt_tokens)
+      ->check(CLI::Range(1, 1 << 18))
+      ->capture_default_str();
+  command.add_option("--output-tokens", flags->output_tokens, "of a request")
+      ->check(CLI::Range(2, 1 << 18))
+      ->capture_default_str();
+  command.add_option("--temperature", flags->temperature, "0: greedy")
+      ->capture_default_str();
+  command.add_flag("--steps", flags->steps,
+                   "the target's forward by itself, for every batch");
+  AddNumbers(command, "--step-nodes", flags->step_nodes,
+             "with --steps: nodes of the whole batch");
+  AddNumbers(command, "--step-kv", flags->step_kv,
+             "with --steps: committed tokens of a request");
+  command.add_flag("--breakdown", flags->breakdown,
+                   "a commit by itself, and the phases of a round");
+  command
+      .add_option("--prefill", flags->prefill,
+                  "also time the prefill of so many tokens")
+      ->check(CLI::Range(1, 1 << 18));
+  command.add_option("--prefill-chunk", flags->prefill_chunk)
+      ->check(CLI::Range(64, 1 << 18))
+      ->capture_default_str();
+  command.add_option("--json", flags->json, "file to write the numbers to");
+  command.add_option("--commit", flags->commit,
+                     "of the source, to be told in the file");
+  return [flags] { return RunCommand(*flags); };
+}
+
+}  // namespace bole

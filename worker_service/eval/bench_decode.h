@@ -1,0 +1,49 @@
+// Offline decoding at a fixed batch, timed.
+#ifndef BOLE_WORKER_SERVICE_EVAL_BENCH_DECODE_H_
+#define BOLE_WORKER_SERVICE_EVAL_BENCH_DECODE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/draft_shape.h"
+#include "kernels/backend.h"
+#include "worker_service/engine.h"
+#include "worker_service/loaded_model.h"
+
+namespace bole {
+
+struct DecodeCase {
+  std::optional<DraftShape> draft;  // Nothing: plain decoding.
+  TreeSolver solver = TreeSolver::kBlocks;
+  int nodes = 1;  // Verified per request and round, the root included.
+  int batch = 1;
+  int prompt_tokens = 1;
+  int output_tokens = 1;
+  float temperature = 0;
+  bool time_phases = false;
+};
+
+// Of the rounds in which every request of the batch ran, without the first
+// ones: they capture graphs and choose algorithms.
+struct DecodeTimes {
+  int rounds = 0;
+  double seconds = 0;  // Planning on the host included.
+  int64_t tokens = 0;  // Of all requests.
+  // Per request and round that the end of the output did not cut off.
+  double mean_accepted_tokens = 0;
+  EngineTimes device;
+  EngineMemory memory;
+};
+
+// Prompts are arbitrary tokens, the same for one case. An engine of its own.
+// INVALID_ARGUMENT: too few output tokens for a timed round. Errors of
+// Engine::Create().
+absl::StatusOr<DecodeTimes> RunDecode(const LoadedModel& model,
+                                      Backend& backend,
+                                      const DecodeCase& decode);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_EVAL_BENCH_DECODE_H_

@@ -1,0 +1,22 @@
+// Prefill of one long prompt, and the rate it is measured by.
+#ifndef BOLE_WORKER_SERVICE_EVAL_BENCH_PREFILL_H_
+#define BOLE_WORKER_SERVICE_EVAL_BENCH_PREFILL_H_
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "worker_service/loaded_model.h"
+
+namespace bole {
+
+// Seconds to run a prompt of `tokens` through the target, `chunk` at a time,
+// on an engine of its own; the best of three after one that does not count.
+absl::StatusOr<double> PrefillSeconds(const LoadedModel& model,
+                                      Backend& backend, int tokens, int chunk);
+
+// Multiply-adds per second of the backend's products of `rows` rows with square
+// matrices of `rows`.
+absl::StatusOr<double> MatrixRate(Backend& backend, int rows);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_EVAL_BENCH_PREFILL_H_

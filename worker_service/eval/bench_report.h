@@ -1,0 +1,40 @@
+// What `bole-eval bench` prints and writes.
+#ifndef BOLE_WORKER_SERVICE_EVAL_BENCH_REPORT_H_
+#define BOLE_WORKER_SERVICE_EVAL_BENCH_REPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "worker_service/eval/bench_decode.h"
+#include "worker_service/loaded_model.h"
+
+namespace bole {
+
+// Matrix elements that one step of `rows` rows reads: the layers and the head;
+// of experts as many as the rows could ask for.
+int64_t ElementsRead(const LoadedModel& model, int rows);
+
+// Of the layers alone, for one row: multiply-adds of a prefilled token.
+int64_t ElementsPerToken(const LoadedModel& model);
+
+// One row of the table of decoding; `plain_speed` is the tokens per second of
+// plain decoding at the same batch, 0 if it was not run.
+struct DecodeRow {
+  std::string mode;
+  const DecodeCase& decode;
+  const DecodeTimes& times;
+  double plain_speed;
+
+  double speed() const {
+    return times.seconds > 0 ? static_cast<double>(times.tokens) / times.seconds
+                             : 0;
+  }
+};
+void PrintDecodeHeader();
+void PrintRow(const DecodeRow& row);
+nlohmann::ordered_json ToJson(const DecodeRow& row);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_EVAL_BENCH_REPORT_H_
