@@ -287,7 +287,9 @@ absl::Status CudaBackend::GdnDecode(const GdnCoreParams& params) {
   return cuda::GdnDecode(params, on_);
 }
 absl::Status CudaBackend::GdnPrefill(const GdnCoreParams& params) {
-  return cuda::GdnPrefill(params, on_);
+  const size_t bytes = GdnPrefillScratchBytes(params, on_);
+  BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(bytes, on_));
+  return cuda::GdnPrefill(params, scratch, on_);
 }
 absl::Status CudaBackend::GdnGatedNorm(const GdnGatedNormParams& params) {
   return cuda::GdnGatedNorm(params, on_);

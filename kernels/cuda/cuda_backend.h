@@ -103,7 +103,7 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
   std::unique_ptr<TileAttention> tile_attention_;
-  Scratch scratch_;  // Of Sample, Moe and Attend.
+  Scratch scratch_;  // Of Sample, Moe, Attend, GdnPrefill.
 };
 
 }  // namespace bole::cuda

@@ -7,6 +7,7 @@
 #define BOLE_KERNELS_CUDA_OPERATORS_H_
 
 #include <cstddef>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -44,7 +45,10 @@ absl::Status Generate(const MatrixGenerator& generator, void* out,
 absl::Status GdnConv(const GdnConvParams& params, const Launch& on);
 absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on);
 absl::Status GdnDecode(const GdnCoreParams& params, const Launch& on);
-absl::Status GdnPrefill(const GdnCoreParams& params, const Launch& on);
+// scratch: GdnPrefillScratchBytes(), which grow with the capacity of rows.
+size_t GdnPrefillScratchBytes(const GdnCoreParams& params, const Launch& on);
+absl::Status GdnPrefill(const GdnCoreParams& params, void* scratch,
+                        const Launch& on);
 absl::Status GdnGatedNorm(const GdnGatedNormParams& params, const Launch& on);
 absl::Status GdnCommitStates(const GdnCommitParams& params, const Launch& on);
 absl::Status GdnCommitWindows(const GdnCommitParams& params, const Launch& on);

@@ -1,8 +1,13 @@
-// The buffers of a linear-attention problem on the GPU.
+// The operands of the linear layers on the GPU.
 #ifndef BOLE_TESTS_KERNELS_CUDA_DEVICE_GDN_H_
 #define BOLE_TESTS_KERNELS_CUDA_DEVICE_GDN_H_
 
+#include <cstddef>
+#include <type_traits>
+
 #include "kernels/gdn.h"
+#include "kernels/row_batch.h"
+#include "kernels/tensor.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/gdn_problem.h"
 
@@ -48,6 +53,35 @@ struct DeviceGdn {
   Activation* out;
   GdnShape shape;
 };
+
+// The core whose row 0 is row `row` of the problem: its operands as those of a
+// batch of its own, which the caller puts in.
+inline GdnCoreParams CoreFromRow(const DeviceGdn& device, size_t max_rows,
+                                 int layer, int row, size_t element_bytes) {
+  GdnCoreParams step = device.Core(layer, TreeSolver::kBlocks);
+  const GdnShape& s = step.shape;
+  size_t at = static_cast<size_t>(layer) * max_rows + row;
+  const auto shift = [&](auto*& base, int width, size_t bytes) {
+    using Element =
+        std::remove_pointer_t<std::remove_reference_t<decltype(base)>>;
+    char* shifted = const_cast<char*>(reinterpret_cast<const char*>(base)) +
+                    at * width * bytes;
+    base = reinterpret_cast<Element*>(shifted);
+  };
+  GdnFactors& f = step.factors;
+  f.layer_rows = 0;
+  shift(f.raw, s.conv_width(), element_bytes);
+  shift(f.k, s.key_width(), element_bytes);
+  shift(f.v, s.value_width(), element_bytes);
+  shift(f.k_scale, s.key_heads, sizeof(float));
+  shift(f.beta, s.value_heads, sizeof(float));
+  shift(f.log_decay, s.value_heads, sizeof(float));
+  at = row;
+  shift(step.q, s.key_width(), element_bytes);
+  shift(step.q_scale, s.key_heads, sizeof(float));
+  shift(step.out, s.value_width(), element_bytes);
+  return step;
+}
 
 }  // namespace bole::testing
 

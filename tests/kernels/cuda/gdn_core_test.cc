@@ -5,7 +5,6 @@
 #include <random>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -172,27 +171,6 @@ TEST_P(GdnCoreTest, DecodesAndPrefillsChains) {
   }
 }
 
-// The core of one recorded row, as row 0 of a batch of its own.
-GdnCoreParams CoreOfRow(const DeviceGdn& device, size_t max_rows, int layer,
-                        int row, size_t element_bytes) {
-  GdnCoreParams step = device.Core(layer, TreeSolver::kBlocks);
-  const GdnShape& s = step.shape;
-  const size_t at = static_cast<size_t>(layer) * max_rows + row;
-  const auto shift = [&](auto*& base, int width, size_t bytes) {
-    base = reinterpret_cast<std::remove_reference_t<decltype(base)>>(
-        reinterpret_cast<char*>(base) + at * width * bytes);
-  };
-  GdnFactors& f = step.factors;
-  f.layer_rows = 0;
-  shift(f.raw, s.conv_width(), element_bytes);
-  shift(f.k, s.key_width(), element_bytes);
-  shift(f.v, s.value_width(), element_bytes);
-  shift(f.k_scale, s.key_heads, sizeof(float));
-  shift(f.beta, s.value_heads, sizeof(float));
-  shift(f.log_decay, s.value_heads, sizeof(float));
-  return step;
-}
-
 class GdnCommitTest : public GdnCoreTest {
  protected:
   static constexpr int kLayers = 3;
@@ -239,8 +217,8 @@ class GdnCommitTest : public GdnCoreTest {
         DeviceCopies row_copies(*cuda_);
         const RowBatch batch = row_copies.Of(single);
         for (int layer = 0; layer < kLayers; ++layer) {
-          GdnCoreParams step = CoreOfRow(device, p.batch.max_rows(), layer, row,
-                                         ElementBytes(GetParam()));
+          GdnCoreParams step = CoreFromRow(device, p.batch.max_rows(), layer,
+                                           row, ElementBytes(GetParam()));
           step.batch = batch;
           ASSERT_TRUE(cuda_->GdnDecode(step).ok());
         }

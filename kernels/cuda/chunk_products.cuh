@@ -1,0 +1,198 @@
+// Products of a warpgroup, 4 consecutive warps from a multiple of 4, on tensor
+// cores (wgmma; sm_90a alone). A left operand in registers lets what one
+// product leaves be an operand of the next without a way through shared memory.
+#ifndef BOLE_KERNELS_CUDA_CHUNK_PRODUCTS_CUH_
+#define BOLE_KERNELS_CUDA_CHUNK_PRODUCTS_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/bf16x8.cuh"
+
+namespace bole::cuda {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// 16 columns of a [64, ...] operand, in bfloat16. Word h + 2 j of thread t of
+// the warpgroup: row 16 (t / 32) + t % 32 / 4 + 8 h, columns 8 j + 2 (t % 4)
+// and the next.
+struct Fragment {
+  uint32_t word[4];
+};
+
+// Sixteen columns of an accumulator x = high + low, to 2^-17 of each element.
+struct SplitFragment {
+  Fragment high;
+  Fragment low;
+
+  template <int kAt, int kSize>
+  __device__ static SplitFragment Of(const float (&x)[kSize]) {
+    SplitFragment split;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float first = x[kAt + 2 * i];
+      const float second = x[kAt + 2 * i + 1];
+      const uint32_t high = PackTwo(first, second);
+      split.high.word[i] = high;
+      split.low.word[i] =
+          PackTwo(first - FirstOfTwo(high), second - SecondOfTwo(high));
+    }
+    return split;
+  }
+};
+
+// d[kAt ...] (+)= a b^T, of a [64, 16] and b [kColumns, 16] in shared memory,
+// or with kTransposed b [16, kColumns]. In thread t of the warpgroup, element
+// 4 j + 2 h + i of the result is row 16 (t / 32) + t % 32 / 4 + 8 h, column
+// 8 j + 2 (t % 4) + i. Neither d nor a may be touched before the wait.
+template <int kColumns, int kAt, bool kTransposed, int kSize>
+__device__ __forceinline__ void MultiplyFragment(float (&d)[kSize],
+                                                 const Fragment& a, uint64_t b,
+                                                 bool add) {
+  static_assert(kAt + kColumns / 2 <= kSize);
+  if constexpr (kColumns == 16) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %13, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "{%8, %9, %10, %11}, %12, add, 1, 1, %14;\n"
+        "}\n"
+        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
+          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
+          "+f"(d[kAt + 6]), "+f"(d[kAt + 7])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
+          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
+  } else if constexpr (kColumns == 32) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+        "%13, %14, %15}, "
+        "{%16, %17, %18, %19}, %20, add, 1, 1, %22;\n"
+        "}\n"
+        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
+          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
+          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
+          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
+          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
+          "+f"(d[kAt + 15])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
+          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
+  } else if constexpr (kColumns == 48) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %29, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
+        "{%24, %25, %26, %27}, %28, add, 1, 1, %30;\n"
+        "}\n"
+        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
+          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
+          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
+          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
+          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
+          "+f"(d[kAt + 15]), "+f"(d[kAt + 16]), "+f"(d[kAt + 17]),
+          "+f"(d[kAt + 18]), "+f"(d[kAt + 19]), "+f"(d[kAt + 20]),
+          "+f"(d[kAt + 21]), "+f"(d[kAt + 22]), "+f"(d[kAt + 23])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
+          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
+  } else if constexpr (kColumns == 64) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n"
+        "}\n"
+        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
+          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
+          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
+          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
+          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
+          "+f"(d[kAt + 15]), "+f"(d[kAt + 16]), "+f"(d[kAt + 17]),
+          "+f"(d[kAt + 18]), "+f"(d[kAt + 19]), "+f"(d[kAt + 20]),
+          "+f"(d[kAt + 21]), "+f"(d[kAt + 22]), "+f"(d[kAt + 23]),
+          "+f"(d[kAt + 24]), "+f"(d[kAt + 25]), "+f"(d[kAt + 26]),
+          "+f"(d[kAt + 27]), "+f"(d[kAt + 28]), "+f"(d[kAt + 29]),
+          "+f"(d[kAt + 30]), "+f"(d[kAt + 31])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
+          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
+  } else if constexpr (kColumns == 128) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %69, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
+        "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
+        "%57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, add, 1, 1, %70;\n"
+        "}\n"
+        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
+          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
+          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
+          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
+          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
+          "+f"(d[kAt + 15]), "+f"(d[kAt + 16]), "+f"(d[kAt + 17]),
+          "+f"(d[kAt + 18]), "+f"(d[kAt + 19]), "+f"(d[kAt + 20]),
+          "+f"(d[kAt + 21]), "+f"(d[kAt + 22]), "+f"(d[kAt + 23]),
+          "+f"(d[kAt + 24]), "+f"(d[kAt + 25]), "+f"(d[kAt + 26]),
+          "+f"(d[kAt + 27]), "+f"(d[kAt + 28]), "+f"(d[kAt + 29]),
+          "+f"(d[kAt + 30]), "+f"(d[kAt + 31]), "+f"(d[kAt + 32]),
+          "+f"(d[kAt + 33]), "+f"(d[kAt + 34]), "+f"(d[kAt + 35]),
+          "+f"(d[kAt + 36]), "+f"(d[kAt + 37]), "+f"(d[kAt + 38]),
+          "+f"(d[kAt + 39]), "+f"(d[kAt + 40]), "+f"(d[kAt + 41]),
+          "+f"(d[kAt + 42]), "+f"(d[kAt + 43]), "+f"(d[kAt + 44]),
+          "+f"(d[kAt + 45]), "+f"(d[kAt + 46]), "+f"(d[kAt + 47]),
+          "+f"(d[kAt + 48]), "+f"(d[kAt + 49]), "+f"(d[kAt + 50]),
+          "+f"(d[kAt + 51]), "+f"(d[kAt + 52]), "+f"(d[kAt + 53]),
+          "+f"(d[kAt + 54]), "+f"(d[kAt + 55]), "+f"(d[kAt + 56]),
+          "+f"(d[kAt + 57]), "+f"(d[kAt + 58]), "+f"(d[kAt + 59]),
+          "+f"(d[kAt + 60]), "+f"(d[kAt + 61]), "+f"(d[kAt + 62]),
+          "+f"(d[kAt + 63])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
+          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
+  } else {
+    static_assert(kColumns == 16, "no such width");
+  }
+}
+
+// d (+)= a b^T, of tiles a [64, 16] and b [64, 16].
+__device__ __forceinline__ void MultiplyTiles(float (&d)[32], uint64_t a,
+                                              uint64_t b, bool add) {
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
+      "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+      "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, add, 1, 1, 0, 0;\n"
+      "}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+        "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]),
+        "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+        "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
+        "+f"(d[31])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+}
+
+#endif
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_CHUNK_PRODUCTS_CUH_

@@ -1,0 +1,317 @@
+// What a chunk's rows are to each other: (I + G)^-1, C and the decays, for all
+// chunks at the same time (Eq. 5). One block, a warpgroup, for each chunk and
+// key head; the value heads that read the key head share its products.
+#include <cstdint>
+
+#include "kernels/cuda/bf16x8.cuh"
+#include "kernels/cuda/chunk_products.cuh"
+#include "kernels/cuda/chunk_tiles.cuh"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gdn_chunks.cuh"
+#include "kernels/cuda/gdn_chunks.h"
+#include "kernels/cuda/gdn_views.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/unit_lower_inverse.cuh"
+
+namespace bole::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kDim = 128;
+constexpr int kHalfBytes = kChunkRows * kTileRowBytes;  // 64 of the columns.
+
+struct ChunkAt {
+  int first_row;
+  int count;  // 0: no chunk has this number.
+};
+
+// One head's coefficients of the rows. Gamma is a sum of two floats, so that a
+// strong decay does not blur the differences of those after it.
+struct RowGates {
+  float gamma_high[kChunkRows];
+  float gamma_low[kChunkRows];
+  float beta[kChunkRows];
+  float k_scale[kChunkRows];
+  float q_scale[kChunkRows];
+
+  // exp(Gamma_i - Gamma_j), of j <= i.
+  __device__ float Decay(int i, int j) const {
+    return expf((gamma_high[i] - gamma_high[j]) +
+                (gamma_low[i] - gamma_low[j]));
+  }
+};
+
+struct Workspace {
+  // The tiles of keys and queries are read before the matrices are written.
+  union alignas(1024) {
+    struct {
+      unsigned char keys[2][kHalfBytes];
+      unsigned char queries[2][kHalfBytes];
+    } tiles;
+    struct {
+      float minus_g[kChunkRows * kInverseRow];
+      float inverse[kChunkRows * kInverseRow];
+    } solve;
+  };
+  alignas(16) ChunkRecord record;
+  RowGates gates;
+};
+
+// The chunk of that number: a search over the requests, by each warp alone.
+__device__ ChunkAt FindChunk(const RowBatch& batch, int number) {
+  for (int first = 0; first < batch.max_requests; first += 32) {
+    const int request = first + static_cast<int>(threadIdx.x % 32);
+    ChunkAt chunk = {.first_row = 0, .count = 0};
+    if (request < batch.max_requests) {
+      const ChunkRange range = ChunkRange::Of(batch, request);
+      const int i = number - range.first_number;
+      if (i >= 0) {
+        chunk = {.first_row = range.first_row_of(i), .count = range.rows_of(i)};
+      }
+    }
+    const unsigned found = __ballot_sync(0xffffffffu, chunk.count > 0);
+    if (found == 0) continue;
+    const int lane = __ffs(static_cast<int>(found)) - 1;
+    return {.first_row = __shfl_sync(0xffffffffu, chunk.first_row, lane),
+            .count = __shfl_sync(0xffffffffu, chunk.count, lane)};
+  }
+  return {.first_row = 0, .count = 0};
+}
+
+// The rows of a key head, zeros behind the last.
+__device__ void LoadTiles(const GdnCoreParams& p, const ChunkAt& chunk,
+                          int key_head, Workspace& w) {
+  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+  const int vector = static_cast<int>(threadIdx.x) % 8;
+  for (int i = static_cast<int>(threadIdx.x) / 8; i < kChunkRows;
+       i += kThreads / 8) {
+    const bool is_there = i < chunk.count;
+    const int row = chunk.first_row + (is_there ? i : 0);
+    const BFloat16* k = factors.k(row, key_head) + vector * kVector;
+    const BFloat16* q =
+        As<BFloat16>(p.q) +
+        (static_cast<int64_t>(row) * p.shape.key_heads + key_head) * kDim +
+        vector * kVector;
+    const int at = TileOffset(i, vector);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      CopyVectorAsync(SharedBytes(w.tiles.keys[half]) + at, k + half * 64,
+                      is_there);
+      CopyVectorAsync(SharedBytes(w.tiles.queries[half]) + at, q + half * 64,
+                      is_there);
+    }
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// The sums of log decays, by one warp; rows that are not there decay nothing.
+__device__ void SumLogDecays(const FactorRows<BFloat16>& factors,
+                             const ChunkAt& chunk, int head, RowGates& gates) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  double own[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    const int row = 2 * lane + i;
+    if (row < chunk.count) {
+      own[i] = factors.log_decay(chunk.first_row + row, head);
+    }
+  }
+  double through = own[0] + own[1];
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const double before = __shfl_up_sync(0xffffffffu, through, offset);
+    if (lane >= offset) through += before;
+  }
+  const double sums[2] = {through - own[1], through};
+  for (int i = 0; i < 2; ++i) {
+    const float high = static_cast<float>(sums[i]);
+    gates.gamma_high[2 * lane + i] = high;
+    gates.gamma_low[2 * lane + i] = static_cast<float>(sums[i] - high);
+  }
+}
+
+__device__ void LoadGates(const GdnCoreParams& p, const ChunkAt& chunk,
+                          int head, RowGates& gates) {
+  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+  const int key_head = KeyHead(p.shape, head);
+  const int i = static_cast<int>(threadIdx.x) - 32;
+  if (i < 0) SumLogDecays(factors, chunk, head, gates);
+  if (i < 0 || i >= kChunkRows) return;
+  const bool is_there = i < chunk.count;
+  const int row = chunk.first_row + i;
+  gates.beta[i] = is_there ? factors.beta(row, head) : 0.0f;
+  gates.k_scale[i] = is_there ? factors.k_scale(row, key_head) : 0.0f;
+  gates.q_scale[i] =
+      is_there
+          ? p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head]
+          : 0.0f;
+}
+
+// Two neighbouring elements of a matrix of the record, as high and low part.
+__device__ void StorePair(__nv_bfloat16* high, __nv_bfloat16* low, int row,
+                          int column, const float (&x)[2]) {
+  const int at = TileOffset(row, column / kVector) + column % kVector * 2;
+  const uint32_t rounded = PackTwo(x[0], x[1]);
+  *reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(high) + at) = rounded;
+  *reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(low) + at) =
+      PackTwo(x[0] - FirstOfTwo(rounded), x[1] - SecondOfTwo(rounded));
+}
+
+// -G_ij = -beta_i exp(Gamma_i - Gamma_j) k_i k_j for j < i, and
+// C_ij = exp(Gamma_i - Gamma_j) q_i k_j for j <= i, from the products of raw
+// keys and queries.
+__device__ void BuildMatrices(const float (&kk)[32], const float (&qk)[32],
+                              Workspace& w) {
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const RowGates& gates = w.gates;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int i = 16 * warp + lane / 4 + 8 * h;
+    const float g_scale = -gates.beta[i] * gates.k_scale[i];
+    const float c_scale = gates.q_scale[i];
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const int first = 8 * n + lane % 4 * 2;
+      float g[2];
+      float c[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int j = first + e;
+        const float decay =
+            j <= i ? gates.k_scale[j] * gates.Decay(i, j) : 0.0f;
+        const int at = 4 * n + 2 * h + e;
+        g[e] = j < i ? g_scale * decay * kk[at] : 0.0f;
+        c[e] = j <= i ? c_scale * decay * qk[at] : 0.0f;
+      }
+      *reinterpret_cast<float2*>(w.solve.minus_g + i * kInverseRow + first) =
+          make_float2(g[0], g[1]);
+      StorePair(w.record.c_high, w.record.c_low, i, first, c);
+    }
+  }
+}
+
+__device__ void StoreCoefficients(Workspace& w) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i >= kChunkRows) return;
+  const RowGates& gates = w.gates;
+  constexpr int kEnd = kChunkRows - 1;
+  const float decay = expf(gates.gamma_high[i]);
+  w.record.beta[i] = gates.beta[i];
+  w.record.key_factor[i] = gates.beta[i] * gates.k_scale[i] * decay;
+  w.record.query_factor[i] = gates.q_scale[i] * decay;
+  w.record.write_factor[i] = gates.k_scale[i] * gates.Decay(kEnd, i);
+  if (i == kEnd) w.record.decay = decay;
+}
+
+// X - I, from the inverse.
+__device__ void StoreInverse(Workspace& w) {
+  for (int at = 2 * static_cast<int>(threadIdx.x); at < kChunkRows * kChunkRows;
+       at += 2 * kThreads) {
+    const int i = at / kChunkRows;
+    const int j = at % kChunkRows;
+    const float* x = w.solve.inverse + i * kInverseRow + j;
+    const float below[2] = {j < i ? x[0] : 0.0f, j + 1 < i ? x[1] : 0.0f};
+    StorePair(w.record.x_high, w.record.x_low, i, j, below);
+  }
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// The products of every key and every query with every key.
+__device__ void MultiplyRows(const Workspace& w, float (&kk)[32],
+                             float (&qk)[32]) {
+  BeginProducts();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const int skip = step * 32;
+      const uint64_t k = TileOperand(SharedBytes(w.tiles.keys[half]) + skip);
+      const uint64_t q = TileOperand(SharedBytes(w.tiles.queries[half]) + skip);
+      const bool add = half > 0 || step > 0;
+      MultiplyTiles(kk, k, k, add);
+      MultiplyTiles(qk, q, k, add);
+    }
+  }
+  CommitProducts();
+  WaitForProducts<0>();
+}
+
+__device__ void CopyRecord(const ChunkRecord& from, ChunkRecord* to) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;\n" ::"l"(to),
+      "r"(SharedBytes(&from)), "n"(sizeof(ChunkRecord))
+      : "memory");
+}
+
+__device__ void FactorChunk(const GdnCoreParams& p, const ChunkAt& chunk,
+                            ChunkRecord* records, Workspace& w) {
+  const int key_head = blockIdx.x;
+  const int group = p.shape.value_heads / p.shape.key_heads;
+  LoadTiles(p, chunk, key_head, w);
+  FenceShared();
+  __syncthreads();
+  float kk[32];
+  float qk[32];
+  MultiplyRows(w, kk, qk);
+  for (int i = 0; i < group; ++i) {
+    const int head = key_head * group + i;
+    LoadGates(p, chunk, head, w.gates);
+    if (threadIdx.x == 0) {
+      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+    // Gates are there, the tiles and the record before are read.
+    __syncthreads();
+    BuildMatrices(kk, qk, w);
+    StoreCoefficients(w);
+    __syncthreads();
+    InvertUnitLower(w.solve.minus_g, w.solve.inverse);
+    __syncthreads();
+    StoreInverse(w);
+    FenceShared();
+    __syncthreads();
+    if (threadIdx.x == 0) CopyRecord(w.record, records + head);
+  }
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+
+#endif
+
+// Grid: key heads, numbers of chunks.
+__global__ void __launch_bounds__(kThreads)
+    ChunkFactorsKernel(const __grid_constant__ GdnCoreParams p,
+                       ChunkRecord* records) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  WaitForPrevious();
+  StartNext();
+  const int number = static_cast<int>(blockIdx.y);
+  const ChunkAt chunk = FindChunk(p.batch, number);
+  if (chunk.count == 0) return;
+  FactorChunk(p, chunk,
+              records + static_cast<int64_t>(number) * p.shape.value_heads,
+              *reinterpret_cast<Workspace*>(memory));
+#endif
+}
+
+}  // namespace
+
+absl::Status ComputeChunkFactors(const GdnCoreParams& params,
+                                 ChunkRecord* records, const Launch& on) {
+  const absl::Status allowed =
+      ToStatus(cudaFuncSetAttribute(ChunkFactorsKernel,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    sizeof(Workspace)),
+               "GdnPrefill, shared memory");
+  if (!allowed.ok()) return allowed;
+  const dim3 grid(params.shape.key_heads,
+                  MaxChunks(params.batch.rows.max, params.batch.max_requests));
+  return LaunchDependent(
+      "GdnPrefill, factors", ChunkFactorsKernel,
+      {.grid = grid, .block = kThreads, .shared_bytes = sizeof(Workspace)}, on,
+      params, records);
+}
+
+}  // namespace bole::cuda
