@@ -157,6 +157,8 @@ class Backend {
   virtual absl::Status GdnGatedNorm(const GdnGatedNormParams& params) = 0;
   virtual absl::Status GdnCommitStates(const GdnCommitParams& params) = 0;
   virtual absl::Status GdnCommitWindows(const GdnCommitParams& params) = 0;
+  // The four operators that define it, unless a backend has them as one.
+  virtual absl::Status GdnDecodeLayer(const GdnDecodeLayerParams& params);
 
   // Full attention (kernels/attention.h).
   virtual absl::Status PrepareQkv(const QkvParams& params) = 0;
@@ -179,6 +181,15 @@ class Backend {
   virtual void Free(void* memory) = 0;
   virtual void FreeHost(void* memory) = 0;
 };
+
+inline absl::Status Backend::GdnDecodeLayer(
+    const GdnDecodeLayerParams& params) {
+  absl::Status status = GdnConv(params.conv);
+  if (status.ok()) status = GdnDecode(params.core);
+  if (status.ok()) status = GdnCommitWindows(params.windows);
+  if (status.ok()) status = GdnGatedNorm(params.norm);
+  return status;
+}
 
 inline void DeviceDeleter::operator()(void* memory) const {
   backend->Free(memory);

@@ -126,6 +126,17 @@ struct GdnCommitParams {
   int num_layers;
 };
 
+// A row of each request through a layer, from its projection to the gated norm:
+// GdnConv, GdnDecode, GdnCommitWindows and GdnGatedNorm one after the other on
+// the same rows and layer. What lies between them need not be written: q and
+// factors, and core.out if it is not norm.out, hold anything afterwards.
+struct GdnDecodeLayerParams {
+  GdnConvParams conv;
+  GdnCoreParams core;
+  GdnCommitParams windows;  // Of all rows.
+  GdnGatedNormParams norm;
+};
+
 }  // namespace bole
 
 #endif  // BOLE_KERNELS_GDN_H_

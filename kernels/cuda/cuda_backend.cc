@@ -300,6 +300,9 @@ absl::Status CudaBackend::GdnCommitStates(const GdnCommitParams& params) {
 absl::Status CudaBackend::GdnCommitWindows(const GdnCommitParams& params) {
   return cuda::GdnCommitWindows(params, on_);
 }
+absl::Status CudaBackend::GdnDecodeLayer(const GdnDecodeLayerParams& params) {
+  return cuda::GdnDecodeLayer(params, on_);
+}
 
 absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
   return cuda::PrepareQkv(params, on_);

@@ -1,5 +1,5 @@
-// The tree convolution of one head by half a warp: bfloat16 heads of 128
-// channels, 8 to a lane, 4 taps.
+// The tree convolution and the gated norm of one head by half a warp: bfloat16
+// heads of 128 channels, 8 to a lane, 4 taps.
 #ifndef BOLE_KERNELS_CUDA_GDN_CONV_CUH_
 #define BOLE_KERNELS_CUDA_GDN_CONV_CUH_
 
@@ -131,6 +131,25 @@ __device__ inline float InverseNormOfHead(const uint4& head) {
   float x[kVector];
   Unpack(head, x);
   return 1.0f / sqrtf(SquaresOfHead(x) + kKeyNormEpsilon);
+}
+
+// What the gated norm multiplies a head by, given the lane's elements of it.
+__device__ inline float RmsScaleOfHead(const float (&o)[kVector],
+                                       float epsilon) {
+  const float mean = SquaresOfHead(o) / static_cast<float>(kHeadDim);
+  return 1.0f / sqrtf(mean + epsilon);
+}
+
+// o * scale * weight * silu(z), rounded as it is stored.
+__device__ inline uint4 GateNormed(const float (&o)[kVector], float scale,
+                                   const float (&weight)[kVector],
+                                   const float (&z)[kVector]) {
+  float out[kVector];
+#pragma unroll
+  for (int c = 0; c < kVector; ++c) {
+    out[c] = o[c] * scale * weight[c] * FastSilu(z[c]);
+  }
+  return Pack(out);
 }
 
 // The raw vectors under the taps of a lane's channels, the first of which is

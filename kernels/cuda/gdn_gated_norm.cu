@@ -42,14 +42,10 @@ __global__ void __launch_bounds__(kThreads)
   float z[kVector];
   Unpack(vector, o);
   Unpack(gate, z);
-  const float mean = SquaresOfHead(o) / static_cast<float>(kHeadDim);
-  const float scale = 1.0f / sqrtf(mean + p.epsilon);
-#pragma unroll
-  for (int c = 0; c < kVector; ++c) {
-    o[c] = o[c] * scale * weight[c] * FastSilu(z[c]);
-  }
+  const float scale = RmsScaleOfHead(o, p.epsilon);
   if (!is_used) return;
-  StoreVector(As<BFloat16>(p.out) + at * kHeadDim + lane * kVector, Pack(o));
+  StoreVector(As<BFloat16>(p.out) + at * kHeadDim + lane * kVector,
+              GateNormed(o, scale, weight, z));
 }
 
 }  // namespace

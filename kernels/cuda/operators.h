@@ -52,6 +52,8 @@ absl::Status GdnPrefill(const GdnCoreParams& params, void* scratch,
 absl::Status GdnGatedNorm(const GdnGatedNormParams& params, const Launch& on);
 absl::Status GdnCommitStates(const GdnCommitParams& params, const Launch& on);
 absl::Status GdnCommitWindows(const GdnCommitParams& params, const Launch& on);
+absl::Status GdnDecodeLayer(const GdnDecodeLayerParams& params,
+                            const Launch& on);
 
 // Full attention.
 absl::Status PrepareQkv(const QkvParams& params, const Launch& on);

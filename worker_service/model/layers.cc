@@ -41,17 +41,21 @@ absl::Status AddToResidual(const WeightMatrix* weight, const Activation* x,
                                  .accumulate = true});
 }
 
-absl::Status RunGdnCore(const GdnCoreParams& params,
+// From the projection to the gated norm, in scratch.mixed.
+absl::Status RunGdnCore(const GdnDecodeLayerParams& params,
                         const LayerContext& context) {
-  switch (context.mode) {
-    case ForwardMode::kPrefill:
-      return context.backend.GdnPrefill(params);
-    case ForwardMode::kDecode:
-      return context.backend.GdnDecode(params);
-    case ForwardMode::kVerify:
-      return context.backend.GdnVerify(params);
+  Backend& backend = context.backend;
+  if (context.mode == ForwardMode::kDecode) {
+    return backend.GdnDecodeLayer(params);
   }
-  return absl::InternalError("no such forward mode");
+  BOLE_RETURN_IF_ERROR(backend.GdnConv(params.conv));
+  if (context.mode == ForwardMode::kPrefill) {
+    BOLE_RETURN_IF_ERROR(backend.GdnPrefill(params.core));
+    BOLE_RETURN_IF_ERROR(backend.GdnCommitWindows(params.windows));
+  } else {
+    BOLE_RETURN_IF_ERROR(backend.GdnVerify(params.core));
+  }
+  return backend.GdnGatedNorm(params.norm);
 }
 
 }  // namespace
@@ -63,45 +67,41 @@ absl::Status RunGdn(const GdnWeights& weights, int layer,
   BOLE_RETURN_IF_ERROR(
       Project(weights.projection, scratch.normed, scratch.projected, context));
   BOLE_RETURN_IF_ERROR(
-      context.backend.GdnConv({.batch = context.batch,
-                               .shape = shape,
-                               .states = context.states,
-                               .layer = layer,
-                               .projected = scratch.projected,
-                               .conv_weight = weights.conv,
-                               .negative_exp_a = weights.negative_exp_a,
-                               .dt_bias = weights.dt_bias,
-                               .q = scratch.q,
-                               .q_scale = scratch.q_scale,
-                               .factors = context.factors}));
-  BOLE_RETURN_IF_ERROR(RunGdnCore({.batch = context.batch,
-                                   .shape = shape,
-                                   .states = context.states,
-                                   .layer = layer,
-                                   .q = scratch.q,
-                                   .q_scale = scratch.q_scale,
-                                   .factors = context.factors,
-                                   .solver = context.solver,
-                                   .out = scratch.mixed},
-                                  context));
-  if (context.mode != ForwardMode::kVerify) {
-    BOLE_RETURN_IF_ERROR(
-        context.backend.GdnCommitWindows({.batch = context.batch,
-                                          .path = context.all_rows,
-                                          .shape = shape,
-                                          .states = context.states,
-                                          .factors = context.factors,
-                                          .first_layer = layer,
-                                          .num_layers = 1}));
-  }
-  BOLE_RETURN_IF_ERROR(
-      context.backend.GdnGatedNorm({.rows = context.batch.rows,
-                                    .shape = shape,
-                                    .epsilon = context.config.rms_norm_eps,
-                                    .o = scratch.mixed,
-                                    .projected = scratch.projected,
-                                    .weight = weights.norm,
-                                    .out = scratch.mixed}));
+      RunGdnCore({.conv = {.batch = context.batch,
+                           .shape = shape,
+                           .states = context.states,
+                           .layer = layer,
+                           .projected = scratch.projected,
+                           .conv_weight = weights.conv,
+                           .negative_exp_a = weights.negative_exp_a,
+                           .dt_bias = weights.dt_bias,
+                           .q = scratch.q,
+                           .q_scale = scratch.q_scale,
+                           .factors = context.factors},
+                  .core = {.batch = context.batch,
+                           .shape = shape,
+                           .states = context.states,
+                           .layer = layer,
+                           .q = scratch.q,
+                           .q_scale = scratch.q_scale,
+                           .factors = context.factors,
+                           .solver = context.solver,
+                           .out = scratch.mixed},
+                  .windows = {.batch = context.batch,
+                              .path = context.all_rows,
+                              .shape = shape,
+                              .states = context.states,
+                              .factors = context.factors,
+                              .first_layer = layer,
+                              .num_layers = 1},
+                  .norm = {.rows = context.batch.rows,
+                           .shape = shape,
+                           .epsilon = context.config.rms_norm_eps,
+                           .o = scratch.mixed,
+                           .projected = scratch.projected,
+                           .weight = weights.norm,
+                           .out = scratch.mixed}},
+                 context));
   return AddToResidual(weights.output, scratch.mixed, context);
 }
 

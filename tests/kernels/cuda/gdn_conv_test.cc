@@ -12,6 +12,7 @@
 #include "kernels/gdn.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/device_front.h"
 #include "tests/kernels/gdn_problem.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
@@ -22,12 +23,10 @@
 namespace bole::testing {
 namespace {
 
-struct ConvProblem;
-
 class GdnConvTest : public CudaTest {
  protected:
   // Runs the front of the problem on the GPU and on the reference.
-  void ExpectFront(ConvProblem got);
+  void ExpectFront(FrontProblem got);
   void ExpectRow(const GdnProblem& got, const GdnProblem& want, int row);
 
   // |got - want| <= tolerance * (|want| + scale), element by element.
@@ -42,27 +41,6 @@ class GdnConvTest : public CudaTest {
 };
 
 BOLE_FOR_EACH_ELEMENT(GdnConvTest);
-
-struct ConvProblem {
-  ConvProblem(std::mt19937& rng, HostBatch batch, const GdnShape& shape)
-      : gdn(rng, {.shape = shape, .num_layers = 2}, std::move(batch)),
-        projected(static_cast<size_t>(gdn.batch.max_rows()) *
-                  shape.projected_width()),
-        weight(NormalVector(
-            rng, static_cast<size_t>(shape.conv_width()) * shape.conv_taps,
-            0.5f)),
-        negative_exp_a(shape.value_heads),
-        dt_bias(NormalVector(rng, shape.value_heads)) {
-    for (float& a : negative_exp_a) a = -std::exp(Uniform(rng, -2, 2));
-    FillNormal(rng, 1,
-               projected.span(0, static_cast<size_t>(gdn.batch.num_rows()) *
-                                     shape.projected_width()));
-  }
-
-  GdnProblem gdn;
-  GuardedBuffer<float> projected;
-  std::vector<float> weight, negative_exp_a, dt_bias;
-};
 
 // Heads as the models have them, and any others.
 GdnShape RandomShape(std::mt19937& rng) {
@@ -83,15 +61,15 @@ GdnShape RandomShape(std::mt19937& rng) {
           .conv_taps = UniformInt(rng, 1, 5)};
 }
 
-ConvProblem MakeProblem(std::mt19937& rng) {
+FrontProblem MakeProblem(std::mt19937& rng) {
   HostBatch batch = PackTrees(RandomForest(rng, 5, 40),
                               {.spare_rows = 2, .spare_requests = 1});
   CommitSomething(rng, 7, batch);
   batch.committed[0] = 0;
-  return ConvProblem(rng, std::move(batch), RandomShape(rng));
+  return FrontProblem(rng, std::move(batch), RandomShape(rng));
 }
 
-GdnConvParams HostParams(ConvProblem& p) {
+GdnConvParams HostParams(FrontProblem& p) {
   return {.batch = p.gdn.batch.View(),
           .shape = p.gdn.shape,
           .states = p.gdn.States(),
@@ -105,36 +83,12 @@ GdnConvParams HostParams(ConvProblem& p) {
           .factors = p.gdn.Factors()};
 }
 
-GdnConvParams DeviceParams(ConvProblem& p, DeviceCopies& copies) {
-  GdnProblem& g = p.gdn;
-  return {.batch = copies.Of(g.batch),
-          .shape = g.shape,
-          .states = {.state = copies.Of(g.state),
-                     .window = copies.Activations(g.window),
-                     .num_slots = g.num_slots,
-                     .num_layers = g.num_layers},
-          .layer = 1,
-          .projected = copies.Activations(p.projected),
-          .conv_weight = copies.Of(p.weight),
-          .negative_exp_a = copies.Of(p.negative_exp_a),
-          .dt_bias = copies.Of(p.dt_bias),
-          .q = copies.Activations(g.q),
-          .q_scale = copies.Of(g.q_scale),
-          .factors = {.raw = copies.Activations(g.raw),
-                      .k = copies.Activations(g.k),
-                      .v = copies.Activations(g.v),
-                      .k_scale = copies.Of(g.k_scale),
-                      .beta = copies.Of(g.beta),
-                      .log_decay = copies.Of(g.log_decay),
-                      .layer_rows = g.batch.max_rows()}};
-}
-
-void GdnConvTest::ExpectFront(ConvProblem got) {
+void GdnConvTest::ExpectFront(FrontProblem got) {
   DeviceCopies copies(*cuda_);
-  const GdnConvParams params = DeviceParams(got, copies);
-  ConvProblem want = got;
+  const DeviceFront device(got, copies);
+  FrontProblem want = got;
 
-  const absl::Status status = cuda_->GdnConv(params);
+  const absl::Status status = cuda_->GdnConv(device.Conv(1));
   copies.Fetch();
   ASSERT_TRUE(reference_.GdnConv(HostParams(want)).ok());
 
@@ -194,18 +148,18 @@ TEST_P(GdnConvTest, ComputesTheFrontOfManyRows) {
   }
   HostBatch batch = PackTrees(trees, {.spare_rows = 61, .spare_requests = 2});
   CommitSomething(rng_, 16, batch);
-  ExpectFront(ConvProblem(rng_, std::move(batch),
-                          {.key_heads = 4,
-                           .value_heads = 12,
-                           .key_dim = 128,
-                           .value_dim = 128,
-                           .conv_taps = 4}));
+  ExpectFront(FrontProblem(rng_, std::move(batch),
+                           {.key_heads = 4,
+                            .value_heads = 12,
+                            .key_dim = 128,
+                            .value_dim = 128,
+                            .conv_taps = 4}));
 }
 
 TEST_P(GdnConvTest, NormalisesAndGates) {
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
-    ConvProblem p = MakeProblem(rng_);
+    FrontProblem p = MakeProblem(rng_);
     const GdnShape s = p.gdn.shape;
     const int num_rows = p.gdn.batch.num_rows();
     const size_t used = static_cast<size_t>(num_rows) * s.value_width();
