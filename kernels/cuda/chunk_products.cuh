@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/bf16x8.cuh"
-
 namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -19,89 +17,15 @@ struct Fragment {
   uint32_t word[4];
 };
 
-// Sixteen columns of an accumulator x = high + low, to 2^-17 of each element.
-struct SplitFragment {
-  Fragment high;
-  Fragment low;
-
-  template <int kAt, int kSize>
-  __device__ static SplitFragment Of(const float (&x)[kSize]) {
-    SplitFragment split;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float first = x[kAt + 2 * i];
-      const float second = x[kAt + 2 * i + 1];
-      const uint32_t high = PackTwo(first, second);
-      split.high.word[i] = high;
-      split.low.word[i] =
-          PackTwo(first - FirstOfTwo(high), second - SecondOfTwo(high));
-    }
-    return split;
-  }
-};
-
-// d[kAt ...] (+)= a b^T, of a [64, 16] and b [kColumns, 16] in shared memory,
+// d (+)= a b^T, of a [64, 16] and b [kColumns, 16] in shared memory,
 // or with kTransposed b [16, kColumns]. In thread t of the warpgroup, element
 // 4 j + 2 h + i of the result is row 16 (t / 32) + t % 32 / 4 + 8 h, column
 // 8 j + 2 (t % 4) + i. Neither d nor a may be touched before the wait.
-template <int kColumns, int kAt, bool kTransposed, int kSize>
-__device__ __forceinline__ void MultiplyFragment(float (&d)[kSize],
+template <int kColumns, bool kTransposed>
+__device__ __forceinline__ void MultiplyFragment(float (&d)[kColumns / 2],
                                                  const Fragment& a, uint64_t b,
                                                  bool add) {
-  static_assert(kAt + kColumns / 2 <= kSize);
-  if constexpr (kColumns == 16) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %13, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7}, "
-        "{%8, %9, %10, %11}, %12, add, 1, 1, %14;\n"
-        "}\n"
-        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
-          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
-          "+f"(d[kAt + 6]), "+f"(d[kAt + 7])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
-          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
-  } else if constexpr (kColumns == 32) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %21, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-        "%13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, add, 1, 1, %22;\n"
-        "}\n"
-        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
-          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
-          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
-          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
-          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
-          "+f"(d[kAt + 15])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
-          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
-  } else if constexpr (kColumns == 48) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %29, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
-        "{%24, %25, %26, %27}, %28, add, 1, 1, %30;\n"
-        "}\n"
-        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
-          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
-          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
-          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
-          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
-          "+f"(d[kAt + 15]), "+f"(d[kAt + 16]), "+f"(d[kAt + 17]),
-          "+f"(d[kAt + 18]), "+f"(d[kAt + 19]), "+f"(d[kAt + 20]),
-          "+f"(d[kAt + 21]), "+f"(d[kAt + 22]), "+f"(d[kAt + 23])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
-          "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
-  } else if constexpr (kColumns == 64) {
+  if constexpr (kColumns == 64) {
     asm volatile(
         "{\n"
         ".reg .pred add;\n"
@@ -112,17 +36,13 @@ __device__ __forceinline__ void MultiplyFragment(float (&d)[kSize],
         "%24, %25, %26, %27, %28, %29, %30, %31}, "
         "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n"
         "}\n"
-        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
-          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
-          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
-          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
-          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
-          "+f"(d[kAt + 15]), "+f"(d[kAt + 16]), "+f"(d[kAt + 17]),
-          "+f"(d[kAt + 18]), "+f"(d[kAt + 19]), "+f"(d[kAt + 20]),
-          "+f"(d[kAt + 21]), "+f"(d[kAt + 22]), "+f"(d[kAt + 23]),
-          "+f"(d[kAt + 24]), "+f"(d[kAt + 25]), "+f"(d[kAt + 26]),
-          "+f"(d[kAt + 27]), "+f"(d[kAt + 28]), "+f"(d[kAt + 29]),
-          "+f"(d[kAt + 30]), "+f"(d[kAt + 31])
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+          "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+          "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+          "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+          "+f"(d[30]), "+f"(d[31])
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
           "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
   } else if constexpr (kColumns == 128) {
@@ -139,32 +59,23 @@ __device__ __forceinline__ void MultiplyFragment(float (&d)[kSize],
         "%57, %58, %59, %60, %61, %62, %63}, "
         "{%64, %65, %66, %67}, %68, add, 1, 1, %70;\n"
         "}\n"
-        : "+f"(d[kAt + 0]), "+f"(d[kAt + 1]), "+f"(d[kAt + 2]),
-          "+f"(d[kAt + 3]), "+f"(d[kAt + 4]), "+f"(d[kAt + 5]),
-          "+f"(d[kAt + 6]), "+f"(d[kAt + 7]), "+f"(d[kAt + 8]),
-          "+f"(d[kAt + 9]), "+f"(d[kAt + 10]), "+f"(d[kAt + 11]),
-          "+f"(d[kAt + 12]), "+f"(d[kAt + 13]), "+f"(d[kAt + 14]),
-          "+f"(d[kAt + 15]), "+f"(d[kAt + 16]), "+f"(d[kAt + 17]),
-          "+f"(d[kAt + 18]), "+f"(d[kAt + 19]), "+f"(d[kAt + 20]),
-          "+f"(d[kAt + 21]), "+f"(d[kAt + 22]), "+f"(d[kAt + 23]),
-          "+f"(d[kAt + 24]), "+f"(d[kAt + 25]), "+f"(d[kAt + 26]),
-          "+f"(d[kAt + 27]), "+f"(d[kAt + 28]), "+f"(d[kAt + 29]),
-          "+f"(d[kAt + 30]), "+f"(d[kAt + 31]), "+f"(d[kAt + 32]),
-          "+f"(d[kAt + 33]), "+f"(d[kAt + 34]), "+f"(d[kAt + 35]),
-          "+f"(d[kAt + 36]), "+f"(d[kAt + 37]), "+f"(d[kAt + 38]),
-          "+f"(d[kAt + 39]), "+f"(d[kAt + 40]), "+f"(d[kAt + 41]),
-          "+f"(d[kAt + 42]), "+f"(d[kAt + 43]), "+f"(d[kAt + 44]),
-          "+f"(d[kAt + 45]), "+f"(d[kAt + 46]), "+f"(d[kAt + 47]),
-          "+f"(d[kAt + 48]), "+f"(d[kAt + 49]), "+f"(d[kAt + 50]),
-          "+f"(d[kAt + 51]), "+f"(d[kAt + 52]), "+f"(d[kAt + 53]),
-          "+f"(d[kAt + 54]), "+f"(d[kAt + 55]), "+f"(d[kAt + 56]),
-          "+f"(d[kAt + 57]), "+f"(d[kAt + 58]), "+f"(d[kAt + 59]),
-          "+f"(d[kAt + 60]), "+f"(d[kAt + 61]), "+f"(d[kAt + 62]),
-          "+f"(d[kAt + 63])
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+          "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+          "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+          "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+          "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+          "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]),
+          "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+          "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
+          "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]),
           "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
   } else {
-    static_assert(kColumns == 16, "no such width");
+    static_assert(kColumns == 64, "no such width");
   }
 }
 

@@ -1,4 +1,4 @@
-// A ring of stages in shared memory between a warp that loads and the warps
+// A ring of stages in shared memory between threads that load and the warps
 // that compute (mbarrier; sm_90 and later).
 #ifndef BOLE_KERNELS_CUDA_CHUNK_RING_CUH_
 #define BOLE_KERNELS_CUDA_CHUNK_RING_CUH_
@@ -11,25 +11,26 @@ namespace bole::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// Item i is in stage i % kStages. One loading warp, kReaders reading warps.
-template <int kStages, int kReaders>
+// Item i is in stage i % kStages. kLoaders loading threads, kReaders reading
+// warps.
+template <int kStages, int kLoaders, int kReaders>
 class Ring {
  public:
   // By one thread; a barrier of the block must follow.
   __device__ void Init() {
     for (int i = 0; i < kStages; ++i) {
-      // Every lane's own copies, and the copy engine's.
-      Init(full_[i], 32 + 1);
+      // Every thread's own copies, and the copy engine's.
+      Init(full_[i], kLoaders + 1);
       Init(empty_[i], kReaders);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
-  // By all lanes of the loading warp: stage i % kStages may be written.
+  // By all loading threads: stage i % kStages may be written.
   __device__ void WaitEmpty(int i) {
     if (i >= kStages) Wait(empty_[i % kStages], (i / kStages - 1) & 1);
   }
-  // By one lane: `bytes` from the copy engine belong to item i.
+  // By one of them: `bytes` from the copy engine belong to item i.
   __device__ void CopyBytes(int i, void* to, const void* from, int bytes) {
     const uint32_t barrier = SharedBytes(&full_[i % kStages]);
     asm volatile(
@@ -43,8 +44,7 @@ class Ring {
         "l"(from), "r"(bytes), "r"(barrier)
         : "memory");
   }
-  // By all lanes of the loading warp: the cp.async queued so far belong to item
-  // i or before.
+  // By all of them: the cp.async queued so far belong to item i or before.
   __device__ void FinishCopies(int i) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
                      SharedBytes(&full_[i % kStages]))

@@ -67,6 +67,25 @@ __device__ void StoreHead(const GdnConvParams& p, int row, int head,
   }
 }
 
+// LoadTaps for the row behind another one, whose taps are there: of a chain
+// only the row itself is loaded.
+__device__ void LoadNextTaps(const GdnConvParams& p, const TapRows& taps,
+                             const TapRows& next_taps,
+                             const uint4 (&raw)[kConvTaps], int channel,
+                             uint4 (&next)[kConvTaps]) {
+  if (!next_taps.Follows(taps)) {
+    LoadTaps(p, next_taps, channel, next);
+    return;
+  }
+#pragma unroll
+  for (int t = 0; t < kConvTaps - 1; ++t) next[t] = raw[t + 1];
+  next[kConvTaps - 1] =
+      LoadVector(As<BFloat16>(p.projected) +
+                 static_cast<int64_t>(next_taps.at[kConvTaps - 1]) *
+                     p.shape.projected_width() +
+                 channel);
+}
+
 // Grid: groups of heads and the gates, groups of rows.
 __global__ void __launch_bounds__(32 * kWarps)
     ConvKernel(const __grid_constant__ GdnConvParams p, int rows_per_warp) {
@@ -90,11 +109,18 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (warp_head >= num_heads) return;
   const int own = min(static_cast<int>(threadIdx.x % 32), count - 1);
   const TapRows own_taps = TapRows::Of(p.batch, first + own);
+  TapRows taps = own_taps.FromLane(0);
+  uint4 raw[kConvTaps];
+  LoadTaps(p, taps, channel, raw);
   for (int i = 0; i < count; ++i) {
-    const TapRows taps = own_taps.FromLane(i);
-    uint4 raw[kConvTaps];
-    LoadTaps(p, taps, channel, raw);
+    // The next row's are on their way while this row is computed.
+    const TapRows next_taps = own_taps.FromLane(min(i + 1, count - 1));
+    uint4 next[kConvTaps];
+    LoadNextTaps(p, taps, next_taps, raw, channel, next);
     StoreHead(p, first + i, head, raw[kConvTaps - 1], Convolve(weights, raw));
+#pragma unroll
+    for (int t = 0; t < kConvTaps; ++t) raw[t] = next[t];
+    taps = next_taps;
   }
 }
 

@@ -42,8 +42,8 @@ struct TapRows {
   __device__ static TapRows Of(const RowBatch& batch, int row) {
     TapRows taps;
     const int request = batch.request[row];
+    const int first_row = row - batch.node[row];
     int parent = batch.parent[row];
-    const int first_row = batch.first_row[request];
     taps.slot = batch.slot[request];
     const bool from_zero = batch.committed[request] == 0;
     taps.at[kConvTaps - 1] = row;
@@ -59,6 +59,17 @@ struct TapRows {
       }
     }
     return taps;
+  }
+
+  // Whether all but the last lie where those behind the first of another row
+  // do.
+  __device__ bool Follows(const TapRows& other) const {
+    bool follows = slot == other.slot;
+#pragma unroll
+    for (int t = 0; t + 1 < kConvTaps; ++t) {
+      follows = follows && at[t] == other.at[t + 1];
+    }
+    return follows;
   }
 
   // That of another lane.

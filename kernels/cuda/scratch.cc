@@ -11,6 +11,7 @@ namespace bole::cuda {
 void Scratch::Free::operator()(void* memory) const { cudaFree(memory); }
 
 absl::StatusOr<void*> Scratch::Get(size_t bytes, const Launch& on) {
+  if (bytes == 0) return nullptr;
   if (bytes <= bytes_) return memory_.back().get();
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   BOLE_RETURN_IF_ERROR(

@@ -126,13 +126,23 @@ class Bench {
       operators.push_back(
           {"windows", GdnRows::WindowBytes(options),
            [&](int l) { return GdnCommitWindows(rows->Windows(l), on_); }});
-      operators.push_back({"front_to_norm", GdnRows::CoreBytes(options),
+      operators.push_back({"four_operators", GdnRows::CoreBytes(options),
+                           [&](int l) { return FourOperators(*rows, l); }});
+      operators.push_back({"decode_layer", GdnRows::CoreBytes(options),
                            [&](int l) { return DecodeLayer(*rows, l); }});
     }
     return Measure(shape, options, operators, flags_.replays);
   }
 
   absl::Status DecodeLayer(const GdnRows& rows, int layer) {
+    return GdnDecodeLayer({.conv = rows.Conv(layer),
+                           .core = rows.Core(layer),
+                           .windows = rows.Windows(layer),
+                           .norm = rows.GatedNorm(layer)},
+                          on_);
+  }
+
+  absl::Status FourOperators(const GdnRows& rows, int layer) {
     BOLE_RETURN_IF_ERROR(GdnConv(rows.Conv(layer), on_));
     BOLE_RETURN_IF_ERROR(GdnDecode(rows.Core(layer), on_));
     BOLE_RETURN_IF_ERROR(GdnCommitWindows(rows.Windows(layer), on_));
