@@ -33,11 +33,13 @@ struct RowGates {
   float beta[kChunkRows];
   float k_scale[kChunkRows];
   float q_scale[kChunkRows];
+  double first_half;  // Gamma of row 31.
 
-  // exp(Gamma_i - Gamma_j), of j <= i.
+  // exp(Gamma_i - Gamma_j), of j <= i. The argument is not positive, where
+  // the fast exponential is off by some 2^-24 (2 - x) at most.
   __device__ float Decay(int i, int j) const {
-    return expf((gamma_high[i] - gamma_high[j]) +
-                (gamma_low[i] - gamma_low[j]));
+    return __expf((gamma_high[i] - gamma_high[j]) +
+                  (gamma_low[i] - gamma_low[j]));
   }
 };
 
@@ -101,48 +103,49 @@ __device__ void LoadTiles(const GdnCoreParams& p, const ChunkAt& chunk,
                       is_there);
     }
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// The sums of log decays, by one warp; rows that are not there decay nothing.
-__device__ void SumLogDecays(const FactorRows<BFloat16>& factors,
-                             const ChunkAt& chunk, int head, RowGates& gates) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  double own[2] = {0, 0};
-  for (int i = 0; i < 2; ++i) {
-    const int row = 2 * lane + i;
-    if (row < chunk.count) {
-      own[i] = factors.log_decay(chunk.first_row + row, head);
-    }
+// What a thread loads of its row, ahead of its use; zeros where there is none.
+struct OwnGates {
+  float beta = 0;
+  float log_decay = 0;
+  float k_scale = 0;
+  float q_scale = 0;
+
+  __device__ static OwnGates Load(const GdnCoreParams& p, const ChunkAt& chunk,
+                                  int head) {
+    OwnGates own;
+    const int i = static_cast<int>(threadIdx.x);
+    if (i >= chunk.count) return own;
+    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+    const int key_head = KeyHead(p.shape, head);
+    const int row = chunk.first_row + i;
+    own.beta = factors.beta(row, head);
+    own.log_decay = factors.log_decay(row, head);
+    own.k_scale = factors.k_scale(row, key_head);
+    own.q_scale =
+        p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head];
+    return own;
   }
-  double through = own[0] + own[1];
+};
+
+// By the first two warps, a row for each thread; sums in double.
+__device__ void StoreGates(const OwnGates& own, RowGates& gates) {
+  const int i = static_cast<int>(threadIdx.x);
+  double through = own.log_decay;
   for (int offset = 1; offset < 32; offset *= 2) {
     const double before = __shfl_up_sync(0xffffffffu, through, offset);
-    if (lane >= offset) through += before;
+    if (i % 32 >= offset) through += before;
   }
-  const double sums[2] = {through - own[1], through};
-  for (int i = 0; i < 2; ++i) {
-    const float high = static_cast<float>(sums[i]);
-    gates.gamma_high[2 * lane + i] = high;
-    gates.gamma_low[2 * lane + i] = static_cast<float>(sums[i] - high);
-  }
-}
-
-__device__ void LoadGates(const GdnCoreParams& p, const ChunkAt& chunk,
-                          int head, RowGates& gates) {
-  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-  const int key_head = KeyHead(p.shape, head);
-  const int i = static_cast<int>(threadIdx.x) - 32;
-  if (i < 0) SumLogDecays(factors, chunk, head, gates);
-  if (i < 0 || i >= kChunkRows) return;
-  const bool is_there = i < chunk.count;
-  const int row = chunk.first_row + i;
-  gates.beta[i] = is_there ? factors.beta(row, head) : 0.0f;
-  gates.k_scale[i] = is_there ? factors.k_scale(row, key_head) : 0.0f;
-  gates.q_scale[i] =
-      is_there
-          ? p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head]
-          : 0.0f;
+  if (i == 31) gates.first_half = through;
+  asm volatile("bar.sync 1, 64;" ::: "memory");
+  if (i >= 32) through += gates.first_half;
+  const float high = static_cast<float>(through);
+  gates.gamma_high[i] = high;
+  gates.gamma_low[i] = static_cast<float>(through - high);
+  gates.beta[i] = own.beta;
+  gates.k_scale[i] = own.k_scale;
+  gates.q_scale[i] = own.q_scale;
 }
 
 // Two neighbouring elements of a matrix of the record, as high and low part.
@@ -170,6 +173,8 @@ __device__ void BuildMatrices(const float (&kk)[32], const float (&qk)[32],
     const float c_scale = gates.q_scale[i];
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
+      // Above the diagonal blocks of 16 nothing is written: zero, or not read.
+      if (n > 2 * warp + 1) continue;
       const int first = 8 * n + lane % 4 * 2;
       float g[2];
       float c[2];
@@ -202,19 +207,38 @@ __device__ void StoreCoefficients(Workspace& w) {
   if (i == kEnd) w.record.decay = decay;
 }
 
-// X - I, from the inverse.
+// X - I, from the inverse. A warp takes 16 rows up to their diagonal block.
 __device__ void StoreInverse(Workspace& w) {
-  for (int at = 2 * static_cast<int>(threadIdx.x); at < kChunkRows * kChunkRows;
-       at += 2 * kThreads) {
-    const int i = at / kChunkRows;
-    const int j = at % kChunkRows;
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int i = 16 * warp + lane / 2;
+  for (int j = lane % 2 * kVector; j < 16 * (warp + 1); j += 2 * kVector) {
     const float* x = w.solve.inverse + i * kInverseRow + j;
-    const float below[2] = {j < i ? x[0] : 0.0f, j + 1 < i ? x[1] : 0.0f};
-    StorePair(w.record.x_high, w.record.x_low, i, j, below);
+#pragma unroll
+    for (int c = 0; c < kVector; c += 2) {
+      const float2 pair = *reinterpret_cast<const float2*>(x + c);
+      const float below[2] = {j + c < i ? pair.x : 0.0f,
+                              j + c + 1 < i ? pair.y : 0.0f};
+      StorePair(w.record.x_high, w.record.x_low, i, j + c, below);
+    }
+  }
+}
+
+__device__ void ClearMatrices(ChunkRecord& record) {
+  constexpr int kVectors = 4 * sizeof(record.x_high) / sizeof(uint4);
+  auto* vectors = reinterpret_cast<uint4*>(record.x_high);
+  for (int i = static_cast<int>(threadIdx.x); i < kVectors; i += kThreads) {
+    vectors[i] = make_uint4(0, 0, 0, 0);
   }
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+__device__ void WaitForTiles() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  FenceShared();
+  __syncthreads();
+}
 
 // The products of every key and every query with every key.
 __device__ void MultiplyRows(const Workspace& w, float (&kk)[32],
@@ -249,19 +273,21 @@ __device__ void FactorChunk(const GdnCoreParams& p, const ChunkAt& chunk,
   const int key_head = blockIdx.x;
   const int group = p.shape.value_heads / p.shape.key_heads;
   LoadTiles(p, chunk, key_head, w);
-  FenceShared();
-  __syncthreads();
+  OwnGates own = OwnGates::Load(p, chunk, key_head * group);
+  ClearMatrices(w.record);
+  WaitForTiles();
   float kk[32];
   float qk[32];
   MultiplyRows(w, kk, qk);
   for (int i = 0; i < group; ++i) {
     const int head = key_head * group + i;
-    LoadGates(p, chunk, head, w.gates);
+    if (threadIdx.x < kChunkRows) StoreGates(own, w.gates);
     if (threadIdx.x == 0) {
       asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     }
     // Gates are there, the tiles and the record before are read.
     __syncthreads();
+    if (i + 1 < group) own = OwnGates::Load(p, chunk, head + 1);
     BuildMatrices(kk, qk, w);
     StoreCoefficients(w);
     __syncthreads();

@@ -14,9 +14,9 @@
 #include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/chunk_products.cuh"
-#include "kernels/cuda/chunk_ring.cuh"
 #include "kernels/cuda/chunk_tiles.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gdn_chunk_loads.cuh"
 #include "kernels/cuda/gdn_chunks.cuh"
 #include "kernels/cuda/gdn_chunks.h"
 #include "kernels/cuda/gdn_views.cuh"
@@ -26,92 +26,14 @@
 namespace bole::cuda {
 namespace {
 
-constexpr int kStages = 3;
-constexpr int kDim = 128;
-constexpr int kGroupValues = 32;  // Of a warpgroup.
-constexpr int kLoaders = 128;     // Threads.
-constexpr int kTileBytes = kChunkRows * kTileRowBytes;
-constexpr int kHalfBytes = 2 * kTileBytes;
-
-struct alignas(1024) Stage {
-  // For each half of dk: the keys of all rows, then the queries.
-  unsigned char rows[2][kHalfBytes];
-  unsigned char values[kTileBytes];  // Later the outputs.
-  alignas(1024) ChunkRecord record;
-};
-
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-template <int kGroups>
-struct Workspace {
-  Stage stages[kStages];
-  Ring<kStages, kLoaders, 4 * kGroups> ring;
-};
-
-// What a block works on.
-struct HeadTile {
-  int request;
-  int head;
-  int key_head;
-  int first_value;
-  int num_values;  // 32 for each warpgroup.
-  ChunkRange chunks;
-};
-
-// One thread's share of the rows of chunk i, zeros behind the last.
-__device__ void LoadRows(const GdnCoreParams& p, const HeadTile& tile, int i,
-                         Stage& stage) {
-  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-  const int thread = static_cast<int>(threadIdx.x) % kLoaders;
-  const int vector = thread % 8;
-  const int first_row = tile.chunks.first_row_of(i);
-  const int count = tile.chunks.rows_of(i);
-  const uint32_t rows = SharedBytes(stage.rows);
-  const uint32_t values = SharedBytes(stage.values);
-#pragma unroll
-  for (int r = thread / 8; r < kChunkRows; r += kLoaders / 8) {
-    const bool is_there = r < count;
-    const int row = first_row + (is_there ? r : 0);
-    const int64_t key_row =
-        static_cast<int64_t>(row) * p.shape.key_heads + tile.key_head;
-    const BFloat16* k = factors.k(row, tile.key_head) + vector * kVector;
-    const BFloat16* q = As<BFloat16>(p.q) + key_row * kDim + vector * kVector;
-    const BFloat16* v =
-        factors.v(row, tile.head) + tile.first_value + vector * kVector;
-    const int at = TileOffset(r, vector);
-    CopyVectorAsync(rows + at, k, is_there);
-    CopyVectorAsync(rows + kHalfBytes + at, k + 64, is_there);
-    CopyVectorAsync(rows + kTileBytes + at, q, is_there);
-    CopyVectorAsync(rows + kHalfBytes + kTileBytes + at, q + 64, is_there);
-    if (vector * kVector < tile.num_values) {
-      CopyVectorAsync(values + at, v, is_there);
-    }
-  }
-}
-
-template <int kGroups>
-__device__ void LoadChunks(const GdnCoreParams& p, const HeadTile& tile,
-                           const ChunkRecord* records, Workspace<kGroups>& w) {
-  for (int i = 0; tile.chunks.rows_of(i) > 0; ++i) {
-    Stage& stage = w.stages[i % kStages];
-    w.ring.WaitEmpty(i);
-    if (threadIdx.x % kLoaders == 0) {
-      const int64_t number = tile.chunks.first_number + i;
-      w.ring.CopyBytes(i, &stage.record,
-                       records + number * p.shape.value_heads + tile.head,
-                       sizeof(ChunkRecord));
-    }
-    LoadRows(p, tile, i, stage);
-    w.ring.FinishCopies(i);
-  }
-}
 
 __device__ __forceinline__ void LoadState(const float* from, bool from_zero,
                                           float (&s)[32]) {
 #pragma unroll
   for (int j = 0; j < 16; ++j) {
     float2 pair = make_float2(0, 0);
-    if (!from_zero) pair = PairAt(from + Row() * kDim, 8 * j + Column());
+    if (!from_zero) pair = PairAt(from + Row() * kScanDim, 8 * j + Column());
     s[2 * j] = pair.x;
     s[2 * j + 1] = pair.y;
   }
@@ -120,7 +42,7 @@ __device__ __forceinline__ void LoadState(const float* from, bool from_zero,
 __device__ __forceinline__ void StoreState(const float (&s)[32], float* to) {
 #pragma unroll
   for (int j = 0; j < 16; ++j) {
-    *reinterpret_cast<float2*>(to + Row() * kDim + 8 * j + Column()) =
+    *reinterpret_cast<float2*>(to + Row() * kScanDim + 8 * j + Column()) =
         make_float2(s[2 * j], s[2 * j + 1]);
   }
 }
@@ -133,7 +55,7 @@ __device__ __forceinline__ void MultiplyState(const Fragment (&s)[8],
   ForSteps<8>([&](auto step) {
     constexpr int kStep = decltype(step)::value;
     const uint64_t b =
-        TileOperand(rows + kStep / 4 * kHalfBytes + kStep % 4 * 32);
+        TileOperand(rows + kStep / 4 * kRowsHalfBytes + kStep % 4 * 32);
     MultiplyFragment<64, false>(sums, s[kStep], b, kStep > 0);
   });
   CommitProducts();
@@ -147,7 +69,7 @@ __device__ uint32_t BlockAddress(const void* tile, int j) {
 }
 
 // R = D_beta (V - D_P K S), given S K^T.
-__device__ __forceinline__ void BuildRightSide(const Stage& stage,
+__device__ __forceinline__ void BuildRightSide(const ScanStage& stage,
                                                const float (&sums)[32],
                                                float (&r)[16]) {
 #pragma unroll
@@ -191,7 +113,7 @@ __device__ __forceinline__ void MultiplyTokens(const Fragment (&x)[4],
 
 // sums = exp(Gamma_end) S + U'^T K, by the fragments of U' = D U.
 __device__ __forceinline__ void AdvanceState(const Fragment (&u)[4],
-                                             const Stage& stage,
+                                             const ScanStage& stage,
                                              const float (&s)[32],
                                              float (&sums)[64]) {
   const float decay = stage.record.decay;
@@ -207,7 +129,7 @@ __device__ __forceinline__ void AdvanceState(const Fragment (&u)[4],
   ForSteps<4>([&](auto step) {
     constexpr int kStep = decltype(step)::value;
     const uint64_t b = TransposedOperand(
-        SharedBytes(stage.rows) + 16 * kStep * kTileRowBytes, kHalfBytes);
+        SharedBytes(stage.rows) + 16 * kStep * kTileRowBytes, kRowsHalfBytes);
     MultiplyFragment<128, true>(sums, u[kStep], b, true);
   });
   CommitProducts();
@@ -217,7 +139,8 @@ __device__ __forceinline__ void AdvanceState(const Fragment (&u)[4],
 // has read, and stores them row by row.
 __device__ __forceinline__ void StoreOut(const GdnCoreParams& p,
                                          const HeadTile& tile, int i,
-                                         const float (&o)[16], Stage& stage) {
+                                         const float (&o)[16],
+                                         ScanStage& stage) {
 #pragma unroll
   for (int j = 0; j < 8; j += 4) {
     const float* x = o + 2 * j;
@@ -240,67 +163,89 @@ __device__ __forceinline__ void StoreOut(const GdnCoreParams& p,
     const int64_t value_row =
         static_cast<int64_t>(first_row + r) * p.shape.value_heads + tile.head;
     StoreVector(
-        As<BFloat16>(p.out) + value_row * kDim + tile.first_value +
+        As<BFloat16>(p.out) + value_row * kScanDim + tile.first_value +
             vector * kVector,
         *reinterpret_cast<const uint4*>(stage.values + TileOffset(r, vector)));
   }
 }
 
-// One chunk on the state: o = O.
-__device__ __forceinline__ void ComputeChunk(const Stage& stage, float (&s)[32],
-                                             float (&o)[16]) {
-  Fragment state[8];
-  Stack(s, state);
-  float keys[32];
-  float queries[32];
-  const uint32_t rows = SharedBytes(stage.rows);
-  MultiplyState(state, rows, keys);
-  MultiplyState(state, rows + kTileBytes, queries);
+// U of a chunk, given the fragments of the state; sums of the queries' rows are
+// left in `queries`. Waits for all products.
+__device__ __forceinline__ void SolveChunk(const ScanStage& stage,
+                                           float (&keys)[32], float (&u)[16]) {
   WaitForProducts<1>();
-  float u[16];
   BuildRightSide(stage, keys, u);
-  Fragment left[4];
-  Stack(u, left);
+  Fragment right_side[4];
+  Stack(u, right_side);
   StartSums(u, keys);
-  MultiplyTokens(left, stage.record.x_high, stage.record.x_low, keys);
+  MultiplyTokens(right_side, stage.record.x_high, stage.record.x_low, keys);
   WaitForProducts<0>();
   AddHalves<64>(keys, u);
+}
 
+// From U and the sums of the queries' rows: the state after the chunk, and its
+// outputs. Waits for all products.
+__device__ __forceinline__ void FinishChunk(const ScanStage& stage,
+                                            const float (&u)[16],
+                                            float (&queries)[32],
+                                            float (&s)[32], float (&o)[16]) {
+  float scaled[16];
+  ScaleColumns(stage.record.write_factor, u, scaled);
+  Fragment write[4];
+  Stack(scaled, write);
+  float sums[64];
+  AdvanceState(write, stage, s, sums);
   AddHalves<64>(queries, o);
   ScaleColumns(stage.record.query_factor, o, o);
   StartSums(o, queries);
-  Stack(u, left);
-  MultiplyTokens(left, stage.record.c_high, stage.record.c_low, queries);
-
-  ScaleColumns(stage.record.write_factor, u, u);
-  Fragment write[4];
-  Stack(u, write);
-  float sums[64];
-  AdvanceState(write, stage, s, sums);
+  Fragment corrections[4];
+  Stack(u, corrections);
+  MultiplyTokens(corrections, stage.record.c_high, stage.record.c_low, queries);
   WaitForProducts<0>();
   AddHalves<128>(sums, s);
   AddHalves<64>(queries, o);
 }
 
+// The outputs of a chunk are stored while the products of the next are on their
+// way.
 template <int kGroups>
 __device__ void ComputeChunks(const GdnCoreParams& p, const HeadTile& tile,
-                              Workspace<kGroups>& w) {
+                              ScanWorkspace<kGroups>& w) {
   float* state = HeadState(p.shape, p.states, p.batch.slot[tile.request],
                            p.layer, tile.head) +
-                 (tile.first_value + Warp() / 4 * kGroupValues) * kDim;
+                 (tile.first_value + Warp() / 4 * kGroupValues) * kScanDim;
   float s[32];
   LoadState(state, tile.chunks.first_position == 0, s);
-#pragma unroll 1
-  for (int i = 0; tile.chunks.rows_of(i) > 0; ++i) {
-    Stage& stage = w.stages[i % kStages];
+  float keys[32];
+  float queries[32];
+  float u[16];
+  float o[16];
+  const auto start = [&](int i) {
+    Fragment fragments[8];
+    Stack(s, fragments);
     w.ring.WaitFull(i);
     FenceShared();
-    float o[16];
-    ComputeChunk(stage, s, o);
-    StoreOut(p, tile, i, o, stage);
+    const uint32_t rows = SharedBytes(w.stages[i % kScanStages].rows);
+    MultiplyState(fragments, rows, keys);
+    MultiplyState(fragments, rows + kTileBytes, queries);
+  };
+  const auto store = [&](int i) {
+    StoreOut(p, tile, i, o, w.stages[i % kScanStages]);
     __syncwarp();
     if (threadIdx.x % 32 == 0) w.ring.Release(i);
+  };
+  start(0);
+  SolveChunk(w.stages[0], keys, u);
+  int i = 0;
+#pragma unroll 1
+  for (;; ++i) {
+    FinishChunk(w.stages[i % kScanStages], u, queries, s, o);
+    if (tile.chunks.rows_of(i + 1) <= 0) break;
+    start(i + 1);
+    store(i);
+    SolveChunk(w.stages[(i + 1) % kScanStages], keys, u);
   }
+  store(i);
   StoreState(s, state);
 }
 
@@ -312,9 +257,9 @@ __global__ void __launch_bounds__(128 * kGroups + kLoaders, 1)
     ScanChunksKernel(const __grid_constant__ GdnCoreParams p,
                      const ChunkRecord* records) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  static_assert(sizeof(Workspace<kGroups>) <= 227 * 1024);
+  static_assert(sizeof(ScanWorkspace<kGroups>) <= 227 * 1024);
   extern __shared__ __align__(1024) unsigned char memory[];
-  auto& w = *reinterpret_cast<Workspace<kGroups>*>(memory);
+  auto& w = *reinterpret_cast<ScanWorkspace<kGroups>*>(memory);
   if (threadIdx.x == 0) w.ring.Init();
   __syncthreads();
   WaitForPrevious();
@@ -340,7 +285,7 @@ __global__ void __launch_bounds__(128 * kGroups + kLoaders, 1)
 }
 
 // The workspace, which the host's compiler does not see.
-constexpr int kSharedBytes = kStages * sizeof(Stage) + 1024;
+constexpr int kSharedBytes = kScanStages * sizeof(ScanStage) + 1024;
 
 template <int kGroups>
 absl::Status LaunchScan(const GdnCoreParams& params, const ChunkRecord* records,
@@ -351,7 +296,7 @@ absl::Status LaunchScan(const GdnCoreParams& params, const ChunkRecord* records,
                                     kSharedBytes),
                "GdnPrefill, shared memory");
   if (!allowed.ok()) return allowed;
-  const dim3 grid(kDim / (kGroups * kGroupValues), params.shape.value_heads,
+  const dim3 grid(kScanDim / (kGroups * kGroupValues), params.shape.value_heads,
                   params.batch.max_requests);
   return LaunchDependent("GdnPrefill, scan", ScanChunksKernel<kGroups>,
                          {.grid = grid,
@@ -376,7 +321,7 @@ absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
   // A block of two warpgroups does more at a time, two blocks of one more on
   // the whole where there are multiprocessors for them.
   const int warpgroups = params.batch.max_requests * params.shape.value_heads *
-                         (kDim / kGroupValues);
+                         (kScanDim / kGroupValues);
   constexpr int kMultiprocessors = 132;
   return warpgroups <= kMultiprocessors ? LaunchScan<1>(params, records, on)
                                         : LaunchScan<2>(params, records, on);
