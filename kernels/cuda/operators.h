@@ -7,7 +7,6 @@
 #define BOLE_KERNELS_CUDA_OPERATORS_H_
 
 #include <cstddef>
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
