@@ -17,7 +17,6 @@ namespace bole::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kDim = 128;
 constexpr int kHalfBytes = kChunkRows * kTileRowBytes;  // 64 of the columns.
 
 struct ChunkAt {
@@ -34,13 +33,6 @@ struct RowGates {
   float k_scale[kChunkRows];
   float q_scale[kChunkRows];
   double first_half;  // Gamma of row 31.
-
-  // exp(Gamma_i - Gamma_j), of j <= i. The argument is not positive, where
-  // the fast exponential is off by some 2^-24 (2 - x) at most.
-  __device__ float Decay(int i, int j) const {
-    return __expf((gamma_high[i] - gamma_high[j]) +
-                  (gamma_low[i] - gamma_low[j]));
-  }
 };
 
 struct Workspace {
@@ -58,6 +50,17 @@ struct Workspace {
   alignas(16) ChunkRecord record;
   RowGates gates;
 };
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+constexpr int kDim = 128;
+
+// exp(Gamma_i - Gamma_j), of j <= i. The argument x is not positive, where the
+// fast exponential is off by some 2^-24 (2 - x) at most.
+__device__ float Decay(const RowGates& gates, int i, int j) {
+  return __expf((gates.gamma_high[i] - gates.gamma_high[j]) +
+                (gates.gamma_low[i] - gates.gamma_low[j]));
+}
 
 // The chunk of that number: a search over the requests, by each warp alone.
 __device__ ChunkAt FindChunk(const RowBatch& batch, int number) {
@@ -182,7 +185,7 @@ __device__ void BuildMatrices(const float (&kk)[32], const float (&qk)[32],
       for (int e = 0; e < 2; ++e) {
         const int j = first + e;
         const float decay =
-            j <= i ? gates.k_scale[j] * gates.Decay(i, j) : 0.0f;
+            j <= i ? gates.k_scale[j] * Decay(gates, i, j) : 0.0f;
         const int at = 4 * n + 2 * h + e;
         g[e] = j < i ? g_scale * decay * kk[at] : 0.0f;
         c[e] = j <= i ? c_scale * decay * qk[at] : 0.0f;
@@ -203,7 +206,7 @@ __device__ void StoreCoefficients(Workspace& w) {
   w.record.beta[i] = gates.beta[i];
   w.record.key_factor[i] = gates.beta[i] * gates.k_scale[i] * decay;
   w.record.query_factor[i] = gates.q_scale[i] * decay;
-  w.record.write_factor[i] = gates.k_scale[i] * gates.Decay(kEnd, i);
+  w.record.write_factor[i] = gates.k_scale[i] * Decay(gates, kEnd, i);
   if (i == kEnd) w.record.decay = decay;
 }
 
@@ -231,8 +234,6 @@ __device__ void ClearMatrices(ChunkRecord& record) {
     vectors[i] = make_uint4(0, 0, 0, 0);
   }
 }
-
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 __device__ void WaitForTiles() {
   asm volatile("cp.async.wait_all;" ::: "memory");

@@ -67,6 +67,18 @@ __device__ void StoreHead(const GdnConvParams& p, int row, int head,
   }
 }
 
+// Has the lane's channels of the rows brought to the second-level cache, all at
+// the same time: the loop below waits for one row after the other.
+__device__ void PrefetchRows(const GdnConvParams& p, int first, int count,
+                             int channel) {
+  for (int i = 0; i < count; ++i) {
+    const BFloat16* raw =
+        As<BFloat16>(p.projected) +
+        static_cast<int64_t>(first + i) * p.shape.projected_width() + channel;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(raw));
+  }
+}
+
 // LoadTaps for the row behind another one, whose taps are there: of a chain
 // only the row itself is loaded.
 __device__ void LoadNextTaps(const GdnConvParams& p, const TapRows& taps,
@@ -107,6 +119,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     for (int i = 0; i < count; ++i) WriteGates(p, first + i);
   }
   if (warp_head >= num_heads) return;
+  PrefetchRows(p, first, count, channel);
   const int own = min(static_cast<int>(threadIdx.x % 32), count - 1);
   const TapRows own_taps = TapRows::Of(p.batch, first + own);
   TapRows taps = own_taps.FromLane(0);
@@ -114,9 +127,9 @@ __global__ void __launch_bounds__(32 * kWarps)
   LoadTaps(p, taps, channel, raw);
   for (int i = 0; i < count; ++i) {
     // The next row's are on their way while this row is computed.
-    const TapRows next_taps = own_taps.FromLane(min(i + 1, count - 1));
+    const TapRows next_taps = own_taps.FromLane(i + 1);
     uint4 next[kConvTaps];
-    LoadNextTaps(p, taps, next_taps, raw, channel, next);
+    if (i + 1 < count) LoadNextTaps(p, taps, next_taps, raw, channel, next);
     StoreHead(p, first + i, head, raw[kConvTaps - 1], Convolve(weights, raw));
 #pragma unroll
     for (int t = 0; t < kConvTaps; ++t) raw[t] = next[t];
@@ -124,12 +137,13 @@ __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
-// Few rows: spread over the GPU. Many: the weights are worth keeping.
+// Few rows: spread over the GPU. Many: as many warps as run at a time, so that
+// each loads its weights once.
 int RowsPerWarp(int num_rows, int num_heads) {
-  constexpr int kWarpsInFlight = 4096;
+  constexpr int kWarpsAtATime = 132 * 20;
   const int64_t warps = static_cast<int64_t>(num_rows) * (num_heads / 2 + 1);
-  return static_cast<int>(
-      std::clamp<int64_t>(warps / kWarpsInFlight, 1, kMaxRowsPerWarp));
+  return static_cast<int>(std::clamp<int64_t>(
+      (warps + kWarpsAtATime - 1) / kWarpsAtATime, 1, kMaxRowsPerWarp));
 }
 
 }  // namespace

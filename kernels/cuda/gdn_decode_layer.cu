@@ -322,17 +322,24 @@ absl::Status LaunchDecodeLayer(const GdnDecodeLayerParams& params,
                   "GdnDecodeLayer");
 }
 
-bool FitsOneLaunch(const GdnShape& shape, const Launch& on) {
-  const int group = shape.value_heads / shape.key_heads;
+// Blocks that wait for each other hide no latency: more than run at a time cost
+// more than the launches they save.
+bool FitsOneLaunch(const GdnDecodeLayerParams& params, const Launch& on) {
+  constexpr int kThreadsAtATime = 132 * 512;
+  const GdnShape& s = params.conv.shape;
+  const int group = s.value_heads / s.key_heads;
+  const int threads = params.conv.batch.max_requests * s.value_heads *
+                      kHeadDim / StateRows<kTileRows>::kPerWarp * 32;
   return on.overlaps && on.type == ElementType::kBFloat16 &&
-         FitsVectorConv(shape) && group * TilesOfHead(group) <= kMaxCluster;
+         FitsVectorConv(s) && group * TilesOfHead(group) <= kMaxCluster &&
+         threads <= kThreadsAtATime;
 }
 
 }  // namespace
 
 absl::Status GdnDecodeLayer(const GdnDecodeLayerParams& params,
                             const Launch& on) {
-  if (FitsOneLaunch(params.conv.shape, on)) {
+  if (FitsOneLaunch(params, on)) {
     return LaunchDecodeLayer(params, on);
   }
   const absl::Status conv = GdnConv(params.conv, on);
