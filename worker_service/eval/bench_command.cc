@@ -294,6 +294,60 @@ void AddNumbers(CLI::App& command, const std::string& name,
       ->capture_default_str();
 }
 
+void AddDecodeFlags(CLI::App& command, Flags& flags) {
+  command
+      .add_option("--modes", flags.modes,
+                  "plain decoding, a chain, and a tree verified node by node, "
+                  "by the finite series, and by blocks; or none")
+      ->delimiter(',')
+      ->check(CLI::IsMember(
+          {"plain", "chain", "serial", "neumann", "blocks", "none"}))
+      ->capture_default_str();
+  AddNumbers(command, "--batch", flags.batch, "requests that run together");
+  AddNumbers(command, "--tree-nodes", flags.tree_nodes,
+             "nodes verified per request and round: one number, or one for "
+             "each batch");
+  command.add_option("--top-k", flags.shape.top_k, "of a tree")
+      ->check(CLI::Range(1, kMaxDraftTopK))
+      ->capture_default_str();
+  command.add_option("--depth", flags.shape.depth, "of a tree")
+      ->check(CLI::Range(1, kMaxDraftDepth))
+      ->capture_default_str();
+  AddNumbers(command, "--chain-depths", flags.chain_depths,
+             "of chains; each is a run");
+  command.add_option("--prompt-tokens", flags.prompt_tokens, "of a request")
+      ->check(CLI::Range(1, 1 << 18))
+      ->capture_default_str();
+  command.add_option("--output-tokens", flags.output_tokens, "of a request")
+      ->check(CLI::Range(2, 1 << 18))
+      ->capture_default_str();
+  command.add_option("--temperature", flags.temperature, "0: greedy")
+      ->capture_default_str();
+}
+
+void AddPartFlags(CLI::App& command, Flags& flags) {
+  command.add_flag("--steps", flags.steps,
+                   "the target's forward by itself, for every batch");
+  AddNumbers(command, "--step-nodes", flags.step_nodes,
+             "with --steps: nodes of the whole batch");
+  AddNumbers(command, "--step-kv", flags.step_kv,
+             "with --steps: committed tokens of a request");
+  command.add_flag("--breakdown", flags.breakdown,
+                   "a commit by itself, and the phases of a round");
+  command
+      .add_option("--prefill", flags.prefill,
+                  "also time the prefill of so many tokens")
+      ->check(CLI::Range(1, 1 << 18));
+  command
+      .add_option("--prefill-chunk", flags.prefill_chunk,
+                  "tokens of it that run together")
+      ->check(CLI::Range(64, 1 << 18))
+      ->capture_default_str();
+  command.add_option("--json", flags.json, "file to write the numbers to");
+  command.add_option("--commit", flags.commit,
+                     "of the source, to be told in the file");
+}
+
 }  // namespace
 
 Command AddBenchCommand(CLI::App& app) {
@@ -303,52 +357,8 @@ Command AddBenchCommand(CLI::App& app) {
       "Time offline decoding at a fixed batch in several ways, and the parts "
       "of a step.");
   flags->model.AddTo(command);
-  command
-      .add_option("--modes", flags->modes,
-                  "plain decoding, a chain, and a tree verified node by node, "
-                  "by the finite series, and by blocks; or none")
-      ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"plain", "chain", "serial", "neumann", "blocks", "none"}))
-      ->capture_default_str();
-  AddNumbers(command, "--batch", flags->batch, "requests that run together");
-  AddNumbers(command, "--tree-nodes", flags->tree_nodes,
-             "nodes verified per request and round: one number, or one for "
-             "each batch");
-  command.add_option("--top-k", flags->shape.top_k, "of a tree")
-      ->check(CLI::Range(1, kMaxDraftTopK))
-      ->capture_default_str();
-  command.add_option("--depth", flags->shape.depth, "of a tree")
-      ->check(CLI::Range(1, kMaxDraftDepth))
-      ->capture_default_str();
-  AddNumbers(command, "--chain-depths", flags->chain_depths,
-             "of chains; each is a run");
-  command.add_option("--prompt-tokens", flags->prompt_tokens)
-      ->check(CLI::Range(1, 1 << 18))
-      ->capture_default_str();
-  command.add_option("--output-tokens", flags->output_tokens, "of a request")
-      ->check(CLI::Range(2, 1 << 18))
-      ->capture_default_str();
-  command.add_option("--temperature", flags->temperature, "0: greedy")
-      ->capture_default_str();
-  command.add_flag("--steps", flags->steps,
-                   "the target's forward by itself, for every batch");
-  AddNumbers(command, "--step-nodes", flags->step_nodes,
-             "with --steps: nodes of the whole batch");
-  AddNumbers(command, "--step-kv", flags->step_kv,
-             "with --steps: committed tokens of a request");
-  command.add_flag("--breakdown", flags->breakdown,
-                   "a commit by itself, and the phases of a round");
-  command
-      .add_option("--prefill", flags->prefill,
-                  "also time the prefill of so many tokens")
-      ->check(CLI::Range(1, 1 << 18));
-  command.add_option("--prefill-chunk", flags->prefill_chunk)
-      ->check(CLI::Range(64, 1 << 18))
-      ->capture_default_str();
-  command.add_option("--json", flags->json, "file to write the numbers to");
-  command.add_option("--commit", flags->commit,
-                     "of the source, to be told in the file");
+  AddDecodeFlags(command, *flags);
+  AddPartFlags(command, *flags);
   return [flags] { return RunCommand(*flags); };
 }
 
