@@ -1,32 +1,15 @@
 // The pieces that tiled attention is cut into. A request's rows are its nodes
 // times the query heads that share a KV head, heads first; an item is up to
-// M consecutive ones of them.
+// M consecutive ones of them. The nodes of a request ascend.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_ITEMS_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_ITEMS_CUH_
 
 #include <cstdint>
 
+#include "kernels/cuda/attention_tiles.h"
 #include "kernels/row_batch.h"
 
 namespace bole::cuda {
-
-// x / divisor where x * divisor is below 2^32.
-class Divisor {
- public:
-  __device__ explicit Divisor(int divisor)
-      : divisor_(divisor),
-        inverse_(((uint64_t{1} << 32) + divisor - 1) / divisor) {}
-
-  __device__ int Quotient(int x) const {
-    return static_cast<int>(static_cast<uint32_t>(x) * inverse_ >> 32);
-  }
-  __device__ int Remainder(int x) const { return x - Quotient(x) * divisor_; }
-  __device__ int value() const { return divisor_; }
-
- private:
-  int divisor_;
-  uint64_t inverse_;
-};
 
 struct AttentionItem {
   int request;
@@ -60,7 +43,7 @@ __device__ inline AttentionItem FindItem(const RowBatch& batch,
     int committed = 0;
     if (request < batch.max_requests) {
       first_node = batch.first_row[request];
-      rows = (batch.first_row[request + 1] - first_node) * group.value();
+      rows = (batch.first_row[request + 1] - first_node) * group.divisor;
       committed = batch.committed[request];
     }
     const int items = (rows + max_rows - 1) / max_rows;

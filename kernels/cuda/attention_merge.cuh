@@ -1,5 +1,6 @@
 // The end of tiled attention: what the blocks of a cluster, and then clusters,
-// saw of the same rows is merged in a fixed order, gated and stored.
+// saw of the same rows is merged in a fixed order, gated and stored. The code
+// is kept short, because every launch finds the instruction cache without it.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_MERGE_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_MERGE_CUH_
 
@@ -14,12 +15,26 @@
 
 namespace bole::cuda {
 
-// A row's weighted values: a lane holds columns 4 lane .. and 128 + 4 lane ..
+// Rows that a warp merges at a time, so that their loads overlap.
+constexpr int kMergeRows = 4;
+
+// A row of which a lane holds columns 4 lane .. and 128 + 4 lane ..
 struct MergedRow {
   float max;
   float sum;
   float4 out[2];
 };
+
+// Of the cluster's shared memory, or of scratch, past the first cache.
+__device__ inline float4 LoadPart(const float* from, bool in_scratch) {
+  if (!in_scratch) return *reinterpret_cast<const float4*>(from);
+  float4 x;
+  asm volatile("ld.relaxed.gpu.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "l"(from)
+               : "memory");
+  return x;
+}
 
 // The largest of the warp, in every lane.
 __device__ inline float WarpMax(float x) {
@@ -36,104 +51,68 @@ __device__ inline void AddScaled(float scale, const float4& x, float4& sum) {
   sum.w += scale * x.w;
 }
 
-// Rows that a warp merges at a time, so that their loads overlap.
-constexpr int kMergeRows = 4;
-
-// Merges parts 0 .. count - 1, count <= 32, of each row. part(k, i): part i of
-// row k, with max(), sum() and out(j), the thread's float4 j.
-template <typename PartOf>
-__device__ void Merge(int count, const PartOf& part,
-                      MergedRow (&merged)[kMergeRows]) {
+// Merges `count` <= 32 parts of each row; lane i has where part i is.
+__device__ inline void Merge(int count, bool in_scratch,
+                             const PartialRow* const (&parts)[kMergeRows],
+                             MergedRow (&merged)[kMergeRows]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float max[kMergeRows];
   float scale[kMergeRows];
+  float4 found[kMergeRows];  // max, sum
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
-    max[k] = lane < count ? part(k, lane).max() : -INFINITY;
-    scale[k] = lane < count ? part(k, lane).sum() : 0.0f;
+    found[k] = {-INFINITY, 0, 0, 0};
+    if (lane < count) found[k] = LoadPart(&parts[k]->max, in_scratch);
   }
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
     merged[k] = {};
-    merged[k].max = WarpMax(max[k]);
-    const float rescale = Rescale(max[k], merged[k].max);
-    merged[k].sum = WarpSum(rescale * scale[k]);
-    scale[k] = rescale;
+    merged[k].max = WarpMax(found[k].x);
+    scale[k] = Rescale(found[k].x, merged[k].max);
+    merged[k].sum = WarpSum(scale[k] * found[k].y);
   }
-#pragma unroll 2
+#pragma unroll 1
   for (int i = 0; i < count; ++i) {
 #pragma unroll
     for (int k = 0; k < kMergeRows; ++k) {
+      const auto part = reinterpret_cast<const PartialRow*>(
+          __shfl_sync(~0u, reinterpret_cast<unsigned long long>(parts[k]), i));
       const float part_scale = __shfl_sync(~0u, scale[k], i);
-      AddScaled(part_scale, part(k, i).out(0), merged[k].out[0]);
-      AddScaled(part_scale, part(k, i).out(1), merged[k].out[1]);
+      AddScaled(part_scale, LoadPart(part->out + 4 * lane, in_scratch),
+                merged[k].out[0]);
+      AddScaled(part_scale, LoadPart(part->out + 4 * lane + 128, in_scratch),
+                merged[k].out[1]);
     }
   }
 }
 
-// A row in the shared memory of a block of the cluster.
-template <int kWarpgroups>
-struct BlockPart {
-  TileShared<kWarpgroups>* shared;
-  int row;
-
-  __device__ float max() const { return shared->max[row]; }
-  __device__ float sum() const { return shared->sum[row]; }
-  __device__ float4 out(int j) const {
-    return reinterpret_cast<const float4*>(
-        shared->out[row])[threadIdx.x % 32 + 32 * j];
-  }
-};
-
-// A row that a cluster left in scratch: [groups, N, Hq, 256 + 4], the last ones
-// max, sum and padding.
-struct ScratchPart {
-  static constexpr int kFloats = kTileHeadDim + 4;
-  float4* row;
-
-  __device__ float max() const { return __ldcg(row + kTileHeadDim / 4).x; }
-  __device__ float sum() const { return __ldcg(row + kTileHeadDim / 4).y; }
-  __device__ float4 out(int j) const {
-    return __ldcg(row + threadIdx.x % 32 + 32 * j);
-  }
-  __device__ void Store(const MergedRow& merged) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    __stcg(row + lane, merged.out[0]);
-    __stcg(row + lane + 32, merged.out[1]);
-    if (lane == 0) {
-      __stcg(row + kTileHeadDim / 4, float4{merged.max, merged.sum, 0, 0});
-    }
-  }
-};
-
-__device__ inline ScratchPart PartInScratch(const TileArgs& args, int group,
-                                            int64_t head_row) {
+// Where a cluster leaves rows: [groups, N, Hq].
+__device__ inline PartialRow* RowInScratch(const TileArgs& args, int group,
+                                           int64_t head_row) {
   const int64_t rows =
       static_cast<int64_t>(args.p.batch.rows.max) * args.p.shape.query_heads;
-  return {reinterpret_cast<float4*>(args.scratch + (group * rows + head_row) *
-                                                       ScratchPart::kFloats)};
+  return reinterpret_cast<PartialRow*>(args.scratch) + group * rows + head_row;
 }
 
-// Four elements at a time.
-__device__ inline float4 Widen(const uint2& bits) {
-  const auto low = reinterpret_cast<const __nv_bfloat162&>(bits.x);
-  const auto high = reinterpret_cast<const __nv_bfloat162&>(bits.y);
-  return {__low2float(low), __high2float(low), __low2float(high),
-          __high2float(high)};
-}
-__device__ inline uint2 Narrow(const float4& x) {
-  const __nv_bfloat162 low = __floats2bfloat162_rn(x.x, x.y);
-  const __nv_bfloat162 high = __floats2bfloat162_rn(x.z, x.w);
-  return {reinterpret_cast<const uint32_t&>(low),
-          reinterpret_cast<const uint32_t&>(high)};
+__device__ inline void StoreInScratch(const MergedRow& merged, PartialRow* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  auto* out = reinterpret_cast<float4*>(to->out);
+  __stcg(out + lane, merged.out[0]);
+  __stcg(out + lane + 32, merged.out[1]);
+  if (lane == 0) {
+    __stcg(reinterpret_cast<float4*>(&to->max),
+           float4{merged.max, merged.sum, 0, 0});
+  }
 }
 
-// One node row and query head of the batch: where its result goes, and by what
-// gates.
+// One node row and query head of the batch.
 struct HeadRow {
   int64_t index;  // Among [N, Hq].
   uint2 gates[2];
 };
+
+__device__ inline float Gated(float x, float gate) {
+  return __fdividef(x, 1.0f + __expf(-gate));
+}
 
 // out = mean * sigmoid(gate).
 __device__ inline void StoreGated(const AttentionParams& p, const HeadRow& to,
@@ -143,61 +122,33 @@ __device__ inline void StoreGated(const AttentionParams& p, const HeadRow& to,
   const float scale = 1.0f / merged.sum;
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
-    const float4 gate = Widen(to.gates[j]);
     const float4& x = merged.out[j];
-    out[threadIdx.x % 32 + 32 * j] =
-        Narrow({x.x * scale * Sigmoid(gate.x), x.y * scale * Sigmoid(gate.y),
-                x.z * scale * Sigmoid(gate.z), x.w * scale * Sigmoid(gate.w)});
+    const auto gates =
+        reinterpret_cast<const __nv_bfloat162(&)[2]>(to.gates[j]);
+    const __nv_bfloat162 low =
+        __floats2bfloat162_rn(Gated(x.x * scale, __low2float(gates[0])),
+                              Gated(x.y * scale, __high2float(gates[0])));
+    const __nv_bfloat162 high =
+        __floats2bfloat162_rn(Gated(x.z * scale, __low2float(gates[1])),
+                              Gated(x.w * scale, __high2float(gates[1])));
+    out[threadIdx.x % 32 + 32 * j] = {reinterpret_cast<const uint32_t&>(low),
+                                      reinterpret_cast<const uint32_t&>(high)};
   }
 }
 
-// The block's share of the item's rows, kMergeRows of them at a time for every
-// warp of the warpgroups.
-class MergeShare {
- public:
-  __device__ MergeShare(const TileArgs& args, const TileWork& work, int warps)
-      : args_(args), work_(work), group_(GroupOf(args)), warps_(warps) {
-    row_ = First();
-  }
-
-  __device__ int First() const {
-    return ClusterRank() +
-           args_.plan.cluster * (static_cast<int>(threadIdx.x) / 32);
-  }
-  __device__ bool Done() const { return row_ >= work_.item.rows; }
-  __device__ void Next() { row_ += kMergeRows * Step(); }
-  __device__ void Restart() { row_ = First(); }
-
-  // The k-th row; the last one of all beyond it.
-  __device__ int Row(int k) const {
-    return min(row_ + k * Step(), work_.item.rows - 1);
-  }
-  __device__ bool Has(int k) const {
-    return row_ + k * Step() < work_.item.rows;
-  }
-  __device__ HeadRow Target(int k) const {
-    const AttentionShape& s = args_.p.shape;
-    const int64_t node =
-        work_.item.first_node + work_.item.Node(Row(k), group_);
-    const int head =
-        work_.kv_head * group_.value() + work_.item.Head(Row(k), group_);
-    const auto* gates = reinterpret_cast<const uint2*>(
-        As<BFloat16>(args_.p.projected) + node * s.projected_width() +
-        (2 * head + 1) * kTileHeadDim);
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    return {.index = node * s.query_heads + head,
-            .gates = {gates[lane], gates[lane + 32]}};
-  }
-
- private:
-  __device__ int Step() const { return args_.plan.cluster * warps_; }
-
-  const TileArgs& args_;
-  const TileWork& work_;
-  Divisor group_;
-  int warps_;
-  int row_;
-};
+__device__ inline HeadRow TargetOf(const TileArgs& args, const TileWork& work,
+                                   int row) {
+  const AttentionShape& s = args.p.shape;
+  const Divisor& group = args.plan.group;
+  const int64_t node = work.item.first_node + work.item.Node(row, group);
+  const int head = work.kv_head * group.divisor + work.item.Head(row, group);
+  const auto* gates = reinterpret_cast<const uint2*>(
+      As<BFloat16>(args.p.projected) + node * s.projected_width() +
+      (2 * head + 1) * kTileHeadDim);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  return {.index = node * s.query_heads + head,
+          .gates = {gates[lane], gates[lane + 32]}};
+}
 
 // Whether all other clusters of the item have stored their parts. Called by
 // whole clusters.
@@ -216,47 +167,65 @@ __device__ inline bool ArrivesLast(const TileArgs& args, const TileWork& work,
   return *InBlock(&is_last, 0) != 0;
 }
 
-// After SyncCluster(): the blocks' results are in shared memory.
+// The rows that this warp merges, kMergeRows from `first` on; `step` apart.
+struct MergeRows {
+  int first;
+  int step;
+  int last;  // The item's last row.
+
+  __device__ int Row(int k) const { return min(first + k * step, last); }
+  __device__ bool Has(int k) const { return first + k * step <= last; }
+};
+
+// Merges what the blocks of the cluster have in shared memory, or what all
+// clusters have left in scratch.
+template <int kWarpgroups>
+__device__ void MergeSome(const TileArgs& args, const TileWork& work,
+                          const MergeRows& rows, bool in_scratch,
+                          TileShared<kWarpgroups>& shared) {
+  const bool is_final = in_scratch || work.active_groups == 1;
+  const int count = in_scratch ? work.active_groups : args.plan.cluster;
+  const int part = min(static_cast<int>(threadIdx.x) % 32, count - 1);
+  HeadRow to[kMergeRows];
+  const PartialRow* parts[kMergeRows];
+#pragma unroll
+  for (int k = 0; k < kMergeRows; ++k) {
+    to[k] = TargetOf(args, work, rows.Row(k));
+    parts[k] = in_scratch ? RowInScratch(args, part, to[k].index)
+                          : InBlock(&shared.rows[rows.Row(k)], part);
+  }
+  MergedRow merged[kMergeRows];
+  Merge(count, in_scratch, parts, merged);
+#pragma unroll
+  for (int k = 0; k < kMergeRows; ++k) {
+    if (!rows.Has(k)) continue;
+    if (is_final) {
+      StoreGated(args.p, to[k], merged[k]);
+    } else {
+      StoreInScratch(merged[k], RowInScratch(args, work.group, to[k].index));
+    }
+  }
+}
+
+// After SyncCluster(): the blocks' results are in shared memory. The blocks
+// take the rows in turn, and if there are several clusters, those of the last
+// one to come take them once more.
 template <int kWarpgroups>
 __device__ void MergeAndStore(const TileArgs& args, const TileWork& work,
                               TileShared<kWarpgroups>& shared) {
-  MergedRow merged[kMergeRows];
-  HeadRow to[kMergeRows];
-  MergeShare share(args, work, 4 * kWarpgroups);
-  for (; !share.Done(); share.Next()) {
-#pragma unroll
-    for (int k = 0; k < kMergeRows; ++k) to[k] = share.Target(k);
-    Merge(
-        args.plan.cluster,
-        [&](int k, int rank) {
-          return BlockPart<kWarpgroups>{InBlock(&shared, rank), share.Row(k)};
-        },
-        merged);
-#pragma unroll
-    for (int k = 0; k < kMergeRows; ++k) {
-      if (!share.Has(k)) continue;
-      if (work.active_groups == 1) {
-        StoreGated(args.p, to[k], merged[k]);
-      } else {
-        PartInScratch(args, work.group, to[k].index).Store(merged[k]);
-      }
+  const int cluster = args.plan.cluster;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    MergeRows rows = {.first = ClusterRank() + cluster * warp,
+                      .step = 4 * kWarpgroups * cluster,
+                      .last = work.item.rows - 1};
+#pragma unroll 1
+    for (; rows.Has(0); rows.first += kMergeRows * rows.step) {
+      MergeSome(args, work, rows, /*in_scratch=*/pass == 1, shared);
     }
-  }
-  if (work.active_groups == 1) return;
-  if (!ArrivesLast(args, work, shared.is_last)) return;
-  for (share.Restart(); !share.Done(); share.Next()) {
-#pragma unroll
-    for (int k = 0; k < kMergeRows; ++k) to[k] = share.Target(k);
-    Merge(
-        work.active_groups,
-        [&](int k, int group) {
-          return PartInScratch(args, group, to[k].index);
-        },
-        merged);
-#pragma unroll
-    for (int k = 0; k < kMergeRows; ++k) {
-      if (share.Has(k)) StoreGated(args.p, to[k], merged[k]);
-    }
+    if (pass == 1 || work.active_groups == 1) return;
+    if (!ArrivesLast(args, work, shared.is_last)) return;
   }
 }
 

@@ -17,6 +17,16 @@ constexpr int kColumnBlocks = kTileHeadDim / kBlockColumns;
 constexpr int kBlockBytes = kTileTokens * kBlockColumns * 2;
 constexpr int kTileBytes = kColumnBlocks * kBlockBytes;
 
+// What was found of a row so far: values weighted by 2^(kExponent (score -
+// max)), and the sum of the weights. The padding puts the same column of eight
+// rows into different banks.
+struct alignas(16) PartialRow {
+  float out[kTileHeadDim];
+  float max;
+  float sum;
+  float padding[6];
+};
+
 // As many slots as fit.
 template <int kWarpgroups>
 constexpr int kRingSlots = kWarpgroups == 1 ? 6 : 5;
@@ -27,19 +37,16 @@ template <int kWarpgroups>
 struct TileShared {
   static constexpr int kRows = kWarpgroups * kWarpgroupRows;
   static constexpr int kSlots = kRingSlots<kWarpgroups>;
-  // Eight rows of a column fall into different banks.
-  static constexpr int kOutStride = kTileHeadDim + 8;
 
   unsigned char q[kWarpgroups][kTileBytes];
   union {
     unsigned char slots[kSlots][kTileBytes];
-    float out[kRows][kOutStride];  // When the ring has been drained.
+    PartialRow rows[kRows];  // When the ring has been drained.
   };
-  float max[kRows];
-  float sum[kRows];
   uint64_t full[kSlots];
   uint64_t empty[kSlots];
   uint64_t landed;  // A tile that is not yet for the readers.
+  uint64_t asked;   // The queries are on their way.
   uint64_t masked;  // `visible` is there.
   // Which tokens of tiles at the end each node sees, where they fit.
   uint64_t visible[kVisibleEntries];
@@ -52,6 +59,7 @@ struct TileShared {
       InitBarrier(AddressOf(&empty[slot]), 4 * kWarpgroups);
     }
     InitBarrier(AddressOf(&landed), 1);
+    InitBarrier(AddressOf(&asked), 4 * kWarpgroups);
     InitBarrier(AddressOf(&masked), 4 * kWarpgroups);
     FenceBarrierInit();
   }

@@ -84,27 +84,26 @@ __device__ void Hide(const VisibleTokens<kWarpgroups>& visible, int tile,
   }
 }
 
-// A warpgroup's queries, swizzled as tiles are. Rows that there are not are 0.
-__device__ inline void LoadQueries(const AttentionParams& p,
-                                   const TileWork& work, const Divisor& group,
-                                   unsigned char* q) {
+// A warpgroup's queries on their way to shared memory, swizzled as tiles are.
+// Rows that there are not are 0.
+__device__ inline void BeginQueries(const TileArgs& args, const TileWork& work,
+                                    unsigned char* q) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const int first = static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows;
   const int unit = thread % 32;
-#pragma unroll 16
+  const Divisor& group = args.plan.group;
+  const uint32_t to = AddressOf(q) + unit / 8 * kBlockBytes;
+#pragma unroll 2
   for (int row = thread / 32; row < kWarpgroupRows; row += 4) {
-    uint4 content = {0, 0, 0, 0};
-    if (first + row < work.item.rows) {
-      const int node =
-          work.item.first_node + work.item.Node(first + row, group);
-      const int64_t head = static_cast<int64_t>(node) * p.shape.query_heads +
-                           work.kv_head * group.value() +
-                           work.item.Head(first + row, group);
-      content = reinterpret_cast<const uint4*>(As<BFloat16>(p.q) +
-                                               head * kTileHeadDim)[unit];
-    }
-    *reinterpret_cast<uint4*>(q + unit / 8 * kBlockBytes + row * 128 +
-                              (unit % 8 ^ row % 8) * 16) = content;
+    const bool exists = first + row < work.item.rows;
+    const int from = exists ? first + row : 0;
+    const int64_t head = static_cast<int64_t>(work.item.first_node +
+                                              work.item.Node(from, group)) *
+                             args.p.shape.query_heads +
+                         work.kv_head * group.divisor +
+                         work.item.Head(from, group);
+    CopyUnit(As<BFloat16>(args.p.q) + head * kTileHeadDim + unit * 8,
+             to + row * 128 + (unit % 8 ^ row % 8) * 16, exists ? 16 : 0);
   }
 }
 
@@ -148,34 +147,30 @@ __device__ void StoreRows(const RowWeights& rows, const float (&out)[128],
   const int quad = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = RowOf(half);
+    PartialRow& to = shared.rows[RowOf(half)];
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
-      *reinterpret_cast<float2*>(&shared.out[row][8 * i + 2 * quad]) = {
+      *reinterpret_cast<float2*>(&to.out[8 * i + 2 * quad]) = {
           out[4 * i + 2 * half], out[4 * i + 2 * half + 1]};
     }
     float sum = rows.sum[half];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
     if (quad == 0) {
-      shared.max[row] = rows.max[half];
-      shared.sum[row] = sum;
+      to.max = rows.max[half];
+      to.sum = sum;
     }
   }
 }
 
-// The block's tiles, for one warpgroup with rows. The result goes to shared
-// memory when all warpgroups are done with the ring.
+// The block's tiles, for one warpgroup with rows, whose queries are there. The
+// result goes to shared memory when all warpgroups are done with the ring.
 template <int kWarpgroups>
 __device__ void AttendRows(const TileArgs& args, const TileWork& work,
                            const VisibleTokens<kWarpgroups>& visible,
                            TileShared<kWarpgroups>& shared) {
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  const Divisor group = GroupOf(args);
-  LoadQueries(args.p, work, group, shared.q[warpgroup]);
-  FenceForAsync();
-  SyncThreads(2 + warpgroup, 128);
-
+  const Divisor& group = args.plan.group;
   const uint32_t q = AddressOf(shared.q[warpgroup]);
   // Rows beyond the last are as the last, and nobody reads them.
   const int nodes[2] = {

@@ -31,9 +31,14 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<TileShared<kWarpgroups>*>(memory);
-  if (threadIdx.x == 0) shared.InitBarriers();
+  if (threadIdx.x == 0) {
+    shared.InitBarriers();
+    PrefetchMap(args.keys);
+    PrefetchMap(args.values);
+  }
   WaitForPrevious();
-  StartNext();
+  // Blocks of the next kernel would take the places of this one's.
+  if (args.plan.at_once) StartNext();
   // The blocks of a cluster have the same item and group, and return together.
   const TileWork work = WorkOf(args);
   if (work.group >= work.active_groups) return;
@@ -48,8 +53,12 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
     return;
   }
   if constexpr (kWarpgroups > 1) GrowRegisters<232>();
+  BeginQueries(args, work, shared.q[warpgroup]);
+  if (threadIdx.x % 32 == 0) Arrive(AddressOf(&shared.asked));
   VisibleTokens<kWarpgroups> visible(args, work, shared);
   visible.Prepare();
+  WaitForUnits();
+  FenceForAsync();
   SyncThreads(1, 128 * kWarpgroups);
   if (warpgroup * kWarpgroupRows < work.item.rows) {
     AttendRows(args, work, visible, shared);
@@ -132,7 +141,13 @@ absl::Status QueryClusters(ClusterLimits& limits) {
 
 TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
   constexpr int kMaxGroups = 32;  // What a warp merges.
-  TilePlan plan = {.warpgroups = 1, .items = 1, .cluster = 1, .groups = 1};
+  TilePlan plan = {
+      .group = Divisor(params.shape.query_heads / params.shape.kv_heads),
+      .warpgroups = 1,
+      .items = 1,
+      .cluster = 1,
+      .groups = 1,
+      .at_once = false};
   PlanItems(params, plan);
   const int units = std::max(1, plan.items * params.shape.kv_heads);
   const int tiles =
@@ -141,16 +156,18 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
     const int fit = std::min(limits[cluster] / units, tiles / cluster);
     return std::min(fit, units <= kMaxGroupedUnits ? kMaxGroups : 1);
   };
+  // Decoding waits for memory, which fewer blocks keep busy as well.
+  const int percent = plan.warpgroups == 1 ? 70 : 85;
   int most = 0;
   for (int cluster = 1; cluster <= kMaxCluster; ++cluster) {
     most = std::max(most, cluster * groups(cluster));
   }
   for (int cluster = kMaxCluster; cluster > 0; --cluster) {
-    if (groups(cluster) == 0 || 20 * cluster * groups(cluster) < 17 * most) {
-      continue;
-    }
+    if (groups(cluster) == 0) continue;
+    if (100 * cluster * groups(cluster) < percent * most) continue;
     plan.cluster = cluster;
     plan.groups = groups(cluster);
+    plan.at_once = true;
     break;
   }
   return plan;
@@ -159,7 +176,7 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
 size_t TileScratchFloats(const AttentionParams& params, const TilePlan& plan) {
   if (plan.groups == 1) return 0;
   return static_cast<size_t>(plan.groups) * params.batch.rows.max *
-         params.shape.query_heads * ScratchPart::kFloats;
+         params.shape.query_heads * (sizeof(PartialRow) / sizeof(float));
 }
 
 absl::Status LaunchAttendTiles(const TileArgs& args, const Launch& on) {

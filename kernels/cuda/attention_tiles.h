@@ -20,14 +20,32 @@ inline constexpr int kTileHeadDim = 256;
 // Rows that a warpgroup has; a block has one or two.
 inline constexpr int kWarpgroupRows = 64;
 
+// x / divisor without a division, where x * divisor is below 2^32.
+struct Divisor {
+  int divisor;
+  uint64_t inverse;
+
+  constexpr explicit Divisor(int d)
+      : divisor(d),
+        inverse(((uint64_t{1} << 32) + static_cast<uint64_t>(d) - 1) /
+                static_cast<uint64_t>(d)) {}
+  constexpr int Quotient(int x) const {
+    return static_cast<int>(
+        static_cast<uint64_t>(static_cast<uint32_t>(x)) * inverse >> 32);
+  }
+  constexpr int Remainder(int x) const { return x - Quotient(x) * divisor; }
+};
+
 // How a launch is cut up: from capacities alone, so that a captured launch
 // serves every content.
 struct TilePlan {
+  Divisor group;   // Query heads of a KV head.
   int warpgroups;  // Of a block: 1 or 2.
-  int items;    // Bound on the items of all requests, see attention_items.cuh
-  int cluster;  // Blocks that share an item's tokens and merge in shared
-                // memory: 1 .. 8.
-  int groups;   // Clusters that share an item's tokens and merge in scratch.
+  int items;     // Bound on the items of all requests, see attention_items.cuh
+  int cluster;   // Blocks that share an item's tokens and merge in shared
+                 // memory: 1 .. 8.
+  int groups;    // Clusters that share an item's tokens and merge in scratch.
+  bool at_once;  // All blocks run at a time.
 
   constexpr int item_rows() const { return warpgroups * kWarpgroupRows; }
 };

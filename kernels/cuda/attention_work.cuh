@@ -31,10 +31,6 @@ struct TileWork {
   }
 };
 
-__device__ inline Divisor GroupOf(const TileArgs& args) {
-  return Divisor(args.p.shape.query_heads / args.p.shape.kv_heads);
-}
-
 // Grid: splits, items, KV heads. Few tokens are left to fewer clusters, because
 // merging in scratch costs about as much as some tiles.
 __device__ inline TileWork WorkOf(const TileArgs& args) {
@@ -44,12 +40,11 @@ __device__ inline TileWork WorkOf(const TileArgs& args) {
   // Of chains, those that see most come first.
   const int index = static_cast<int>(
       batch.mask_words == 0 ? gridDim.y - 1 - blockIdx.y : blockIdx.y);
-  const Divisor heads = GroupOf(args);
   TileWork work = {};
   work.kv_head = static_cast<int>(blockIdx.z);
-  work.item = FindItem(batch, heads, plan.item_rows(), index);
+  work.item = FindItem(batch, plan.group, plan.item_rows(), index);
   if (work.item.rows <= 0) return work;
-  work.span = SpanOf(batch, work.item, heads);
+  work.span = SpanOf(batch, work.item, plan.group);
   const int tiles = (work.span.end + kTileTokens - 1) / kTileTokens;
   const int per_group = kMinTilesPerBlock * plan.cluster;
   const int split = static_cast<int>(blockIdx.x);
@@ -70,7 +65,7 @@ class VisibleTokens {
       : batch_(args.p.batch),
         work_(work),
         shared_(shared),
-        nodes_(work.item.Nodes(GroupOf(args))) {}
+        nodes_(work.item.Nodes(args.plan.group)) {}
 
   __device__ int nodes() const { return nodes_; }
 
@@ -120,15 +115,20 @@ class TileLoader {
         ring_(shared),
         visible_(args, work, shared),
         landed_(AddressOf(&shared.landed)),
+        asked_(AddressOf(&shared.asked)),
         masked_(AddressOf(&shared.masked)),
         kv_(args.p.batch, args.p.shape, args.p.pages, work.item.request) {}
 
-  // K0 K1 V0 K2 V1 .. : in the order in which they are needed.
+  // K0 K1 V0 K2 V1 .. : in the order in which they are needed. The queries are
+  // needed with K0, and do not wait behind the others.
   __device__ void LoadAll() {
     for (int tile = work_.first_tile; tile <= work_.last_tile; ++tile) {
       if (tile < work_.last_tile) {
         const int slot = ring_.Claim();
         Copy(args_.keys, tile, slot, ring_.FullBarrier(slot));
+      }
+      if (tile == work_.first_tile && tile < work_.last_tile) {
+        WaitBarrier(asked_, 0);
       }
       if (tile > work_.first_tile) LoadValues(tile - 1);
     }
@@ -203,6 +203,7 @@ class TileLoader {
   Ring<kWarpgroups> ring_;
   VisibleTokens<kWarpgroups> visible_;
   uint32_t landed_;
+  uint32_t asked_;
   uint32_t masked_;
   uint32_t landed_parity_ = 0;
   KvRows kv_;

@@ -65,6 +65,22 @@ __device__ inline void CopyBox(const CUtensorMap& map, int column, int row,
       : "memory");
 }
 
+// Copies 16 bytes, of which all behind `bytes` become 0. WaitForUnits() waits
+// for all that the thread has begun.
+__device__ inline void CopyUnit(const void* from, uint32_t to, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+               "l"(from), "r"(bytes)
+               : "memory");
+}
+__device__ inline void WaitForUnits() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// The map will be used soon.
+__device__ inline void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 // Orders this thread's ordinary accesses of shared memory before what tensor
 // cores and copies do after the next barrier.
 __device__ inline void FenceForAsync() {

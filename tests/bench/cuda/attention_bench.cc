@@ -167,29 +167,37 @@ absl::StatusOr<Json> Bench::Measure(const std::string& name,
   return row;
 }
 
+using NamedLoad = std::pair<std::string, AttentionLoad>;
+
+// Trees of one batch size, and then chunks of prefill of one request.
+void AddLoads(const Flags& flags, const std::string& name, int batch,
+              std::vector<NamedLoad>& loads) {
+  for (const int tokens : flags.tokens) {
+    for (const int nodes : flags.nodes) {
+      loads.emplace_back(name, AttentionLoad{.shape = ShapeOf(name),
+                                             .num_requests = batch,
+                                             .num_nodes = nodes,
+                                             .num_committed = tokens});
+    }
+  }
+}
+void AddPrefills(const Flags& flags, const std::string& name,
+                 std::vector<NamedLoad>& loads) {
+  for (const int rows : flags.prefill) {
+    loads.emplace_back(name, AttentionLoad{.shape = ShapeOf(name),
+                                           .num_requests = 1,
+                                           .num_nodes = rows,
+                                           .num_committed = 0,
+                                           .chains = true});
+  }
+}
+
 // Every load that the flags name.
-std::vector<std::pair<std::string, AttentionLoad>> Loads(const Flags& flags) {
-  std::vector<std::pair<std::string, AttentionLoad>> loads;
+std::vector<NamedLoad> Loads(const Flags& flags) {
+  std::vector<NamedLoad> loads;
   for (const std::string& name : flags.shapes) {
-    for (const int batch : flags.batches) {
-      for (const int tokens : flags.tokens) {
-        for (const int nodes : flags.nodes) {
-          loads.push_back({name,
-                           {.shape = ShapeOf(name),
-                            .num_requests = batch,
-                            .num_nodes = nodes,
-                            .num_committed = tokens}});
-        }
-      }
-    }
-    for (const int rows : flags.prefill) {
-      loads.push_back({name,
-                       {.shape = ShapeOf(name),
-                        .num_requests = 1,
-                        .num_nodes = rows,
-                        .num_committed = 0,
-                        .chains = true}});
-    }
+    for (const int batch : flags.batches) AddLoads(flags, name, batch, loads);
+    AddPrefills(flags, name, loads);
   }
   return loads;
 }

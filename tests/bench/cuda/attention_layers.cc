@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "absl/status/status.h"
 #include "common/status_macros.h"
 #include "tests/bench/cuda/draft_trees.h"
 #include "tests/bench/cuda/gdn_layers.h"
@@ -90,11 +91,11 @@ absl::StatusOr<std::unique_ptr<AttentionPool>> AttentionPool::Create(
     CudaBackend& backend, int64_t head_tokens, int64_t row_elements) {
   std::unique_ptr<AttentionPool> pool(new AttentionPool());
   pool->head_tokens_ = head_tokens;
-  const auto fill = [&](int64_t count, uint64_t seed, DeviceMemory& memory) {
-    absl::StatusOr<DeviceMemory> filled =
-        RandomActivations(backend, count, /*deviation=*/1, seed);
-    if (filled.ok()) memory = *std::move(filled);
-    return filled.status();
+  const auto fill = [&](int64_t count, uint64_t seed,
+                        DeviceMemory& memory) -> absl::Status {
+    BOLE_ASSIGN_OR_RETURN(
+        memory, RandomActivations(backend, count, /*deviation=*/1, seed));
+    return absl::OkStatus();
   };
   constexpr int kHeadDim = 256;
   BOLE_RETURN_IF_ERROR(fill(head_tokens * kHeadDim, 1, pool->k_));
@@ -147,6 +148,7 @@ AttentionLayers::AttentionLayers(CudaBackend& backend, AttentionPool& pool,
               .rotary_scale = 1,
               .q = static_cast<Activation*>(pool.q_.get())};
   std::vector<std::vector<int>> paths;
+  paths.reserve(trees.size());
   for (const Parents& tree : trees) {
     paths.push_back(DeepestPath(tree, kPathNodes));
   }
