@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -29,10 +28,8 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
     config.layer_kinds.resize(*spec.layers);
   }
   model.generation.do_sample = false;  // What `accept` is the mean of.
-  model.text_tokens.resize(std::min(spec.tokens, config.vocab_size));
-  std::iota(model.text_tokens.begin(), model.text_tokens.end(), 0);
   const MarkovChain chain = MakeMarkovChain(
-      static_cast<int>(model.text_tokens.size()), spec.entropy, spec.seed);
+      std::min(spec.tokens, config.vocab_size), spec.entropy, spec.seed);
   const double noise =
       spec.noise ? *spec.noise
                  : NoiseForAcceptance(chain, spec.accept,
