@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   std::vector<std::string> shapes = {"4B", "27B", "122B"};
   std::vector<int> batches = {1, 4, 8, 16};
-  std::vector<int> nodes = {1, 16, 64, 128};
+  std::vector<int> nodes = {1, 64};
   std::vector<int> prefill = {512, 2048, 8192};
   int replays = 20;
   std::string json;
