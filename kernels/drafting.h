@@ -40,15 +40,17 @@ struct CandidateTrees {
 };
 
 // token, log_prob = the k most likely tokens of each row, best first, ties to
-// the lower id; a plain softmax without temperature over the valid tokens.
+// the lower column; a plain softmax without temperature over the valid columns.
 struct TopKParams {
   RowCount rows;
-  int vocabulary;  // V
-  int num_valid_tokens;
-  int top_k;            // k <= kMaxDraftTopK
-  const float* logits;  // [N, V]
-  int32_t* token;       // [N, k]
-  float* log_prob;      // [N, k]
+  int vocabulary;           // V: columns of the logits.
+  int num_valid_tokens;     // Columns at or beyond do not count.
+  int top_k;                // k <= kMaxDraftTopK
+  const float* logits;      // [N, V]
+  const int32_t* token_of;  // [V] ids of the columns, or null: column v is
+                            // token v.
+  int32_t* token;           // [N, k]
+  float* log_prob;          // [N, k]
 };
 
 // One level of growth (EAGLE-2): appends the level's candidates and chooses

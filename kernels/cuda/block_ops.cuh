@@ -93,6 +93,44 @@ __device__ Prefix BlockPrefix(int x, int* shared) {
   return prefix;
 }
 
+// The sum over the threads before this one.
+template <int kThreads>
+__device__ double BlockSumBefore(double x, double* shared) {
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  double through = x;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const double other = __shfl_up_sync(0xffffffffu, through, offset);
+    if (lane >= offset) through += other;
+  }
+  __syncthreads();
+  if (lane == 31) shared[warp] = through;
+  __syncthreads();
+  double before = 0;
+  for (int w = 0; w < warp; ++w) before += shared[w];
+  return before + (through - x);
+}
+
+// Ascending, by all threads of a block. The size is a power of two.
+__device__ inline void SortShared(uint64_t* key, int size) {
+  for (int run = 2; run <= size; run *= 2) {
+    for (int stride = run / 2; stride > 0; stride /= 2) {
+      __syncthreads();
+      for (int i = threadIdx.x; i < size / 2; i += blockDim.x) {
+        const int low = 2 * i - (i & (stride - 1));
+        const int high = low + stride;
+        const bool ascends = (low & run) == 0;
+        const uint64_t a = key[low];
+        const uint64_t b = key[high];
+        if ((a > b) != ascends) continue;
+        key[low] = b;
+        key[high] = a;
+      }
+    }
+  }
+  __syncthreads();
+}
+
 }  // namespace bole::cuda
 
 #endif  // BOLE_KERNELS_CUDA_BLOCK_OPS_CUH_

@@ -318,9 +318,9 @@ absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
 }
 
 absl::Status CudaBackend::Sample(const SampleParams& params) {
-  const size_t bytes = 2 * sizeof(int32_t) * params.batch.rows.max;
-  BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(bytes, on_));
-  return cuda::Sample(params, static_cast<int32_t*>(scratch), on_);
+  BOLE_ASSIGN_OR_RETURN(void* scratch,
+                        scratch_.Get(SampleScratchBytes(params), on_));
+  return cuda::Sample(params, scratch, on_);
 }
 absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
   return cuda::CountTokens(params, on_);
@@ -330,7 +330,9 @@ absl::Status CudaBackend::ExtendRows(const ExtendRowsParams& params) {
   return cuda::ExtendRows(params, on_);
 }
 absl::Status CudaBackend::TopK(const TopKParams& params) {
-  return cuda::TopK(params, on_);
+  BOLE_ASSIGN_OR_RETURN(void* scratch,
+                        scratch_.Get(TopKScratchBytes(params), on_));
+  return cuda::TopK(params, scratch, on_);
 }
 absl::Status CudaBackend::GrowTrees(const GrowTreesParams& params) {
   return cuda::GrowTrees(params, on_);

@@ -104,7 +104,7 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
   std::unique_ptr<TileAttention> tile_attention_;
-  Scratch scratch_;  // Of Sample, Moe, Attend, GdnPrefill.
+  Scratch scratch_;  // Of operators that need some.
 };
 
 }  // namespace bole::cuda

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
@@ -14,8 +14,10 @@ constexpr int kThreads = 256;
 constexpr int kMaxCandidates = kMaxDraftTopK * kMaxDraftTopK;
 
 __global__ void __launch_bounds__(kThreads)
-    ExtendRowsKernel(ExtendRowsParams p) {
+    ExtendRowsKernel(const __grid_constant__ ExtendRowsParams p) {
   const int b = blockIdx.x;
+  WaitForPrevious();
+  StartNext();
   const int32_t first = p.path.first[b];
   const int32_t end = p.path.first[b + 1];
   for (int32_t i = first + static_cast<int>(threadIdx.x); i < end;
@@ -123,6 +125,8 @@ __global__ void __launch_bounds__(kThreads)
   extern __shared__ uint32_t parent_masks[];
   __shared__ float log_rho[kMaxCandidates];
   const int request = blockIdx.x;
+  WaitForPrevious();
+  StartNext();
   if (request >= *p.requests.count) return;
   Level level(p, request, log_rho, parent_masks);
   level.AppendCandidates();
@@ -133,8 +137,9 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on) {
-  ExtendRowsKernel<<<params.max_requests, kThreads, 0, on.stream>>>(params);
-  return LaunchStatus("ExtendRows");
+  const unsigned requests = params.max_requests;
+  return LaunchDependent("ExtendRows", ExtendRowsKernel,
+                         {.grid = requests, .block = kThreads}, on, params);
 }
 
 absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on) {
@@ -145,9 +150,11 @@ absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on) {
   }
   const size_t mask_bytes = static_cast<size_t>(params.shape.top_k) *
                             params.mask_words * sizeof(uint32_t);
-  GrowTreesKernel<<<params.max_requests, kThreads, mask_bytes, on.stream>>>(
+  const unsigned requests = params.max_requests;
+  return LaunchDependent(
+      "GrowTrees", GrowTreesKernel,
+      {.grid = requests, .block = kThreads, .shared_bytes = mask_bytes}, on,
       params);
-  return LaunchStatus("GrowTrees");
 }
 
 }  // namespace bole::cuda

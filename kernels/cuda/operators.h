@@ -59,14 +59,16 @@ absl::Status PrepareQkv(const QkvParams& params, const Launch& on);
 absl::Status Attend(const AttentionParams& params, const Launch& on);
 absl::Status CompactKv(const CompactKvParams& params, const Launch& on);
 
-// Sampling. scratch: [2 N], for each row of the capacity.
-absl::Status Sample(const SampleParams& params, int32_t* scratch,
+// Sampling. scratch: as many bytes as the function before it says.
+size_t SampleScratchBytes(const SampleParams& params);
+absl::Status Sample(const SampleParams& params, void* scratch,
                     const Launch& on);
 absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
 
 // Drafting.
 absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on);
-absl::Status TopK(const TopKParams& params, const Launch& on);
+size_t TopKScratchBytes(const TopKParams& params);
+absl::Status TopK(const TopKParams& params, void* scratch, const Launch& on);
 absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on);
 size_t SelectForestScratchBytes(int max_requests);
 absl::Status SelectForest(const SelectForestParams& params, void* scratch,

@@ -1,17 +1,23 @@
-// Sampling in four launches. A draw depends on the row and its ancestors alone,
-// so the token of every row is drawn at once, one block for each; then each
-// request's tree is walked by a warp, the lengths of the paths are summed up,
-// and one block for each visited row reports it.
+// Sampling in five launches. A draw depends on the row and its ancestors alone,
+// so the token of every row is drawn at once: many blocks look at parts of the
+// row, one puts together what they found. Then each request's tree is walked by
+// a warp, and the rows that were visited are reported, again by parts.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "common/gumbel.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/cuda/adjusted_logits.cuh"
-#include "kernels/cuda/best_tokens.cuh"
 #include "kernels/cuda/block_ops.cuh"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/row_best.cuh"
+#include "kernels/cuda/row_parts.cuh"
+#include "kernels/cuda/sample_best.cuh"
+#include "kernels/cuda/sample_groups.cuh"
+#include "kernels/cuda/sample_nucleus.cuh"
+#include "kernels/cuda/sample_walk.cuh"
 #include "kernels/cuda/token_filter.cuh"
 #include "kernels/cuda/token_order.cuh"
 
@@ -19,253 +25,297 @@ namespace bole::cuda {
 namespace {
 
 constexpr int kDrawThreads = 512;
-constexpr int kReportThreads = 512;
-constexpr int kScanThreads = 256;
-constexpr int kWalkWarps = 4;  // Requests of a block.
-constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr int kWalkThreads = 1024;
+constexpr int kReportRows = 16;  // Whose parts are looked at at a time.
 
-using Logits = AdjustedLogits<kDrawThreads>;
-using Filter = TokenFilter<kDrawThreads>;
-using Best = BestTokens<kReportThreads, kMaxTopLogprobs>;
+using PartLogits = AdjustedLogits<kPartThreads>;
+using RowLogits = AdjustedLogits<kDrawThreads>;
 
-struct DrawShared {
-  Logits::Shared logits;
-  Filter::Shared filter;
-  Rank rank[kDrawThreads / 32];
+// Memory that the launches share.
+struct SampleScratch {
+  int32_t* drawn;       // [N] the token that follows each row.
+  int32_t* visited;     // [N] the rows of each request's path.
+  GroupResults groups;  // Until the tokens are drawn; then, in their place,
+  PartResults parts;    // of the visited rows.
+
+  static size_t Bytes(int rows, int num_tokens) {
+    return 2 * sizeof(int32_t) * rows + sizeof(double) +
+           std::max(
+               GroupResults::Bytes(rows, NumGroups(num_tokens)),
+               PartResults::Bytes(rows, NumParts(num_tokens), kMaxTopLogprobs));
+  }
+  static SampleScratch In(void* memory, int rows, int num_tokens) {
+    auto* const drawn = static_cast<int32_t*>(memory);
+    void* const results = drawn + 2 * static_cast<int64_t>(rows);
+    return {
+        drawn, drawn + rows,
+        GroupResults::In(results, rows, NumGroups(num_tokens)),
+        PartResults::In(results, rows, NumParts(num_tokens), kMaxTopLogprobs)};
+  }
 };
 
-// The best of logit and noise so far: of a thread, in any order.
-class NoisyBest {
- public:
-  __device__ NoisyBest(const Logits& logits, float max)
-      : max_(max), temperature_(logits.control().temperature) {}
+__global__ void __launch_bounds__(kPartThreads)
+    ScanKernel(const __grid_constant__ SampleParams p, GroupResults groups,
+               bool is_aligned) {
+  __shared__ PartLogits::Shared shared;
+  __shared__ uint32_t touched[kPartTokens / 32];
+  const int row = blockIdx.y;
+  WaitForPrevious();
+  StartNext();
+  if (row >= *p.batch.rows.count) return;
+  const int first = blockIdx.x * kPartTokens;
+  const PartLogits logits(p, row, first, first + kPartTokens, is_aligned,
+                          touched, shared);
+  const int group = blockIdx.x * kPartWarps + threadIdx.x / 32;
+  if (group < groups.num_groups) ScanGroup(logits, group, groups, row);
+}
 
-  __device__ void Offer(int32_t token, float logit, uint32_t bits) {
-    const float score = (logit - max_) / temperature_ + GumbelFromBits(bits);
-    if (!(score > Impossible())) return;
-    const Rank rank = RankOf(score, token);
-    rank_ = rank > rank_ ? rank : rank_;
+// What of the shared memory a draw needs at a time.
+struct DrawShared {
+  RowLogits::Shared logits;
+  Rank rank[kDrawThreads / 32];
+  union {
+    TokenFilter<kDrawThreads>::Shared filter;
+    BestDraw<kDrawThreads>::Shared best;
+    NucleusDraw<kDrawThreads>::Shared nucleus;
+  };
+};
+
+// One row's token, by a block.
+class RowDraw {
+ public:
+  __device__ RowDraw(const RowLogits& logits, const GroupResults& groups,
+                     int row, DrawShared& shared)
+      : logits_(logits),
+        num_groups_(groups.num_groups),
+        best_(groups.best + static_cast<int64_t>(row) * num_groups_),
+        candidate_(groups.candidate + static_cast<int64_t>(row) * num_groups_),
+        sum_(groups.sum + static_cast<int64_t>(row) * num_groups_),
+        scorer_{.seed = logits.control().seed,
+                .position = logits.next_position(),
+                .max = 0,
+                .temperature = logits.control().temperature},
+        shared_(shared) {}
+
+  __device__ int32_t Draw() {
+    Rank own = kNoRank;
+    for (int g = threadIdx.x; g < num_groups_; g += kDrawThreads) {
+      own = max(own, best_[g]);
+    }
+    const Rank best = BlockMax<kDrawThreads>(own, shared_.rank);
+    scorer_.max = ValueOf(best);
+    const SamplingControl& control = logits_.control();
+    const DrawKind kind = KindOf(control, logits_.num_tokens());
+    if (kind == DrawKind::kGreedy || !(scorer_.max > Impossible())) {
+      return TokenOf(best);
+    }
+    if (kind == DrawKind::kFromAll) return DrawFromAll();
+    BestDraw<kDrawThreads> draw(logits_, scorer_, best_, num_groups_,
+                                shared_.best);
+    if (kind == DrawKind::kFromBest && draw.List()) return draw.Draw();
+    __syncthreads();  // The list may still be read.
+    return DrawFiltered();
   }
-  __device__ Rank rank() const { return rank_; }
 
  private:
-  const float max_;
-  const float temperature_;
-  Rank rank_ = RankOf(Impossible(), 0);
+  __device__ int32_t DrawFromAll() {
+    Rank own = kNoRank;
+    Rank own_candidate = kNoRank;
+    for (int g = threadIdx.x; g < num_groups_; g += kDrawThreads) {
+      const Rank candidate = candidate_[g];
+      if (candidate == kNoRank) continue;
+      const int32_t token = TokenOf(candidate);
+      const Rank rank = RankOf(scorer_.Score(token, ValueOf(candidate)), token);
+      if (rank <= own) continue;
+      own = rank;
+      own_candidate = candidate;
+    }
+    const Rank winner = BlockMax<kDrawThreads>(own, shared_.rank);
+    if (!HasFilters(logits_.control())) return TokenOf(winner);
+    const Rank candidate = BlockMax<kDrawThreads>(
+        own == winner ? own_candidate : kNoRank, shared_.rank);
+    NucleusDraw<kDrawThreads> draw(logits_, scorer_, best_, sum_, num_groups_,
+                                   shared_.nucleus);
+    return draw.Draw(candidate);
+  }
+
+  __device__ int32_t DrawFiltered() {
+    const TokenFilter<kDrawThreads> filter(logits_, scorer_.max,
+                                           shared_.filter);
+    Rank own = kNoRank;
+    filter.ForEach([&](int v, float logit) {
+      own = max(own, RankOf(scorer_.Score(v, logit), v));
+    });
+    return TokenOf(BlockMax<kDrawThreads>(own, shared_.rank));
+  }
+
+  const RowLogits& logits_;
+  const int num_groups_;
+  const Rank* const best_;       // [G]
+  const Rank* const candidate_;  // [G]
+  const double* const sum_;      // [G]
+  Scorer scorer_;
+  DrawShared& shared_;
 };
 
-__device__ Rank DrawFromAll(const Logits& logits, float max) {
-  NoisyBest best(logits, max);
-  const uint64_t position = uint64_t{1} + logits.position();
-  const int count = logits.num_tokens();
-  for (int block = threadIdx.x; block * kNoiseBlock < count;
-       block += kDrawThreads) {
-    const PhiloxCounter bits =
-        NoiseBits(logits.control().seed, position, block);
-#pragma unroll
-    for (int i = 0; i < kNoiseBlock; ++i) {
-      const int v = block * kNoiseBlock + i;
-      if (v < count) best.Offer(v, logits[v], bits.word[i]);
-    }
-  }
-  return best.rank();
-}
-
-__device__ Rank DrawFiltered(const Logits& logits, float max,
-                             Filter::Shared& shared) {
-  NoisyBest best(logits, max);
-  const uint64_t position = uint64_t{1} + logits.position();
-  const Filter filter(logits, max, shared);
-  filter.ForEach([&](int v, float logit) {
-    const PhiloxCounter bits =
-        NoiseBits(logits.control().seed, position, v / kNoiseBlock);
-    best.Offer(v, logit, bits.word[v % kNoiseBlock]);
-  });
-  return best.rank();
-}
-
-// drawn: [N] the token that follows each row.
-__global__ void __launch_bounds__(kDrawThreads)
-    DrawKernel(const __grid_constant__ SampleParams p, int32_t* drawn) {
-  extern __shared__ uint32_t touched[];
+__global__ void __launch_bounds__(kDrawThreads, 2)
+    DrawKernel(const __grid_constant__ SampleParams p, GroupResults groups,
+               bool is_aligned, int32_t* drawn) {
+  extern __shared__ uint32_t row_touched[];
   __shared__ DrawShared shared;
   const int row = blockIdx.x;
+  WaitForPrevious();
+  StartNext();
   if (row >= *p.batch.rows.count) return;
-  const Logits logits(p, row, touched, shared.logits);
-  Rank own = kNoRank;
-  logits.ForEach([&](int v, float logit) {
-    const Rank rank = RankOf(logit, v);
-    own = rank > own ? rank : own;
-  });
-  Rank best = BlockMax<kDrawThreads>(own, shared.rank);
-  const float max = ValueOf(best);
-  const bool is_greedy = logits.control().temperature == 0;
-  if (!is_greedy && max > Impossible()) {
-    const bool filters = HasFilters(logits.control());
-    own = filters ? DrawFiltered(logits, max, shared.filter)
-                  : DrawFromAll(logits, max);
-    best = BlockMax<kDrawThreads>(own, shared.rank);
-  }
-  if (threadIdx.x == 0) drawn[row] = TokenOf(best);
+  // The groups have their best already; filters look at the tokens again.
+  const SamplingControl& control = p.control[p.batch.request[row]];
+  const bool is_read = control.temperature > 0 && HasFilters(control);
+  const RowLogits logits(p, row, 0, is_read ? p.num_valid_tokens : 0,
+                         is_aligned, row_touched, shared.logits);
+  const int32_t token = RowDraw(logits, groups, row, shared).Draw();
+  if (threadIdx.x == 0) drawn[row] = token;
 }
 
-// One request's walk, by a warp.
-class Walk {
- public:
-  __device__ Walk(const SampleParams& p, int request)
-      : p_(p),
-        request_(request),
-        end_(min(p.batch.first_row[request + 1], *p.batch.rows.count)) {}
-
-  // visited: the rows of the path, from the root. The length of the path goes
-  // to path_first[request + 1].
-  __device__ void Run(const int32_t* drawn, int32_t* visited) {
-    const SamplingControl& control = p_.control[request_];
-    int length = 0;
-    int accepted = 0;
-    int32_t token = 0;
-    int row = FindRow(p_.batch.first_row[request_], /*parent=*/-1, nullptr);
-    while (row >= 0) {
-      token = drawn[row];
-      if (lane() == 0) visited[length] = row;
-      ++length;
-      row = FindRow(row + 1, p_.batch.node[row], &token);
-      if (row >= 0) ++accepted;
-      if (length == control.max_tokens || IsStop(token)) break;
-    }
-    if (lane() != 0) return;
-    p_.path_first[request_ + 1] = length;
-    p_.accepted[request_] = accepted;
-    if (length > 0) p_.next_token[request_] = token;
-  }
-
- private:
-  __device__ static int lane() { return threadIdx.x % 32; }
-
-  // The first row of the request at or after `row` that has this parent, or -1.
-  // With `token`, only a row that carries it.
-  __device__ int FindRow(int row, int32_t parent, const int32_t* token) const {
-    for (; row < end_; row += 32) {
-      const int own = row + lane();
-      const bool fits = own < end_ && p_.batch.parent[own] == parent &&
-                        (token == nullptr || p_.token[own] == *token);
-      const unsigned fitting = __ballot_sync(kAllLanes, fits);
-      if (fitting != 0) return row + __ffs(fitting) - 1;
-    }
-    return -1;
-  }
-
-  __device__ bool IsStop(int32_t token) const {
-    const int end = p_.first_stop[request_ + 1];
-    for (int i = p_.first_stop[request_]; i < end; i += 32) {
-      const int own = i + lane();
-      const bool fits = own < end && p_.stop_token[own] == token;
-      if (__any_sync(kAllLanes, fits)) return true;
-    }
-    return false;
-  }
-
-  const SampleParams& p_;
-  const int request_;
-  const int end_;
-};
-
-__global__ void __launch_bounds__(32 * kWalkWarps)
+// One block: every request's walk, and where in the paths they begin.
+__global__ void __launch_bounds__(kWalkThreads)
     WalkKernel(const __grid_constant__ SampleParams p, const int32_t* drawn,
                int32_t* visited) {
-  const int request = blockIdx.x * kWalkWarps + threadIdx.x / 32;
-  if (request >= p.batch.max_requests) return;
-  Walk(p, request).Run(drawn, visited + p.batch.first_row[request]);
-}
-
-// Lengths at first[1] .. first[count] become the ends of the paths.
-__global__ void __launch_bounds__(kScanThreads)
-    SumLengthsKernel(int32_t* first, int count) {
-  __shared__ int shared[kScanThreads / 32];
+  __shared__ int shared[kWalkThreads / 32];
+  WaitForPrevious();
+  StartNext();
+  const int requests = p.batch.max_requests;
+  for (int b = threadIdx.x / 32; b < requests; b += kWalkThreads / 32) {
+    Walk(p, b).Run(drawn, visited + p.batch.first_row[b]);
+  }
+  __syncthreads();
+  // Lengths at first[1] .. first[B] become the ends of the paths.
+  int32_t* const first = p.path_first;
   int before = 0;
-  for (int begin = 1; begin <= count; begin += kScanThreads) {
+  for (int begin = 1; begin <= requests; begin += kWalkThreads) {
     const int i = begin + static_cast<int>(threadIdx.x);
-    const int length = i <= count ? first[i] : 0;
-    const Prefix prefix = BlockPrefix<kScanThreads>(length, shared);
-    if (i <= count) first[i] = before + prefix.before + length;
+    const int length = i <= requests ? first[i] : 0;
+    const Prefix prefix = BlockPrefix<kWalkThreads>(length, shared);
+    if (i <= requests) first[i] = before + prefix.before + length;
     before += prefix.total;
   }
   if (threadIdx.x == 0) first[0] = 0;
 }
 
-// The request whose path has this entry. REQUIRES: place < path_first[B].
-__device__ int RequestOf(const SampleParams& p, int place) {
-  int low = 0;
-  int high = p.batch.max_requests;
-  while (low + 1 < high) {
-    const int middle = (low + high) / 2;
-    if (p.path_first[middle] <= place) {
-      low = middle;
-    } else {
-      high = middle;
+// An entry of the paths.
+struct Visit {
+  int request;
+  int row;
+  int num_top;  // Alternatives to report.
+
+  // REQUIRES: place < path_first[B].
+  __device__ Visit(const SampleParams& p, const int32_t* visited, int place) {
+    int low = 0;
+    int high = p.batch.max_requests;
+    while (low + 1 < high) {
+      const int middle = (low + high) / 2;
+      (p.path_first[middle] <= place ? low : high) = middle;
     }
+    request = low;
+    row = visited[p.batch.first_row[request] + place - p.path_first[request]];
+    num_top = min(p.control[request].top_logprobs, p.num_valid_tokens);
   }
-  return low;
+};
+
+__global__ void __launch_bounds__(kPartThreads)
+    ReportPartsKernel(const __grid_constant__ SampleParams p,
+                      const int32_t* visited, PartResults parts,
+                      bool is_aligned) {
+  __shared__ PartShared<kMaxTopLogprobs> shared;
+  WaitForPrevious();
+  StartNext();
+  const int num_places = p.path_first[p.batch.max_requests];
+  for (int place = blockIdx.y; place < num_places; place += gridDim.y) {
+    const Visit visit(p, visited, place);
+    const LogitRow logits = RowOf(p.logits, visit.row, p.vocabulary,
+                                  p.num_valid_tokens, is_aligned);
+    FindPartBest(logits, blockIdx.x, visit.num_top, parts, place, shared);
+  }
 }
 
 // Entry blockIdx.x of the paths: its row and token, and their probabilities.
-__global__ void __launch_bounds__(kReportThreads)
+__global__ void __launch_bounds__(32)
     ReportKernel(const __grid_constant__ SampleParams p, const int32_t* drawn,
-                 const int32_t* visited) {
-  extern __shared__ Rank report_lists[];
-  __shared__ Best::Shared shared;
+                 const int32_t* visited, PartResults parts) {
+  extern __shared__ Rank report_shared[];
   const int place = blockIdx.x;
+  WaitForPrevious();
+  StartNext();
   if (place >= p.path_first[p.batch.max_requests]) return;
-  const int request = RequestOf(p, place);
-  const int row =
-      visited[p.batch.first_row[request] + place - p.path_first[request]];
-  const int num_top = min(p.control[request].top_logprobs, p.num_valid_tokens);
-  const float* logits = p.logits + static_cast<int64_t>(row) * p.vocabulary;
-  const Best best(logits, p.num_valid_tokens, max(num_top, 1), report_lists,
-                  shared);
+  const Visit visit(p, visited, place);
+  const RowBest best(parts, place, visit.num_top, report_shared);
   const int i = threadIdx.x;
-  if (i < num_top) {
+  if (i < visit.num_top) {
     const int64_t out = static_cast<int64_t>(place) * kMaxTopLogprobs + i;
-    p.top_token[out] = best.token(i);
-    p.top_logprob[out] = best.LogProb(i);
+    p.top_token[out] = TokenOf(best.best(i));
+    p.top_logprob[out] = best.softmax().LogProb(ValueOf(best.best(i)));
   }
   if (i > 0) return;
-  p.path_row[place] = row;
-  p.emitted[place] = drawn[row];
-  p.logprob[place] = best.softmax().LogProb(logits[drawn[row]]);
+  const int32_t token = drawn[visit.row];
+  p.path_row[place] = visit.row;
+  p.emitted[place] = token;
+  p.logprob[place] = best.softmax().LogProb(
+      p.logits[static_cast<int64_t>(visit.row) * p.vocabulary + token]);
 }
 
-template <typename Kernel>
-absl::Status AllowShared(Kernel* kernel, size_t bytes) {
-  return ToStatus(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(bytes)),
-      "shared memory of Sample");
+absl::Status QueueReport(const SampleParams& params, const SampleScratch& in,
+                         bool is_aligned, const Launch& on) {
+  const unsigned parts = NumParts(params.num_valid_tokens);
+  const unsigned rows = params.batch.rows.max;
+  const absl::Status queued = LaunchDependent(
+      "Sample", ReportPartsKernel,
+      {.grid = dim3(parts, std::min<unsigned>(rows, kReportRows)),
+       .block = kPartThreads},
+      on, params, in.visited, in.parts, is_aligned);
+  if (!queued.ok()) return queued;
+  const int most = std::min(params.num_valid_tokens, kMaxTopLogprobs);
+  return LaunchDependent("Sample", ReportKernel,
+                         {.grid = rows,
+                          .block = 32,
+                          .shared_bytes = RowBest::SharedBytes(parts, most)},
+                         on, params, in.drawn, in.visited, in.parts);
 }
 
 }  // namespace
 
-absl::Status Sample(const SampleParams& params, int32_t* scratch,
-                    const Launch& on) {
-  const int rows = params.batch.rows.max;
-  const int requests = params.batch.max_requests;
-  int32_t* drawn = scratch;
-  int32_t* visited = scratch + rows;
-  const size_t touched_bytes = Logits::TouchedBytes(params.num_valid_tokens);
-  const size_t list_bytes =
-      Best::ListBytes(std::min(params.num_valid_tokens, kMaxTopLogprobs));
-  absl::Status allowed = AllowShared(DrawKernel, touched_bytes);
-  allowed.Update(AllowShared(ReportKernel, list_bytes));
-  if (!allowed.ok()) return allowed;
+size_t SampleScratchBytes(const SampleParams& params) {
+  return SampleScratch::Bytes(params.batch.rows.max, params.num_valid_tokens);
+}
 
-  DrawKernel<<<rows, kDrawThreads, touched_bytes, on.stream>>>(params, drawn);
-  WalkKernel<<<(requests + kWalkWarps - 1) / kWalkWarps, 32 * kWalkWarps, 0,
-               on.stream>>>(params, drawn, visited);
-  SumLengthsKernel<<<1, kScanThreads, 0, on.stream>>>(params.path_first,
-                                                      requests);
-  ReportKernel<<<rows, kReportThreads, list_bytes, on.stream>>>(params, drawn,
-                                                                visited);
-  return LaunchStatus("Sample");
+absl::Status Sample(const SampleParams& params, void* scratch,
+                    const Launch& on) {
+  const int num_tokens = params.num_valid_tokens;
+  const unsigned rows = params.batch.rows.max;
+  const unsigned parts = NumParts(num_tokens);
+  if (parts > kMaxParts) {
+    return absl::UnimplementedError(
+        absl::StrCat("Sample: ", num_tokens, " tokens; up to ",
+                     kMaxParts * kPartTokens, " are compiled"));
+  }
+  const auto in = SampleScratch::In(scratch, params.batch.rows.max, num_tokens);
+  const bool is_aligned = IsAligned(params.logits, params.vocabulary);
+  const size_t touched_bytes = RowLogits::TouchedBytes(num_tokens);
+  absl::Status status =
+      ToStatus(cudaFuncSetAttribute(DrawKernel,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(touched_bytes)),
+               "shared memory of Sample");
+  status.Update(LaunchDependent(
+      "Sample", ScanKernel, {.grid = dim3(parts, rows), .block = kPartThreads},
+      on, params, in.groups, is_aligned));
+  status.Update(LaunchDependent(
+      "Sample", DrawKernel,
+      {.grid = rows, .block = kDrawThreads, .shared_bytes = touched_bytes}, on,
+      params, in.groups, is_aligned, in.drawn));
+  status.Update(LaunchDependent("Sample", WalkKernel,
+                                {.grid = 1, .block = kWalkThreads}, on, params,
+                                in.drawn, in.visited));
+  status.Update(QueueReport(params, in, is_aligned, on));
+  return status;
 }
 
 }  // namespace bole::cuda

@@ -7,22 +7,22 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/block_ops.cuh"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/row_parts.cuh"
+#include "kernels/cuda/select_ranks.cuh"
 
 namespace bole::cuda {
 namespace {
 
-// The smaller rank is the likelier candidate, then the earlier one: the bits of
-// -log_rho, which is no less than 0, before the number of the candidate.
-using CandidateRank = uint64_t;
-constexpr CandidateRank kNoCandidate = ~CandidateRank{0};
+// Lists of up to so many requests are copied to shared memory.
+constexpr int kStagedRequests = 64;
 
-constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kSortThreads = 1024;
 constexpr int kPackThreads = 128;
-constexpr int kMaxRequests = 1024;  // Of a batch.
+constexpr int kMaxRequests = 512;  // Of a batch.
 constexpr int kMaxCandidates =
     DraftShape{kMaxDraftTopK, kMaxDraftDepth}.num_candidates();
 constexpr int kMaxPadded = 4096;  // A power of two.
@@ -38,26 +38,6 @@ struct Ranked {
 __device__ int DepthOf(const DraftShape& shape, int candidate) {
   const int k = shape.top_k;
   return candidate < k ? 1 : 2 + (candidate - k) / (k * k);
-}
-
-// Ascending. The size is a power of two; all threads of the block.
-__device__ void SortRanks(CandidateRank* rank, int size) {
-  for (int run = 2; run <= size; run *= 2) {
-    for (int stride = run / 2; stride > 0; stride /= 2) {
-      __syncthreads();
-      for (int i = threadIdx.x; i < size / 2; i += blockDim.x) {
-        const int low = 2 * i - (i & (stride - 1));
-        const int high = low + stride;
-        const bool ascends = (low & run) == 0;
-        const CandidateRank a = rank[low];
-        const CandidateRank b = rank[high];
-        if ((a > b) != ascends) continue;
-        rank[low] = b;
-        rank[high] = a;
-      }
-    }
-  }
-  __syncthreads();
 }
 
 __global__ void __launch_bounds__(kSortThreads)
@@ -81,7 +61,7 @@ __global__ void __launch_bounds__(kSortThreads)
                    static_cast<uint32_t>(c)
              : kNoCandidate;
   }
-  SortRanks(rank, padded);
+  SortShared(rank, padded);
   const int levels = min(depth_limit, p.shape.depth);
   const int num_fitting =
       levels <= 0 ? 0 : DraftShape{p.shape.top_k, levels}.num_candidates();
@@ -91,217 +71,148 @@ __global__ void __launch_bounds__(kSortThreads)
   if (threadIdx.x == 0) out.count[b] = room < 0 ? -1 : count;
 }
 
-// How many rows each request gets, by one warp: lane l has the requests l,
-// l + 32, ... A request's rows are the root and the first of its list.
-class Selection {
- public:
-  static constexpr size_t SharedBytes(int max_requests) {
-    return 4 * sizeof(int32_t) * static_cast<size_t>(max_requests);
-  }
-
-  // shared: SharedBytes(). Of each list, entries below `low` are selected and
-  // those from `high` on are not.
-  __device__ Selection(const SelectForestParams& p, const Ranked& ranked,
-                       int32_t* shared)
-      : p_(p),
-        ranked_(ranked),
-        num_rows_(shared),
-        low_(shared + p.max_requests),
-        high_(low_ + p.max_requests),
-        middle_(high_ + p.max_requests) {}
-
-  // [B], after Run() and a synchronisation.
-  __device__ const int32_t* num_rows() const { return num_rows_; }
-
-  __device__ void Run() {
-    const int roots = Sum([&](int b) { return ranked_.count[b] >= 0 ? 1 : 0; });
-    const int all = Sum([&](int b) {
-      high_[b] = max(ranked_.count[b], 0);
-      low_[b] = 0;
-      return high_[b];
-    });
-    const int room = max(min(*p_.budget, p_.max_rows) - roots, 0);
-    if (all > room) {
-      FindValue(room);
-      ShareTies(room);
-    }
-    ForEachRequest(
-        [&](int b) { num_rows_[b] = ranked_.count[b] < 0 ? 0 : 1 + high_[b]; });
-  }
-
- private:
-  __device__ static int lane() { return threadIdx.x % 32; }
-
-  template <typename F>
-  __device__ void ForEachRequest(const F& f) const {
-    for (int b = lane(); b < p_.max_requests; b += 32) f(b);
-  }
-  // Over all requests, in every lane.
-  template <typename F>
-  __device__ int Sum(const F& f) const {
-    int sum = 0;
-    ForEachRequest([&](int b) { sum += f(b); });
-    return __reduce_add_sync(kAllLanes, sum);
-  }
-
-  // The first undecided entry of list b that is not below `value`.
-  __device__ int LowerBound(int b, uint32_t value) const {
-    const CandidateRank* list =
-        ranked_.rank + static_cast<int64_t>(b) * kMaxTreeNodes;
-    int low = low_[b];
-    int high = high_[b];
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (static_cast<uint32_t>(list[middle] >> 32) < value) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  }
-
-  // Bit by bit the largest value with no more than `room` candidates below it.
-  // What stays undecided are the candidates with that value. REQUIRES: there
-  // are more than `room`.
-  __device__ void FindValue(int room) {
-    uint32_t value = 0;
-    for (int bit = 30; bit >= 0; --bit) {
-      const uint32_t next = value | 1u << bit;
-      const int below = Sum([&](int b) {
-        middle_[b] = LowerBound(b, next);
-        return middle_[b];
-      });
-      const bool is_set = below <= room;
-      if (is_set) value = next;
-      int32_t* const end = is_set ? low_ : high_;
-      ForEachRequest([&](int b) { end[b] = middle_[b]; });
-    }
-  }
-
-  // Of equal candidates the first requests' are selected, until there is no
-  // room: then high_ is where each list ends.
-  __device__ void ShareTies(int room) {
-    int left = room - Sum([&](int b) { return low_[b]; });
-    for (int first = 0; first < p_.max_requests; first += 32) {
-      const int b = first + lane();
-      const int ties = b < p_.max_requests ? high_[b] - low_[b] : 0;
-      int through = ties;
-      for (int offset = 1; offset < 32; offset *= 2) {
-        const int other = __shfl_up_sync(kAllLanes, through, offset);
-        if (lane() >= offset) through += other;
-      }
-      const int taken = min(max(left - (through - ties), 0), ties);
-      if (b < p_.max_requests) high_[b] = low_[b] + taken;
-      left -= __shfl_sync(kAllLanes, through, 31);
-    }
-  }
-
-  const SelectForestParams& p_;
-  const Ranked& ranked_;
-  int32_t* const num_rows_;  // [B]
-  int32_t* const low_;       // [B]
-  int32_t* const high_;      // [B]
-  int32_t* const middle_;    // [B]
-};
-
-// Nodes of one tree: the selected candidates get numbers in their order.
-class NodeNumbers {
+// One tree's nodes: the selected candidates get numbers in their order.
+class Tree {
  public:
   static constexpr int kWords = kMaxPadded / 32;
   struct Shared {
     uint32_t selected[kWords];  // A bit for each candidate.
     int32_t before[kWords];     // Selected ones in the words before.
+    int32_t parent[kMaxTreeNodes];
   };
 
   // By kPackThreads threads. Synchronises.
-  __device__ NodeNumbers(const CandidateRank* list, int count, Shared& shared)
-      : shared_(shared) {
-    static_assert(kWords == kPackThreads);
+  __device__ Tree(const SelectForestParams& p, int b, Shared& shared)
+      : p_(p),
+        request_(b),
+        candidates_(static_cast<int64_t>(b) * p.shape.num_candidates()),
+        shared_(shared) {}
+
+  // Writes the rows first_row .. of the root and the candidates of `list`.
+  __device__ void Write(const CandidateRank* list, int num_rows,
+                        int first_row) {
+    Number(list, num_rows - 1);
+    static_assert(kPackThreads == kMaxTreeNodes);
+    const int i = threadIdx.x;
+    const bool is_row = i < num_rows;
+    const int candidate =
+        i == 0 || !is_row ? -1 : static_cast<int>(list[i - 1]);
+    const int node = NumberOf(candidate);
+    if (is_row) {
+      const bool is_root = candidate < 0;
+      const int parent =
+          is_root ? -1 : NumberOf(p_.trees.parent[candidates_ + candidate]);
+      const int64_t row = first_row + node;
+      shared_.parent[node] = parent;
+      p_.request[row] = request_;
+      p_.node[row] = node;
+      p_.parent[row] = parent;
+      p_.depth[row] = is_root ? 0 : DepthOf(p_.shape, candidate);
+      p_.token[row] =
+          is_root ? p_.root[request_] : p_.trees.token[candidates_ + candidate];
+    }
+    __syncthreads();
+    if (is_row) WriteMask(node, first_row + node);
+  }
+
+ private:
+  static_assert(kWords == kPackThreads);
+
+  __device__ void Number(const CandidateRank* list, int count) {
     const int word = threadIdx.x;
-    shared.selected[word] = 0;
+    shared_.selected[word] = 0;
     __syncthreads();
     for (int i = threadIdx.x; i < count; i += kPackThreads) {
       const uint32_t c = static_cast<uint32_t>(list[i]);
-      atomicOr(&shared.selected[c / 32], 1u << (c % 32));
+      atomicOr(&shared_.selected[c / 32], 1u << (c % 32));
     }
     __syncthreads();
-    int before = 0;
-    for (int w = 0; w < word; ++w) before += __popc(shared.selected[w]);
-    shared.before[word] = before;
+    if (word < 32) {
+      int total = 0;
+      for (int first = 0; first < kWords; first += 32) {
+        const int own = __popc(shared_.selected[first + word]);
+        int through = own;
+        for (int offset = 1; offset < 32; offset *= 2) {
+          const int other = __shfl_up_sync(kAllLanes, through, offset);
+          if (word >= offset) through += other;
+        }
+        shared_.before[first + word] = total + through - own;
+        total += __shfl_sync(kAllLanes, through, 31);
+      }
+    }
     __syncthreads();
   }
 
   // Of a selected candidate, or of the root, which is candidate -1.
-  __device__ int Of(int candidate) const {
+  __device__ int NumberOf(int candidate) const {
     if (candidate < 0) return 0;
     const int word = candidate / 32;
     const uint32_t below = (1u << (candidate % 32)) - 1;
     return 1 + shared_.before[word] + __popc(shared_.selected[word] & below);
   }
 
- private:
-  const Shared& shared_;
+  __device__ void WriteMask(int node, int64_t row) const {
+    constexpr int kMaskWords = kMaxTreeNodes / 32;
+    uint32_t bits[kMaskWords] = {};
+    for (int n = node; n >= 0; n = shared_.parent[n]) {
+#pragma unroll
+      for (int w = 0; w < kMaskWords; ++w) {
+        bits[w] |= n / 32 == w ? 1u << (n % 32) : 0;
+      }
+    }
+    uint32_t* mask = p_.ancestors + row * p_.mask_words;
+#pragma unroll
+    for (int w = 0; w < kMaskWords; ++w) {
+      if (w < p_.mask_words) mask[w] = bits[w];
+    }
+    for (int w = kMaskWords; w < p_.mask_words; ++w) mask[w] = 0;
+  }
+
+  const SelectForestParams& p_;
+  const int request_;
+  const int64_t candidates_;  // Where the request's begin.
+  Shared& shared_;
 };
 
-// The row of a candidate, or of the root, which is candidate -1.
-__device__ void WriteRow(const SelectForestParams& p, int b, int first_row,
-                         int candidate, const NodeNumbers& numbers) {
-  const int64_t trees = static_cast<int64_t>(b) * p.shape.num_candidates();
-  const int32_t* parent = p.trees.parent + trees;
-  const int node = numbers.Of(candidate);
-  const int64_t row = first_row + node;
-  const bool is_root = candidate < 0;
-  p.request[row] = b;
-  p.node[row] = node;
-  p.parent[row] = is_root ? -1 : numbers.Of(parent[candidate]);
-  p.depth[row] = is_root ? 0 : DepthOf(p.shape, candidate);
-  p.token[row] = is_root ? p.root[b] : p.trees.token[trees + candidate];
-  uint32_t* mask = p.ancestors + row * p.mask_words;
-  for (int w = 0; w < p.mask_words; ++w) {
-    uint32_t bits = w == 0 ? 1u : 0u;  // The root.
-    for (int c = candidate; c >= 0; c = parent[c]) {
-      const int number = numbers.Of(c);
-      if (number / 32 == w) bits |= 1u << (number % 32);
-    }
-    mask[w] = bits;
-  }
-}
-
+template <int kLists>
 __global__ void __launch_bounds__(kPackThreads)
     PackKernel(const __grid_constant__ SelectForestParams p,
                const __grid_constant__ Ranked ranked) {
-  extern __shared__ int32_t selection_shared[];
-  __shared__ NodeNumbers::Shared numbers_shared;
+  constexpr bool kStages = kLists * 32 <= kStagedRequests;
+  extern __shared__ CandidateRank staged[];  // [B, kMaxTreeNodes]
+  __shared__ Tree::Shared tree_shared;
   __shared__ int first_row;
+  __shared__ int num_rows;
   const int b = blockIdx.x;
   WaitForPrevious();
   StartNext();
-  Selection selection(p, ranked, selection_shared);
-  if (threadIdx.x < 32) {
-    selection.Run();
-    __syncwarp();
-    int before = 0;
-    for (int i = threadIdx.x; i < b; i += 32) {
-      before += selection.num_rows()[i];
+  if constexpr (kStages) {
+    for (int i = threadIdx.x; i < p.max_requests * kMaxTreeNodes;
+         i += kPackThreads) {
+      staged[i] = ranked.rank[i];
     }
+    __syncthreads();
+  }
+  const CandidateRank* const lists = kStages ? staged : ranked.rank;
+  if (threadIdx.x < 32) {
+    const Selection<kLists> selection(p, lists, ranked.count);
+    int before = 0;
+    selection.ForEachRequest([&](int request, int rows) {
+      if (request < b) before += rows;
+      if (request == b) num_rows = rows;
+    });
     before = __reduce_add_sync(kAllLanes, before);
     if (threadIdx.x == 0) first_row = before;
   }
   __syncthreads();
-  const int num_rows = selection.num_rows()[b];
   if (threadIdx.x == 0) {
     if (b == 0) p.first_row[0] = 0;
     p.first_row[b + 1] = first_row + num_rows;
     if (b + 1 == p.max_requests) *p.num_rows = first_row + num_rows;
   }
-  const CandidateRank* list =
-      ranked.rank + static_cast<int64_t>(b) * kMaxTreeNodes;
-  const NodeNumbers numbers(list, num_rows - 1, numbers_shared);
-  for (int i = threadIdx.x; i < num_rows; i += kPackThreads) {
-    const int candidate = i == 0 ? -1 : static_cast<int>(list[i - 1]);
-    WriteRow(p, b, first_row, candidate, numbers);
-  }
+  Tree(p, b, tree_shared)
+      .Write(lists + static_cast<int64_t>(b) * kMaxTreeNodes, num_rows,
+             first_row);
 }
 
 absl::Status Check(const SelectForestParams& p) {
@@ -345,11 +256,22 @@ absl::Status SelectForest(const SelectForestParams& params, void* scratch,
       "SelectForest", RankKernel, {.grid = requests, .block = sort_threads}, on,
       params, ranked, padded);
   if (!sorted.ok()) return sorted;
+  if (params.max_requests > kStagedRequests) {
+    return LaunchDependent("SelectForest", PackKernel<kMaxRequests / 32>,
+                           {.grid = requests, .block = kPackThreads}, on,
+                           params, ranked);
+  }
+  const size_t staged_bytes =
+      params.max_requests * kMaxTreeNodes * sizeof(CandidateRank);
+  const absl::Status allowed =
+      ToStatus(cudaFuncSetAttribute(PackKernel<kStagedRequests / 32>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(staged_bytes)),
+               "shared memory of SelectForest");
+  if (!allowed.ok()) return allowed;
   return LaunchDependent(
-      "SelectForest", PackKernel,
-      {.grid = requests,
-       .block = kPackThreads,
-       .shared_bytes = Selection::SharedBytes(params.max_requests)},
+      "SelectForest", PackKernel<kStagedRequests / 32>,
+      {.grid = requests, .block = kPackThreads, .shared_bytes = staged_bytes},
       on, params, ranked);
 }
 

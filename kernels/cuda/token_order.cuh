@@ -14,7 +14,7 @@ __device__ inline float Impossible() { return __uint_as_float(0xff800000u); }
 
 // NaN counts as impossible, +inf as the largest float.
 __device__ inline float CleanLogit(float logit) {
-  return logit > Impossible() ? fminf(logit, FLT_MAX) : Impossible();
+  return fminf(fmaxf(logit, Impossible()), FLT_MAX);
 }
 
 // Orders floats as they compare; both zeros are one. REQUIRES: not NaN.

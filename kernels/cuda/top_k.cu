@@ -1,50 +1,75 @@
-// The k likeliest tokens of every row: one block for each.
+// The k likeliest tokens of every row: a block for each part of a row, then a
+// warp for each row.
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/best_tokens.cuh"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/row_best.cuh"
 
 namespace bole::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-using Best = BestTokens<kThreads, kMaxDraftTopK>;
-
-__global__ void __launch_bounds__(kThreads) TopKKernel(TopKParams p) {
-  extern __shared__ Rank top_k_lists[];
-  __shared__ Best::Shared shared;
-  const int row = blockIdx.x;
+__global__ void __launch_bounds__(kPartThreads)
+    PartKernel(const __grid_constant__ TopKParams p, PartResults results,
+               bool is_aligned) {
+  __shared__ PartShared<kMaxDraftTopK> shared;
+  const int row = blockIdx.y;
+  WaitForPrevious();
+  StartNext();
   if (row >= *p.rows.count) return;
-  const float* logits = p.logits + static_cast<int64_t>(row) * p.vocabulary;
-  const Best best(logits, p.num_valid_tokens, p.top_k, top_k_lists, shared);
+  const LogitRow logits =
+      RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned);
+  FindPartBest(logits, blockIdx.x, p.top_k, results, row, shared);
+}
+
+__global__ void __launch_bounds__(32)
+    RowKernel(const __grid_constant__ TopKParams p, PartResults results) {
+  extern __shared__ Rank merge_shared[];
+  const int row = blockIdx.x;
+  WaitForPrevious();
+  StartNext();
+  if (row >= *p.rows.count) return;
+  const RowBest best(results, row, p.top_k, merge_shared);
   const int i = threadIdx.x;
   if (i >= p.top_k) return;
   const int64_t out = static_cast<int64_t>(row) * p.top_k + i;
-  p.token[out] = best.token(i);
-  p.log_prob[out] = best.LogProb(i);
+  const int32_t column = TokenOf(best.best(i));
+  p.token[out] = p.token_of == nullptr ? column : p.token_of[column];
+  p.log_prob[out] = best.softmax().LogProb(ValueOf(best.best(i)));
 }
 
 }  // namespace
 
-absl::Status TopK(const TopKParams& params, const Launch& on) {
+size_t TopKScratchBytes(const TopKParams& params) {
+  return PartResults::Bytes(params.rows.max, NumParts(params.num_valid_tokens),
+                            params.top_k);
+}
+
+absl::Status TopK(const TopKParams& params, void* scratch, const Launch& on) {
+  const int parts = NumParts(params.num_valid_tokens);
   if (params.top_k < 1 || params.top_k > kMaxDraftTopK ||
-      params.top_k > params.num_valid_tokens) {
-    return absl::UnimplementedError(absl::StrCat(
-        "TopK: the ", params.top_k, " best of ", params.num_valid_tokens,
-        " tokens; 1 to ", kMaxDraftTopK, " can be had"));
+      params.top_k > params.num_valid_tokens || parts > kMaxParts) {
+    return absl::UnimplementedError(
+        absl::StrCat("TopK: the ", params.top_k, " best of ",
+                     params.num_valid_tokens, " tokens; 1 to ", kMaxDraftTopK,
+                     " of up to ", kMaxParts * kPartTokens, " can be had"));
   }
-  const size_t bytes = Best::ListBytes(params.top_k);
-  const absl::Status allowed =
-      ToStatus(cudaFuncSetAttribute(TopKKernel,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(bytes)),
-               "shared memory of TopK");
-  if (!allowed.ok()) return allowed;
-  TopKKernel<<<params.rows.max, kThreads, bytes, on.stream>>>(params);
-  return LaunchStatus("TopK");
+  const PartResults results =
+      PartResults::In(scratch, params.rows.max, parts, params.top_k);
+  const unsigned rows = params.rows.max;
+  const absl::Status queued = LaunchDependent(
+      "TopK", PartKernel, {.grid = dim3(parts, rows), .block = kPartThreads},
+      on, params, results, IsAligned(params.logits, params.vocabulary));
+  if (!queued.ok()) return queued;
+  return LaunchDependent(
+      "TopK", RowKernel,
+      {.grid = rows,
+       .block = 32,
+       .shared_bytes = RowBest::SharedBytes(parts, params.top_k)},
+      on, params, results);
 }
 
 }  // namespace bole::cuda

@@ -30,7 +30,8 @@ void TopK(const TopKParams& p, ThreadPool& pool) {
     const std::vector<TokenLogit> best = BestTokens(logits, p.top_k);
     const size_t out = static_cast<size_t>(row) * p.top_k;
     for (size_t i = 0; i < best.size(); ++i) {
-      p.token[out + i] = best[i].token;
+      const int32_t column = best[i].token;
+      p.token[out + i] = p.token_of == nullptr ? column : p.token_of[column];
       p.log_prob[out + i] = softmax.LogProb(best[i].logit);
     }
   });

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <span>
 #include <string>
@@ -129,6 +130,46 @@ TEST_P(DraftingTest, ExtendRowsIsEqual) {
 
     ASSERT_NO_FATAL_FAILURE(ExpectSame(got, want));
   }
+}
+
+class GatherMatrixTest : public CudaTest {
+ protected:
+  // Rows `token` of a matrix.
+  std::vector<float> Embedded(const WeightMatrix* table,
+                              std::vector<int32_t> token) {
+    const std::vector<int32_t> count = {static_cast<int32_t>(token.size())};
+    GuardedBuffer<float> out(token.size() * table->columns);
+    DeviceCopies device(*cuda_);
+    Activation* const on_device = device.Activations(out);
+    const absl::Status run = cuda_->Embed({.rows = {device.Of(count), count[0]},
+                                           .token = device.Of(token),
+                                           .table = table,
+                                           .out = on_device});
+    EXPECT_TRUE(run.ok()) << run;
+    device.Fetch();
+    return {out.data(), out.data() + out.size()};
+  }
+};
+
+BOLE_FOR_EACH_ELEMENT(GatherMatrixTest);
+
+TEST_P(GatherMatrixTest, HasTheRowsInOrder) {
+  constexpr int kRows = 300;
+  constexpr int kColumns = 72;
+  std::vector<float> content(kRows * kColumns);
+  std::normal_distribution<float> normal(0, 1);
+  for (float& x : content) x = normal(rng_);
+  const WeightMatrix* matrix = LoadRows(*cuda_, kRows, kColumns, content);
+  std::vector<int32_t> rows;
+  for (int i = 0; i < 200; ++i) rows.push_back(UniformInt(rng_, 0, kRows - 1));
+
+  const auto gathered = cuda_->GatherMatrix(*matrix, rows);
+
+  ASSERT_TRUE(gathered.ok()) << gathered.status();
+  EXPECT_EQ((*gathered)->rows, 200);
+  std::vector<int32_t> all(rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(Embedded(*gathered, all), Embedded(matrix, rows));
 }
 
 // What GrowTrees keeps from level to level.

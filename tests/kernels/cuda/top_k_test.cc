@@ -26,6 +26,7 @@ struct TopKShape {
   int vocabulary;
   int num_valid_tokens;
   int top_k;
+  bool is_listed = false;  // Columns are tokens of a list.
 };
 
 // Random rows, half of them with many ties, and then the hostile ones: all
@@ -60,6 +61,8 @@ class TopKTest : public CudaTest {
           RandomRow(rng_, shape.vocabulary),
           logits.data() + static_cast<size_t>(row) * shape.vocabulary);
     }
+    GuardedBuffer<int32_t> list(shape.vocabulary);
+    for (int v = 0; v < shape.vocabulary; ++v) list[v] = 1000 + 3 * v;
     GuardedBuffer<int32_t> want_token(rows * shape.top_k);
     GuardedBuffer<float> want_log_prob(rows * shape.top_k);
     GuardedBuffer<int32_t> token = want_token;
@@ -69,6 +72,7 @@ class TopKTest : public CudaTest {
                          .num_valid_tokens = shape.num_valid_tokens,
                          .top_k = shape.top_k,
                          .logits = logits.data(),
+                         .token_of = shape.is_listed ? list.data() : nullptr,
                          .token = want_token.data(),
                          .log_prob = want_log_prob.data()};
     const absl::Status reference = reference_.TopK(params);
@@ -77,6 +81,7 @@ class TopKTest : public CudaTest {
     DeviceCopies device(*cuda_);
     params.rows.count = device.Of(count);
     params.logits = device.Of(logits);
+    if (shape.is_listed) params.token_of = device.Of(list);
     params.token = device.Of(token);
     params.log_prob = device.Of(log_prob);
     const absl::Status run = cuda_->TopK(params);
@@ -123,7 +128,8 @@ TEST_P(TopKTest, TokensAreEqual) {
          .max_rows = max_rows,
          .vocabulary = vocabulary,
          .num_valid_tokens = num_valid,
-         .top_k = UniformInt(rng_, 1, std::min(num_valid, kMaxDraftTopK))}));
+         .top_k = UniformInt(rng_, 1, std::min(num_valid, kMaxDraftTopK)),
+         .is_listed = round % 5 == 0}));
   }
 }
 
@@ -143,6 +149,7 @@ TEST_P(TopKTest, MoreThanAreCompiledIsAnError) {
                                            .num_valid_tokens = 100,
                                            .top_k = kMaxDraftTopK + 1,
                                            .logits = nullptr,
+                                           .token_of = nullptr,
                                            .token = nullptr,
                                            .log_prob = nullptr});
 
