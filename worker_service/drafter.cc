@@ -14,14 +14,9 @@ int MaskWords(const DraftShape& shape) {
 
 }  // namespace
 
-Drafter::Drafter(const ModelConfig& config, Backend& backend,
-                 HybridModel& model, MtpLayer& layer, const Options& options,
-                 DeviceArrays& arrays)
-    : config_(config),
-      backend_(backend),
-      model_(model),
-      layer_(layer),
-      options_(options) {
+Drafter::Drafter(const ModelConfig& config, Backend& backend, MtpLayer& layer,
+                 const Options& options, DeviceArrays& arrays)
+    : config_(config), backend_(backend), layer_(layer), options_(options) {
   const int64_t requests = options.max_requests;
   const int64_t rows = options.max_rows;
   const int64_t lanes = requests * options.max_shape.top_k;
@@ -48,7 +43,8 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend,
   for (Activation*& buffer : hidden_) {
     buffer = arrays.Activations(lanes * hidden, "drafter: hidden");
   }
-  logits_ = arrays.Array<float>(lanes * config.vocab_size, "drafter: logits");
+  logits_ =
+      arrays.Array<float>(lanes * layer.head().columns(), "drafter: logits");
   top_token_ = ints(lanes * options.max_shape.top_k);
   top_log_prob_ =
       arrays.Array<float>(lanes * options.max_shape.top_k, "drafter: scores");
@@ -122,14 +118,18 @@ absl::Status Drafter::Extend(const Committed& committed) {
 
 // The top_k continuations of each hidden vector.
 absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
-  BOLE_RETURN_IF_ERROR(model_.Logits(rows, hidden, logits_));
-  return backend_.TopK({.rows = rows,
-                        .vocabulary = config_.vocab_size,
-                        .num_valid_tokens = options_.num_valid_tokens,
-                        .top_k = shape_.top_k,
-                        .logits = logits_,
-                        .token = top_token_,
-                        .log_prob = top_log_prob_});
+  const MtpLayer::Head head = layer_.head();
+  const bool is_full = head.token_of == nullptr;
+  BOLE_RETURN_IF_ERROR(layer_.Logits(rows, hidden, logits_));
+  return backend_.TopK(
+      {.rows = rows,
+       .vocabulary = head.columns(),
+       .num_valid_tokens = is_full ? options_.num_valid_tokens : head.columns(),
+       .top_k = shape_.top_k,
+       .logits = logits_,
+       .token_of = head.token_of,
+       .token = top_token_,
+       .log_prob = top_log_prob_});
 }
 
 // The frontier that `level` chose, as rows of the drafter.

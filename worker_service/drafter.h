@@ -11,7 +11,7 @@
 #include "common/proposal_tree.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
-#include "worker_service/model/hybrid_model.h"
+#include "worker_service/model/model_config.h"
 #include "worker_service/model/mtp_layer.h"
 #include "worker_service/transfer_block.h"
 
@@ -31,10 +31,10 @@ class Drafter {
     DraftShape max_shape;
     int num_valid_tokens;  // Ids at or beyond are never proposed.
   };
-  // Holds references; `model` and `layer` must outlive it. Allocation errors
-  // stick in `arrays`.
-  Drafter(const ModelConfig& config, Backend& backend, HybridModel& model,
-          MtpLayer& layer, const Options& options, DeviceArrays& arrays);
+  // Holds references; `layer` must outlive it. Allocation errors stick in
+  // `arrays`.
+  Drafter(const ModelConfig& config, Backend& backend, MtpLayer& layer,
+          const Options& options, DeviceArrays& arrays);
 
   // What the target has just committed.
   struct Committed {
@@ -79,7 +79,6 @@ class Drafter {
 
   const ModelConfig& config_;
   Backend& backend_;
-  HybridModel& model_;
   MtpLayer& layer_;
   Options options_;
 
@@ -103,7 +102,7 @@ class Drafter {
   uint32_t* lane_ancestors_;
   int32_t* frontier_;      // [B, k]
   Activation* hidden_[2];  // [B * k, H] this level and the next, in turns.
-  float* logits_;          // [B * k, V]
+  float* logits_;          // [B * k, columns of the layer's head]
   int32_t* top_token_;     // [B * k, k]
   float* top_log_prob_;    // [B * k, k]
   TransferArray<int32_t> tree_token_, tree_parent_;  // [B, C]

@@ -61,7 +61,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
     mtp_layer_.emplace(ModelParts{config, weights, backend, memory_, scratch_},
                        options.MaxRows(), arrays_);
     drafter_.emplace(
-        config, backend, model_, *mtp_layer_,
+        config, backend, *mtp_layer_,
         Drafter::Options{.max_requests = options.max_requests,
                          .max_rows = options.MaxRows(),
                          .max_shape = options.max_draft,

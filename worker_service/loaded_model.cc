@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -39,6 +40,8 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
       GenerateWeights({.chain = chain, .draft_noise = noise, .seed = spec.seed},
                       config, backend));
   model.weights = std::make_unique<Weights>(std::move(weights));
+  model.known_tokens.resize(chain.num_tokens);
+  std::iota(model.known_tokens.begin(), model.known_tokens.end(), 0);
   return model;
 }
 

@@ -24,6 +24,8 @@ struct LoadedModel {
   std::vector<int32_t> stop_tokens;      // The model's own.
   std::unique_ptr<Tokenizer> tokenizer;  // Null without a tokenizer.json.
   std::unique_ptr<Weights> weights;
+  // All that a synthetic model writes, ascending; empty for a checkpoint.
+  std::vector<int32_t> known_tokens;
 
   // Ids that may be drawn: all of the vocabulary without a tokenizer.
   int num_valid_tokens() const {

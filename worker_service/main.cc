@@ -10,6 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "common/termination.h"
+#include "worker_service/draft_head.h"
 #include "worker_service/engine_flags.h"
 #include "worker_service/loaded_model.h"
 #include "worker_service/worker_server.h"
@@ -54,6 +55,7 @@ void Flags::AddTo(CLI::App& app) {
                  "threads that compute; 0: one for each processor, at most 16")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  bole::AddDraftHeadFlag(app, server.draft_head);
   app.add_option("--heartbeat-ms", heartbeat_ms,
                  "milliseconds between signs of life")
       ->check(CLI::Range(10, 60'000))

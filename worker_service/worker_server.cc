@@ -64,6 +64,8 @@ struct WorkerServer::Parts {
 absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
+  BOLE_RETURN_IF_ERROR(
+      SetDraftHead(options.model, options.draft_head, *backend, model));
   BOLE_ASSIGN_OR_RETURN(
       const PlannedEngine planned,
       FitToDevice(options.engine, model, *backend, options.memory_fraction));

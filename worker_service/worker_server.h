@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/listen_address.h"
+#include "worker_service/draft_head.h"
 #include "worker_service/engine.h"
 #include "worker_service/engine_sizes.h"
 #include "worker_service/memory_plan.h"
@@ -23,6 +24,7 @@ struct WorkerServerOptions {
   Reach reach = Reach::kLoopback;       // Of both addresses.
   std::string device = "cpu";           // As ChooseBackend() reads it.
   int num_threads = 0;  // Of the CPU; 0: one for each processor.
+  DraftHead draft_head = DraftHead::kAuto;
   // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the
   // device (FitToDevice).
   EngineOptions engine = DefaultEngineOptions();

@@ -15,6 +15,7 @@ using Command = std::function<absl::Status()>;
 
 Command AddAnswerCommand(CLI::App& app);
 Command AddBenchCommand(CLI::App& app);
+Command AddDraftTokensCommand(CLI::App& app);
 Command AddForwardCommand(CLI::App& app);
 Command AddGenerateCommand(CLI::App& app);
 Command AddReplayCommand(CLI::App& app);

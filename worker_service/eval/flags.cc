@@ -28,6 +28,7 @@ void ModelFlags::AddTo(CLI::App& command) {
                   "threads; 0: one for each processor, at most 16")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  AddDraftHeadFlag(command, draft_head);
 }
 
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
@@ -36,6 +37,8 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
       running.backend,
       ChooseBackend(flags.device, ThreadsOrDefault(flags.num_threads)));
   BOLE_ASSIGN_OR_RETURN(running.model, LoadModel(flags.name, *running.backend));
+  BOLE_RETURN_IF_ERROR(SetDraftHead(flags.name, flags.draft_head,
+                                    *running.backend, running.model));
   return running;
 }
 

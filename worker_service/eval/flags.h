@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "worker_service/draft_head.h"
 #include "worker_service/eval/generator.h"
 #include "worker_service/loaded_model.h"
 
@@ -19,6 +20,7 @@ struct ModelFlags {
   std::string name;            // As LoadModel() takes it.
   std::string device = "cpu";  // As ChooseBackend() reads it.
   int num_threads = 0;         // 0: one for each processor.
+  DraftHead draft_head = DraftHead::kAuto;
 
   void AddTo(CLI::App& command);
 };

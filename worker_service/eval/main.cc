@@ -13,9 +13,9 @@ int main(int argc, char** argv) {
       "bole-eval");
   app.require_subcommand(1);
   const std::vector<bole::Command> commands = {
-      bole::AddAnswerCommand(app), bole::AddGenerateCommand(app),
+      bole::AddAnswerCommand(app),  bole::AddGenerateCommand(app),
       bole::AddForwardCommand(app), bole::AddReplayCommand(app),
-      bole::AddBenchCommand(app)};
+      bole::AddBenchCommand(app),   bole::AddDraftTokensCommand(app)};
   CLI11_PARSE(app, argc, argv);
   for (size_t i = 0; i < commands.size(); ++i) {
     if (!app.get_subcommand(static_cast<int>(i))->parsed()) continue;

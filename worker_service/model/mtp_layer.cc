@@ -72,4 +72,20 @@ absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
                                  .out_column = 0});
 }
 
+MtpLayer::Head MtpLayer::head() const {
+  const DrafterWeights& drafter = *parts_.weights.drafter;
+  if (drafter.head == nullptr) return {parts_.weights.head, nullptr};
+  return {drafter.head, drafter.head_token};
+}
+
+absl::Status MtpLayer::Logits(RowCount rows, const Activation* hidden,
+                              float* logits) {
+  return parts_.backend.MatMul({.rows = rows,
+                                .x = hidden,
+                                .weight = head().matrix,
+                                .out = nullptr,
+                                .out_float = logits,
+                                .accumulate = false});
+}
+
 }  // namespace bole

@@ -31,6 +31,17 @@ class MtpLayer {
   // written in the drafter's KV layer at committed + node.
   absl::Status Forward(const Input& input, Activation* out);
 
+  // What the hidden vectors are scored with: columns of the logits, and the
+  // tokens that they stand for, or null: column v is token v.
+  struct Head {
+    const WeightMatrix* matrix;  // [columns, H]
+    const int32_t* token_of;     // [columns]
+    int columns() const { return matrix->rows; }
+  };
+  Head head() const;
+  // logits [N, columns].
+  absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
+
  private:
   absl::Status Combine(const Input& input);
 

@@ -62,6 +62,9 @@ struct DrafterWeights {
   const WeightMatrix* projection;  // [H, 2 H]: embedding | hidden.
   LayerWeights layer;              // Full attention.
   const float* norm;               // [H]
+  // A head with some rows of the target's, or null: it uses the target's.
+  const WeightMatrix* head = nullptr;   // [L, H]
+  const int32_t* head_token = nullptr;  // [L] ids of the rows, ascending.
 };
 
 struct Weights {

@@ -1,0 +1,63 @@
+#include "worker_service/draft_head.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker_service/draft_tokens.h"
+
+namespace bole {
+
+void AddDraftHeadFlag(CLI::App& command, DraftHead& head) {
+  const std::map<std::string, DraftHead> names = {
+      {"auto", DraftHead::kAuto},
+      {"full", DraftHead::kFull},
+      {"listed", DraftHead::kListed}};
+  command
+      .add_option("--draft-head", head,
+                  absl::StrCat("tokens that are drafted: full, listed in the "
+                               "checkpoint's ",
+                               kDraftTokensFile,
+                               ", or auto: listed if there is such a file"))
+      ->transform(CLI::CheckedTransformer(names).description(""))
+      ->type_name("{auto,full,listed}")
+      ->default_str("auto");
+}
+
+absl::Status SetDraftHead(const std::string& directory, DraftHead head,
+                          Backend& backend, LoadedModel& model) {
+  const bool is_asked_for = head == DraftHead::kListed;
+  if (!model.weights->drafter && is_asked_for) {
+    return absl::InvalidArgumentError(
+        "--draft-head listed: the checkpoint has no drafter (mtp.* tensors)");
+  }
+  if (!model.weights->drafter || head == DraftHead::kFull) {
+    return absl::OkStatus();
+  }
+  if (!model.known_tokens.empty()) {
+    return RestrictDraftHead(model.known_tokens, backend, *model.weights);
+  }
+  const absl::StatusOr<std::vector<int32_t>> tokens = LoadDraftTokens(
+      absl::StrCat(directory, "/", kDraftTokensFile), model.num_valid_tokens());
+  if (absl::IsNotFound(tokens.status()) && !is_asked_for) {
+    return absl::OkStatus();
+  }
+  BOLE_RETURN_IF_ERROR(tokens.status());
+  return RestrictDraftHead(*tokens, backend, *model.weights);
+}
+
+absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
+                               Backend& backend, Weights& weights) {
+  DrafterWeights& drafter = *weights.drafter;
+  BOLE_ASSIGN_OR_RETURN(drafter.head,
+                        backend.GatherMatrix(*weights.head, tokens));
+  drafter.head_token = weights.arrays.Copy(
+      std::vector<int32_t>(tokens.begin(), tokens.end()), "draft tokens");
+  weights.matrix_elements +=
+      static_cast<int64_t>(drafter.head->rows) * drafter.head->columns;
+  return weights.arrays.status();
+}
+
+}  // namespace bole

@@ -1,0 +1,42 @@
+// Which tokens the drafter chooses among. The target chooses among all, so the
+// text is the same; a smaller head only makes drafting cheaper.
+#ifndef BOLE_WORKER_SERVICE_DRAFT_HEAD_H_
+#define BOLE_WORKER_SERVICE_DRAFT_HEAD_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "worker_service/loaded_model.h"
+#include "worker_service/model/weights.h"
+
+namespace bole {
+
+enum class DraftHead {
+  kAuto,    // kListed if the checkpoint has a list, else kFull.
+  kFull,    // All tokens.
+  kListed,  // The tokens of kDraftTokensFile.
+};
+
+// Adds --draft-head, which sets `head`; what it holds is the default.
+void AddDraftHeadFlag(CLI::App& command, DraftHead& head);
+
+// Gives the drafter of a model that was loaded from `directory` its head. A
+// synthetic model's list is what it writes.
+// Errors: those of LoadDraftTokens(); INVALID_ARGUMENT if a list is asked for
+// and there is no drafter; RESOURCE_EXHAUSTED without room for the second head.
+absl::Status SetDraftHead(const std::string& directory, DraftHead head,
+                          Backend& backend, LoadedModel& model);
+
+// Gives the drafter a head of its own with these tokens, ascending.
+// REQUIRES: weights.drafter; at least kMinDraftTokens tokens below the
+//     vocabulary.
+absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
+                               Backend& backend, Weights& weights);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_DRAFT_HEAD_H_

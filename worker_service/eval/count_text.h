@@ -1,0 +1,37 @@
+// How often a text has each token.
+#ifndef BOLE_WORKER_SERVICE_EVAL_COUNT_TEXT_H_
+#define BOLE_WORKER_SERVICE_EVAL_COUNT_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace bole {
+
+// Adds the tokens of `text` to `count`, which has an entry for every id. The
+// text is encoded in pieces that end with lines; after each, `on_piece` is told
+// its bytes. Special tokens that it spells are taken as plain text.
+// Errors: those of Tokenizer::Encode().
+absl::Status CountText(const Tokenizer& tokenizer, std::string_view text,
+                       std::vector<int64_t>& count,
+                       const std::function<void(size_t)>& on_piece);
+
+struct ChosenTokens {
+  std::vector<int32_t> tokens;  // Ascending.
+  double coverage = 0;          // Of the counted tokens, the share in the list.
+};
+
+// The `required` tokens, and the most frequent of the others, ties to the lower
+// id, until there are `size`; fewer only if `count` has fewer entries.
+// REQUIRES: required ids are below count.size().
+ChosenTokens ChooseTokens(const std::vector<int64_t>& count,
+                          const std::vector<int32_t>& required, int size);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_EVAL_COUNT_TEXT_H_
