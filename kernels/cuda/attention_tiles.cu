@@ -157,7 +157,7 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
     return std::min(fit, units <= kMaxGroupedUnits ? kMaxGroups : 1);
   };
   // Decoding waits for memory, which fewer blocks keep busy as well.
-  const int percent = plan.warpgroups == 1 ? 70 : 85;
+  const int percent = plan.warpgroups == 1 ? 75 : 85;
   int most = 0;
   for (int cluster = 1; cluster <= kMaxCluster; ++cluster) {
     most = std::max(most, cluster * groups(cluster));
