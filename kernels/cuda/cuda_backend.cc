@@ -254,6 +254,7 @@ absl::Status CudaBackend::MatMul(const MatMulParams& params) {
   void* out = float_out ? static_cast<void*>(params.out_float)
                         : static_cast<void*>(params.out);
   return matmuls_->Run({.num_rows = params.rows.max,
+                        .count = params.rows.count,
                         .rows = weight->rows,
                         .columns = weight->columns,
                         .x = params.x,

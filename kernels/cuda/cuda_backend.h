@@ -37,6 +37,7 @@ class CudaBackend final : public Backend {
   std::string description() const override { return name_; }
   ElementType activation_type() const override { return on_.type; }
   cudaStream_t stream() const { return on_.stream; }
+  const Launch& launch() const { return on_; }
 
   absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
                                         std::string_view what) override;

@@ -1,95 +1,213 @@
-// The dense operators but for the products: one block for each row.
+// The dense operators but for the products: short kernels, a block for each
+// row, or several where rows are few and wide.
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kAccessBytes = 16;
 
-template <typename T>
-__global__ void EmbedKernel(EmbedParams p, const T* table, int width) {
-  const int row = blockIdx.x;
-  if (row >= *p.rows.count) return;
-  const T* from = table + static_cast<int64_t>(p.token[row]) * width;
-  T* out = As<T>(p.out) + static_cast<int64_t>(row) * width;
-  for (int c = threadIdx.x; c < width; c += kThreads) out[c] = from[c];
+// What a thread reads or writes at once.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Elements {
+  T at[kCount];
+};
+
+template <typename T, int kCount>
+__device__ Elements<T, kCount> Load(const T* from) {
+  return *reinterpret_cast<const Elements<T, kCount>*>(from);
+}
+template <typename T, int kCount>
+__device__ void Store(T* to, const Elements<T, kCount>& elements) {
+  *reinterpret_cast<Elements<T, kCount>*>(to) = elements;
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
-  __shared__ float shared[kThreads / 32];
-  const int row = blockIdx.x;
+using Sizes = std::initializer_list<int>;
+
+template <typename T, typename F>
+absl::Status WithAccessOf(Sizes sizes, const F& f) {
+  constexpr int kCount = kAccessBytes / sizeof(T);
+  for (const int size : sizes) {
+    if (size % kCount != 0) return f(T(), std::integral_constant<int, 1>());
+  }
+  return f(T(), std::integral_constant<int, kCount>());
+}
+
+// f(element, elements of an access): 16 bytes, if all `sizes` (widths, strides,
+// offsets) are multiples of that, otherwise one element.
+template <typename F>
+absl::Status WithAccess(ElementType type, Sizes sizes, const F& f) {
+  return type == ElementType::kFloat32 ? WithAccessOf<float>(sizes, f)
+                                       : WithAccessOf<BFloat16>(sizes, f);
+}
+
+__device__ void PrefetchToL2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+// Where a thread's accesses along a row begin, and how far apart they are.
+template <int kCount>
+__device__ int FirstColumn() {
+  return static_cast<int>(blockIdx.y * kThreads + threadIdx.x) * kCount;
+}
+template <int kCount>
+__device__ int ColumnStep() {
+  return static_cast<int>(gridDim.y) * kThreads * kCount;
+}
+
+template <typename T, int kCount>
+__device__ void CopyRow(const T* from, T* to, int width) {
+  for (int c = FirstColumn<kCount>(); c < width; c += ColumnStep<kCount>()) {
+    Store(to + c, Load<T, kCount>(from + c));
+  }
+}
+
+template <typename T, int kCount>
+__global__ void EmbedKernel(EmbedParams p, const T* table, int width) {
+  StartNext();
+  WaitForPrevious();
+  const int64_t row = blockIdx.x;
   if (row >= *p.rows.count) return;
-  const T* x = As<T>(p.x) + static_cast<int64_t>(row) * p.width;
+  CopyRow<T, kCount>(table + static_cast<int64_t>(p.token[row]) * width,
+                     As<T>(p.out) + row * width, width);
+}
+
+template <typename T, int kCount>
+__global__ void GatherRowsKernel(GatherRowsParams p) {
+  StartNext();
+  WaitForPrevious();
+  const int64_t row = blockIdx.x;
+  if (row >= *p.rows.count) return;
+  CopyRow<T, kCount>(As<T>(p.x) + static_cast<int64_t>(p.index[row]) * p.width,
+                     As<T>(p.out) + row * p.width, p.width);
+}
+
+// A thread keeps up to kKept accesses of x; wider rows are read twice.
+template <typename T, int kCount>
+__global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
+  constexpr int kKept = 4;
+  constexpr int kStep = kThreads * kCount;
+  __shared__ float shared[kThreads / 32];
+  StartNext();
+  const int first = static_cast<int>(threadIdx.x) * kCount;
+  for (int c = first; c < p.width; c += kStep) PrefetchToL2(p.weight + c);
+  WaitForPrevious();
+  const int64_t row = blockIdx.x;
+  if (row >= *p.rows.count) return;
+
+  const T* x = As<T>(p.x) + row * p.width;
+  Elements<T, kCount> kept[kKept];
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int c = first + i * kStep;
+    if (c < p.width) kept[i] = Load<T, kCount>(x + c);
+  }
   float sum = 0;
-  for (int c = threadIdx.x; c < p.width; c += kThreads) {
-    sum += ToFloat(x[c]) * ToFloat(x[c]);
+  const auto add = [&](const Elements<T, kCount>& elements) {
+#pragma unroll
+    for (const T e : elements.at) sum += ToFloat(e) * ToFloat(e);
+  };
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    if (first + i * kStep < p.width) add(kept[i]);
+  }
+  for (int c = first + kKept * kStep; c < p.width; c += kStep) {
+    add(Load<T, kCount>(x + c));
   }
   sum = BlockSum<kThreads>(sum, shared);
   const float scale = rsqrtf(sum / static_cast<float>(p.width) + p.epsilon);
-  T* out =
-      As<T>(p.out) + static_cast<int64_t>(row) * p.out_stride + p.out_column;
-  for (int c = threadIdx.x; c < p.width; c += kThreads) {
-    out[c] = FromFloat<T>(ToFloat(x[c]) * scale * p.weight[c]);
+
+  T* out = As<T>(p.out) + row * p.out_stride + p.out_column;
+  const auto write = [&](int c, Elements<T, kCount> elements) {
+    const auto weight = Load<float, kCount>(p.weight + c);
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      elements.at[e] =
+          FromFloat<T>(ToFloat(elements.at[e]) * scale * weight.at[e]);
+    }
+    Store(out + c, elements);
+  };
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    if (first + i * kStep < p.width) write(first + i * kStep, kept[i]);
+  }
+  for (int c = first + kKept * kStep; c < p.width; c += kStep) {
+    write(c, Load<T, kCount>(x + c));
   }
 }
 
-template <typename T>
+template <typename T, int kCount>
 __global__ void SiluMulKernel(SiluMulParams p) {
-  const int row = blockIdx.y;
-  const int c = blockIdx.x * kThreads + threadIdx.x;
-  if (row >= *p.rows.count || c >= p.width) return;
-  const T* gate = As<T>(p.gate_up) + static_cast<int64_t>(row) * 2 * p.width;
-  As<T>(p.out)[static_cast<int64_t>(row) * p.width + c] =
-      FromFloat<T>(Silu(ToFloat(gate[c])) * ToFloat(gate[p.width + c]));
+  StartNext();
+  WaitForPrevious();
+  const int64_t row = blockIdx.x;
+  if (row >= *p.rows.count) return;
+  const T* gate = As<T>(p.gate_up) + row * 2 * p.width;
+  T* out = As<T>(p.out) + row * p.width;
+  for (int c = FirstColumn<kCount>(); c < p.width; c += ColumnStep<kCount>()) {
+    auto elements = Load<T, kCount>(gate + c);
+    const auto up = Load<T, kCount>(gate + p.width + c);
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      elements.at[e] =
+          FromFloat<T>(Silu(ToFloat(elements.at[e])) * ToFloat(up.at[e]));
+    }
+    Store(out + c, elements);
+  }
 }
 
-template <typename T>
-__global__ void GatherRowsKernel(GatherRowsParams p) {
-  const int row = blockIdx.x;
-  if (row >= *p.rows.count) return;
-  const T* x = As<T>(p.x) + static_cast<int64_t>(p.index[row]) * p.width;
-  T* out = As<T>(p.out) + static_cast<int64_t>(row) * p.width;
-  for (int c = threadIdx.x; c < p.width; c += kThreads) out[c] = x[c];
+// Enough blocks for one access in every thread.
+LaunchShape ShapeOf(int rows, int width, int access) {
+  const int step = kThreads * access;
+  return {.grid = dim3(rows, (width + step - 1) / step),
+          .block = dim3(kThreads)};
 }
 
 }  // namespace
 
 absl::Status Embed(const EmbedParams& params, const void* table, int width,
                    const Launch& on) {
-  WithElement(on.type, [&](auto element) {
+  return WithAccess(on.type, {width}, [&](auto element, auto access) {
     using T = decltype(element);
-    EmbedKernel<T><<<params.rows.max, kThreads, 0, on.stream>>>(
-        params, static_cast<const T*>(table), width);
+    return LaunchDependent("Embed", EmbedKernel<T, access()>,
+                           ShapeOf(params.rows.max, width, access()), on,
+                           params, static_cast<const T*>(table), width);
   });
-  return LaunchStatus("Embed");
 }
 
 absl::Status RmsNorm(const RmsNormParams& params, const Launch& on) {
-  WithElement(on.type, [&](auto element) {
-    using T = decltype(element);
-    RmsNormKernel<T><<<params.rows.max, kThreads, 0, on.stream>>>(params);
-  });
-  return LaunchStatus("RmsNorm");
+  return WithAccess(
+      on.type, {params.width, params.out_stride, params.out_column},
+      [&](auto element, auto access) {
+        return LaunchDependent(
+            "RmsNorm", RmsNormKernel<decltype(element), access()>,
+            {.grid = dim3(params.rows.max), .block = dim3(kThreads)}, on,
+            params);
+      });
 }
 
 absl::Status SiluMul(const SiluMulParams& params, const Launch& on) {
-  const dim3 grid((params.width + kThreads - 1) / kThreads, params.rows.max);
-  WithElement(on.type, [&](auto element) {
-    using T = decltype(element);
-    SiluMulKernel<T><<<grid, kThreads, 0, on.stream>>>(params);
+  return WithAccess(on.type, {params.width}, [&](auto element, auto access) {
+    return LaunchDependent(
+        "SiluMul", SiluMulKernel<decltype(element), access()>,
+        ShapeOf(params.rows.max, params.width, access()), on, params);
   });
-  return LaunchStatus("SiluMul");
 }
 
 absl::Status GatherRows(const GatherRowsParams& params, const Launch& on) {
-  WithElement(on.type, [&](auto element) {
-    using T = decltype(element);
-    GatherRowsKernel<T><<<params.rows.max, kThreads, 0, on.stream>>>(params);
+  return WithAccess(on.type, {params.width}, [&](auto element, auto access) {
+    return LaunchDependent(
+        "GatherRows", GatherRowsKernel<decltype(element), access()>,
+        ShapeOf(params.rows.max, params.width, access()), on, params);
   });
-  return LaunchStatus("GatherRows");
 }
 
 }  // namespace bole::cuda

@@ -31,12 +31,16 @@ template <typename... Params, typename... Args>
 absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
                              const LaunchShape& shape, const Launch& on,
                              Args&&... args) {
-  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute attributes[3] = {};
   int count = 0;
   if (on.overlaps) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
+  // All kernels divide a multiprocessor's memory alike: one that wanted more
+  // cache would have to wait until the others have left.
+  attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
   if (shape.cluster > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
     attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster),

@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = 32 << 20;
 
+// Up to so many rows a product is bound by reading its weights, and streamed;
+// products_bench compares. cuBLASLt takes the others, float32 and other GPUs.
+constexpr int kMostStreamedRows = 32;
+
 absl::Status ToStatus(const CublasLt& lt, cublasStatus_t status,
                       std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
@@ -99,11 +103,18 @@ absl::StatusOr<std::unique_ptr<MatMuls>> MatMuls::Create() {
   void* workspace = nullptr;
   BOLE_RETURN_IF_ERROR(cuda::ToStatus(cudaMalloc(&workspace, kWorkspaceBytes),
                                       "workspace of products"));
-  return std::unique_ptr<MatMuls>(new MatMuls(*lt, handle, workspace));
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<StreamedProducts> streamed,
+                        StreamedProducts::Create());
+  return std::unique_ptr<MatMuls>(
+      new MatMuls(*lt, handle, workspace, std::move(streamed)));
 }
 
-MatMuls::MatMuls(const CublasLt& lt, cublasLtHandle_t handle, void* workspace)
-    : lt_(lt), handle_(handle), workspace_(workspace) {}
+MatMuls::MatMuls(const CublasLt& lt, cublasLtHandle_t handle, void* workspace,
+                 std::unique_ptr<StreamedProducts> streamed)
+    : lt_(lt),
+      handle_(handle),
+      workspace_(workspace),
+      streamed_(std::move(streamed)) {}
 
 MatMuls::~MatMuls() {
   plans_.clear();
@@ -126,6 +137,21 @@ absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
 }
 
 absl::Status MatMuls::Run(const Product& product, const Launch& on) {
+  if (product.num_rows <= kMostStreamedRows &&
+      streamed_->Takes(product, on.type)) {
+    return streamed_->Run(product, on);
+  }
+  return RunLibrary(product, on);
+}
+
+absl::Status MatMuls::RunStreamed(const Product& product, const Launch& on) {
+  if (streamed_->Takes(product, on.type)) return streamed_->Run(product, on);
+  return absl::UnimplementedError(
+      absl::StrCat("no streamed product of ", product.num_rows, " rows with ",
+                   product.rows, " by ", product.columns, " on this GPU"));
+}
+
+absl::Status MatMuls::RunLibrary(const Product& product, const Launch& on) {
   BOLE_ASSIGN_OR_RETURN(const Plan* plan, PlanFor(product, on.type));
   const float alpha = 1;
   const float beta = product.accumulate ? 1 : 0;

@@ -1,4 +1,5 @@
-// Matrix products through cuBLASLt.
+// Matrix products: of few rows by kernels of our own, of others through
+// cuBLASLt.
 #ifndef BOLE_KERNELS_CUDA_MATMUL_H_
 #define BOLE_KERNELS_CUDA_MATMUL_H_
 
@@ -11,6 +12,8 @@
 #include "cublasLt.h"
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/streamed_products.h"
 #include "kernels/tensor.h"
 
 namespace bole::cuda {
@@ -24,20 +27,9 @@ struct DeviceMatrix final : WeightMatrix {
   void* const data;  // Owned.
 };
 
-// One product: out = x W^T, or out += x W^T.
-struct Product {
-  int num_rows;  // N
-  int rows;      // Of W: columns of out.
-  int columns;   // Of W and x.
-  const void* x;
-  const void* weight;
-  void* out;
-  bool float_out;   // Out is float32, whatever the elements.
-  bool accumulate;  // Add to out.
-};
-
 // Chooses an algorithm once for every shape, and allocates nothing after the
-// constructor but what cuBLASLt keeps for itself. One thread at a time.
+// constructor but what cuBLASLt keeps for itself. One thread at a time, and one
+// stream.
 class MatMuls {
  public:
   static absl::StatusOr<std::unique_ptr<MatMuls>> Create();
@@ -46,19 +38,30 @@ class MatMuls {
   MatMuls(const MatMuls&) = delete;
   MatMuls& operator=(const MatMuls&) = delete;
 
+  // By the faster way for the shape.
   absl::Status Run(const Product& product, const Launch& on);
+
+  // By one of the ways, for comparisons. RunStreamed() is UNIMPLEMENTED where
+  // CanStream() is false.
+  bool CanStream(const Product& product, ElementType type) const {
+    return streamed_->Takes(product, type);
+  }
+  absl::Status RunStreamed(const Product& product, const Launch& on);
+  absl::Status RunLibrary(const Product& product, const Launch& on);
 
  private:
   struct Plan;
   // N, rows, columns, float_out, type.
   using Key = std::tuple<int, int, int, bool, ElementType>;
 
-  MatMuls(const CublasLt& lt, cublasLtHandle_t handle, void* workspace);
+  MatMuls(const CublasLt& lt, cublasLtHandle_t handle, void* workspace,
+          std::unique_ptr<StreamedProducts> streamed);
   absl::StatusOr<const Plan*> PlanFor(const Product& product, ElementType type);
 
   const CublasLt& lt_;
   cublasLtHandle_t handle_;
   void* workspace_;
+  std::unique_ptr<StreamedProducts> streamed_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
 };
 

@@ -1,0 +1,89 @@
+#include "kernels/cuda/streamed_products.h"
+
+#include "common/status_macros.h"
+#include "cuda_runtime.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/stream_product.h"
+#include "kernels/cuda/tensor_map.h"
+
+namespace bole::cuda {
+namespace {
+
+int Ceil(int a, int b) { return (a + b - 1) / b; }
+
+// Rows of W are divided evenly, so that all blocks read to the end. Where that
+// leaves a block little more than a fourth of a tile, pairs of blocks share
+// their rows and divide the columns.
+StreamPlan PlanFor(const Product& product, int multiprocessors) {
+  const int boxes = Ceil(product.columns, kBoxColumns);
+  const int pairs = multiprocessors / 2;
+  constexpr int kHalfTile = kMaxTileRows / 2;
+  if (product.rows <= pairs * kHalfTile && boxes >= 4) {
+    return {.blocks = 2 * pairs,
+            .cluster = 2,
+            .tile_rows = Ceil(product.rows, pairs),
+            .tiles = 1,
+            .boxes = 2};
+  }
+  const int tiles = Ceil(product.rows, multiprocessors * kMaxTileRows);
+  return {.blocks = multiprocessors,
+          .cluster = 1,
+          .tile_rows = Ceil(product.rows, multiprocessors * tiles),
+          .tiles = tiles,
+          .boxes = 1};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StreamedProducts>> StreamedProducts::Create() {
+  int device = 0;
+  int multiprocessors = 0;
+  int major = 0;
+  BOLE_RETURN_IF_ERROR(ToStatus(cudaGetDevice(&device), "device"));
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaDeviceGetAttribute(&multiprocessors,
+                                      cudaDevAttrMultiProcessorCount, device),
+               "multiprocessors"));
+  BOLE_RETURN_IF_ERROR(ToStatus(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+      "compute capability"));
+  const bool supported = major == 9;
+  if (supported) BOLE_RETURN_IF_ERROR(PrepareStreamProducts());
+  return std::unique_ptr<StreamedProducts>(
+      new StreamedProducts(multiprocessors, supported));
+}
+
+bool StreamedProducts::Takes(const Product& product, ElementType type) const {
+  return supported_ && type == ElementType::kBFloat16 &&
+         product.num_rows >= 1 && product.num_rows <= kMaxStreamRows &&
+         product.columns % 8 == 0;
+}
+
+absl::Status StreamedProducts::Run(const Product& product,
+                                   const Launch& on) const {
+  const StreamPlan plan = PlanFor(product, multiprocessors_);
+  StreamTask task = {.weight = {},
+                     .x = {},
+                     .count = product.count,
+                     .num_rows = product.num_rows,
+                     .rows = product.rows,
+                     .chunks = Ceil(product.columns, plan.boxes * kBoxColumns),
+                     .plan = plan,
+                     .out = product.out,
+                     .float_out = product.float_out,
+                     .accumulate = product.accumulate};
+  BOLE_ASSIGN_OR_RETURN(task.weight, MapOf({.data = product.weight,
+                                            .rows = product.rows,
+                                            .columns = product.columns,
+                                            .box_rows = plan.tile_rows,
+                                            .box_columns = kBoxColumns}));
+  BOLE_ASSIGN_OR_RETURN(task.x,
+                        MapOf({.data = product.x,
+                               .rows = product.num_rows,
+                               .columns = product.columns,
+                               .box_rows = StreamBoxRows(product.num_rows),
+                               .box_columns = kBoxColumns}));
+  return LaunchStreamProduct(task, on);
+}
+
+}  // namespace bole::cuda

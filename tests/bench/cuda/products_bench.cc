@@ -1,0 +1,304 @@
+// The matrix products of a forward pass on the GPU, each layer with weights of
+// its own, by our kernels for few rows and by cuBLASLt, beside the least that
+// reading the weights takes.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/status_macros.h"
+#include "cuda_runtime_api.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/stream_product.h"
+#include "kernels/dense.h"
+#include "nlohmann/json.hpp"
+#include "tests/bench/cuda/gpu_bench.h"
+
+namespace bole::cuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxRows = 8192;
+
+struct Matrix {
+  int rows;
+  int columns;
+};
+
+// A model's products. A fourth of the layers are attention layers.
+struct Model {
+  std::string name;
+  int layers;
+  int hidden;            // H
+  int intermediate;      // I
+  int linear_rows;       // C + Vd + 2 Hv, of a linear layer's projection.
+  int linear_values;     // Vd
+  int attention_rows;    // 2 Hq hd + 2 Hkv hd
+  int attention_values;  // Hq hd
+  bool head_only;
+
+  std::vector<Matrix> Matrices() const {
+    constexpr int kVocabulary = 248320;
+    if (head_only) return {{kVocabulary, hidden}};
+    std::vector<Matrix> matrices;
+    for (int layer = 0; layer < layers; ++layer) {
+      const bool linear = layer % 4 != 3;
+      matrices.insert(matrices.end(),
+                      {{linear ? linear_rows : attention_rows, hidden},
+                       {hidden, linear ? linear_values : attention_values},
+                       {2 * intermediate, hidden},
+                       {hidden, intermediate}});
+    }
+    return matrices;
+  }
+};
+
+const std::vector<Model>& Models() {
+  static const auto* models = new std::vector<Model>{
+      {"4B", 32, 2560, 9216, 12352, 4096, 10240, 4096, false},
+      {"9B", 32, 4096, 12288, 12352, 4096, 10240, 4096, false},
+      {"27B", 64, 5120, 17408, 16480, 6144, 14336, 6144, false},
+      {"9B-head", 1, 4096, 0, 0, 0, 0, 0, true},
+  };
+  return *models;
+}
+
+struct Flags {
+  std::vector<std::string> models = {"4B", "9B", "27B", "9B-head"};
+  std::vector<int> rows = {1, 2, 4, 8, 16, 32, 64, 96, 128, 256, 512};
+  bool neighbours = false;
+  int replays = 10;
+  std::string json;
+  std::string commit;
+};
+
+int64_t Elements(const std::vector<Matrix>& matrices) {
+  int64_t elements = 0;
+  for (const Matrix& m : matrices) {
+    elements += static_cast<int64_t>(m.rows) * m.columns;
+  }
+  return elements;
+}
+
+// Device memory for any of the models, reused from one to the next.
+struct Operands {
+  DeviceMemory weights;
+  DeviceMemory norm;      // [H]
+  DeviceMemory residual;  // [N, H]
+  DeviceMemory x;         // [N, widest]
+  DeviceMemory out;       // [N, widest], or float32 logits.
+  DeviceMemory count;     // [1]
+};
+
+absl::StatusOr<Operands> MakeOperands(CudaBackend& backend,
+                                      const Flags& flags) {
+  int64_t weights = 0;
+  int64_t width = 0;
+  int64_t out_bytes = 0;
+  const int64_t rows = *std::max_element(flags.rows.begin(), flags.rows.end());
+  for (const Model& model : Models()) {
+    if (std::find(flags.models.begin(), flags.models.end(), model.name) ==
+        flags.models.end()) {
+      continue;
+    }
+    weights = std::max(weights, Elements(model.Matrices()));
+    for (const Matrix& m : model.Matrices()) {
+      width = std::max<int64_t>(width, m.columns);
+      out_bytes = std::max<int64_t>(out_bytes,
+                                    rows * m.rows * (model.head_only ? 4 : 2));
+    }
+  }
+  Operands operands;
+  // Of a size that keeps the residual stream finite.
+  BOLE_ASSIGN_OR_RETURN(operands.weights,
+                        RandomActivations(backend, weights, 0.01f, 1));
+  BOLE_ASSIGN_OR_RETURN(operands.norm, RandomFloats(backend, width, 1, 2));
+  BOLE_ASSIGN_OR_RETURN(operands.residual,
+                        RandomActivations(backend, rows * width, 1, 3));
+  BOLE_ASSIGN_OR_RETURN(operands.x,
+                        RandomActivations(backend, rows * width, 1, 4));
+  BOLE_ASSIGN_OR_RETURN(operands.out,
+                        RandomActivations(backend, out_bytes / 2, 1, 5));
+  BOLE_ASSIGN_OR_RETURN(operands.count,
+                        backend.Allocate(sizeof(int32_t), "a count"));
+  return operands;
+}
+
+enum class Way { kStreamed, kLibrary };
+
+// All products of one forward pass, in order.
+class Pass {
+ public:
+  Pass(CudaBackend& backend, MatMuls& matmuls, const Operands& operands,
+       const Model& model, int num_rows)
+      : backend_(backend),
+        matmuls_(matmuls),
+        operands_(operands),
+        model_(model),
+        matrices_(model.Matrices()),
+        num_rows_(num_rows) {}
+
+  absl::Status Queue(Way way, bool neighbours) const {
+    const auto* weight = static_cast<const uint16_t*>(operands_.weights.get());
+    for (size_t i = 0; i < matrices_.size(); ++i) {
+      // projection, output, gate_up, down
+      if (neighbours) BOLE_RETURN_IF_ERROR(QueueBefore(i % 4));
+      const bool to_residual = !model_.head_only && i % 2 == 1;
+      const Product product = {
+          .num_rows = num_rows_,
+          .count = static_cast<const int32_t*>(operands_.count.get()),
+          .rows = matrices_[i].rows,
+          .columns = matrices_[i].columns,
+          .x = operands_.x.get(),
+          .weight = weight,
+          .out = to_residual ? operands_.residual.get() : operands_.out.get(),
+          .float_out = model_.head_only,
+          .accumulate = to_residual};
+      weight += static_cast<int64_t>(product.rows) * product.columns;
+      BOLE_RETURN_IF_ERROR(
+          way == Way::kLibrary
+              ? matmuls_.RunLibrary(product, backend_.launch())
+              : matmuls_.RunStreamed(product, backend_.launch()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The dense operators ahead of the products: norms, and the gate.
+  absl::Status QueueBefore(size_t which) const {
+    const RowCount rows = {
+        .count = static_cast<const int32_t*>(operands_.count.get()),
+        .max = num_rows_};
+    auto* x = static_cast<Activation*>(operands_.x.get());
+    if (which == 3) {
+      return backend_.SiluMul(
+          {.rows = rows,
+           .width = model_.intermediate,
+           .gate_up = static_cast<const Activation*>(operands_.out.get()),
+           .out = x});
+    }
+    if (which == 1) return absl::OkStatus();
+    return backend_.RmsNorm(
+        {.rows = rows,
+         .width = model_.hidden,
+         .epsilon = 1e-6f,
+         .x = static_cast<const Activation*>(operands_.residual.get()),
+         .weight = static_cast<const float*>(operands_.norm.get()),
+         .out = x,
+         .out_stride = model_.hidden,
+         .out_column = 0});
+  }
+
+  CudaBackend& backend_;
+  MatMuls& matmuls_;
+  const Operands& operands_;
+  const Model& model_;
+  const std::vector<Matrix> matrices_;
+  const int num_rows_;
+};
+
+absl::StatusOr<Json> Measure(CudaBackend& backend, MatMuls& matmuls,
+                             const Operands& operands, const Flags& flags,
+                             std::pair<const Model*, int> what) {
+  const auto [model, num_rows] = what;
+  const int32_t count = num_rows;
+  BOLE_RETURN_IF_ERROR(
+      backend.Upload(operands.count.get(), &count, sizeof(count)));
+  const Pass pass(backend, matmuls, operands, *model, num_rows);
+  const auto milliseconds = [&](Way way) -> absl::StatusOr<double> {
+    BOLE_ASSIGN_OR_RETURN(
+        const double us,
+        MedianMicroseconds(
+            backend, 1, [&](int) { return pass.Queue(way, flags.neighbours); },
+            flags.replays));
+    return us / 1e3;
+  };
+  Json row = {{"model", model->name}, {"rows", num_rows}};
+  BOLE_ASSIGN_OR_RETURN(row["cublas_ms"], milliseconds(Way::kLibrary));
+  if (num_rows <= kMaxStreamRows) {
+    BOLE_ASSIGN_OR_RETURN(row["streamed_ms"], milliseconds(Way::kStreamed));
+  }
+  return row;
+}
+
+void Print(const Json& row) {
+  const double floor = row["floor_ms"];
+  std::printf("%-8s %4d rows  floor %7.3f",
+              row["model"].get<std::string>().c_str(), row["rows"].get<int>(),
+              floor);
+  for (const char* way : {"cublas_ms", "streamed_ms"}) {
+    if (!row.contains(way)) continue;
+    const double ms = row[way];
+    std::printf("  %s %7.3f (%.3f)", way, ms, ms / floor);
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+absl::Status Run(const Flags& flags, const std::string& command) {
+  BOLE_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create());
+  BOLE_ASSIGN_OR_RETURN(const double bandwidth, CopyBandwidth(*backend));
+  BOLE_ASSIGN_OR_RETURN(const auto matmuls, MatMuls::Create());
+  BOLE_ASSIGN_OR_RETURN(const Operands operands, MakeOperands(*backend, flags));
+  std::printf("%s, copies at %.0f GB/s. Milliseconds (over the floor)\n",
+              backend->description().c_str(), bandwidth / 1e9);
+  Json rows = Json::array();
+  for (const Model& model : Models()) {
+    if (std::find(flags.models.begin(), flags.models.end(), model.name) ==
+        flags.models.end()) {
+      continue;
+    }
+    const double bytes = 2.0 * static_cast<double>(Elements(model.Matrices()));
+    for (const int num_rows : flags.rows) {
+      BOLE_ASSIGN_OR_RETURN(Json row, Measure(*backend, *matmuls, operands,
+                                              flags, {&model, num_rows}));
+      row["neighbours"] = flags.neighbours;
+      row["floor_ms"] = 1e3 * bytes / bandwidth;
+      row["copy_gb_per_s"] = bandwidth / 1e9;
+      Print(row);
+      rows.push_back(std::move(row));
+    }
+  }
+  return WriteReport(flags.json, *backend, command, flags.commit, rows);
+}
+
+}  // namespace
+}  // namespace bole::cuda
+
+int main(int argc, char** argv) {
+  bole::cuda::Flags flags;
+  CLI::App app(
+      "Times the matrix products of one forward pass on the GPU, as replays of "
+      "one graph, by our kernels for few rows and by cuBLASLt. The floor is "
+      "the "
+      "bytes of the weights over the copy bandwidth of the same run.");
+  app.add_option("--models", flags.models, "of 4B, 9B, 27B, 9B-head")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"4B", "9B", "27B", "9B-head"}))
+      ->capture_default_str();
+  app.add_option("--rows", flags.rows, "rows of x")
+      ->delimiter(',')
+      ->check(CLI::Range(1, bole::cuda::kMaxRows));
+  app.add_flag("--neighbours", flags.neighbours,
+               "with the norms and the gates between the products");
+  app.add_option("--replays", flags.replays, "of each graph")
+      ->capture_default_str();
+  app.add_option("--json", flags.json, "file for the results");
+  app.add_option("--commit", flags.commit, "of the tree, for the results");
+  CLI11_PARSE(app, argc, argv);
+  std::string command = "products_bench";
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  const absl::Status status = bole::cuda::Run(flags, command);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
