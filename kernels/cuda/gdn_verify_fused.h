@@ -9,7 +9,8 @@
 namespace bole::cuda {
 
 // Whether GdnVerifyFused() takes the problem: bfloat16, keys and values of 128,
-// block substitution, masks of at most 128 nodes.
+// block substitution, masks of at most 128 nodes, on a GPU with enough shared
+// memory for them.
 bool CanVerifyFused(const GdnCoreParams& params, const Launch& on);
 
 // O of every node (Eq. 2), U not stored. Differs from the exact result by about

@@ -1,5 +1,5 @@
-// What a value head's products with the nodes of a tree are scaled and masked
-// by, in shared memory.
+// What value heads' products with the nodes of a tree are scaled and masked by,
+// in shared memory.
 #ifndef BOLE_KERNELS_CUDA_TREE_GATES_CUH_
 #define BOLE_KERNELS_CUDA_TREE_GATES_CUH_
 
@@ -10,115 +10,132 @@
 
 namespace bole::cuda {
 
-// A request's rows as one value head sees them. Pointers are to its first row.
+// A request's rows as some value heads of one key head see them.
 template <typename T>
 struct HeadTree {
-  __device__ HeadTree(const GdnCoreParams& p, int request, int head)
+  __device__ HeadTree(const GdnCoreParams& p, int request, int first_head,
+                      int heads)
       : first(p.batch.first_row[request]),
         count(p.batch.first_row[request + 1] - first),
-        head(head),
-        key_head(KeyHead(p.shape, head)),
+        head(first_head),
+        num_heads(heads),
+        key_head(KeyHead(p.shape, first_head)),
         factors(p.shape, p.factors, p.layer) {}
 
   const int first;  // Row.
   const int count;  // T
-  const int head;
+  const int head;   // The first of num_heads.
+  const int num_heads;
   const int key_head;
   const FactorRows<T> factors;
 };
 
-// For each of kNodes nodes; zero from the tree's count on.
-template <int kNodes>
+// For each of kNodes nodes, and each of up to kHeads heads of one key head;
+// zero from the tree's count on.
+template <int kNodes, int kHeads>
 struct TreeGates {
   static constexpr int kWords = (kNodes + 31) / 32;
 
-  double path_sum[kNodes];  // Gamma
-  int up[kNodes];           // The node up to which path_sum reaches, or -1.
-  float2 gamma[kNodes];     // Gamma as a sum of two floats: strong decays near
-                            // the root must not blur differences below it.
-  float beta[kNodes];
+  struct Head {
+    float log_decay[kNodes];
+    float beta[kNodes];
+    float2 gamma[kNodes];  // Gamma log2(e) as a sum of two floats: strong
+                           // decays near the root must not blur differences
+                           // below it.
+    float correction_scale[kNodes];  // beta exp(Gamma) k_scale
+    float readout_scale[kNodes];     // exp(Gamma) q_scale
+  };
+
   float k_scale[kNodes];
   float q_scale[kNodes];
-  float correction_scale[kNodes];      // beta exp(Gamma) k_scale
-  float readout_scale[kNodes];         // exp(Gamma) q_scale
   uint32_t ancestors[kNodes][kWords];  // Or the node itself.
+  Head heads[kHeads];
 
-  // Fills everything in with one warp; the block must synchronise before use.
+  // Reads from memory, a thread of the block for each node. Before Finish() the
+  // block must synchronise.
   template <typename T>
   __device__ void Load(const GdnCoreParams& p, const HeadTree<T>& tree) {
-    const int lane = threadIdx.x % 32;
-    for (int i = lane; i < kNodes; i += 32) LoadNode(p, tree, i);
-    __syncwarp();
-    SumPaths();
-    for (int i = lane; i < kNodes; i += 32) {
-      const float high = static_cast<float>(path_sum[i]);
-      gamma[i] = {high, static_cast<float>(path_sum[i] - high)};
-      const float decay = expf(high);
-      correction_scale[i] = beta[i] * decay * k_scale[i];
-      readout_scale[i] = decay * q_scale[i];
+    const int i = threadIdx.x;
+    if (i >= kNodes) return;
+    const bool valid = i < tree.count;
+    const int row = tree.first + i;
+    // Everything is on its way before the first is stored.
+    float log_decay[kHeads];
+    float beta[kHeads];
+    uint32_t bits[kWords];
+    const float key = valid ? tree.factors.k_scale(row, tree.key_head) : 0;
+    const float query =
+        valid ? p.q_scale[QueryIndex(p, row, tree.key_head)] : 0;
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
+      const bool used = valid && h < tree.num_heads;
+      log_decay[h] = used ? tree.factors.log_decay(row, tree.head + h) : 0;
+      beta[h] = used ? tree.factors.beta(row, tree.head + h) : 0;
     }
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      bits[w] = valid ? AncestorWord(p, row, i, w) : 0;
+    }
+    k_scale[i] = key;
+    q_scale[i] = query;
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
+      heads[h].log_decay[i] = log_decay[h];
+      heads[h].beta[i] = beta[h];
+    }
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) ancestors[i][w] = bits[w];
   }
 
-  // exp(Gamma_i - Gamma_j) for an ancestor j of i or i itself, otherwise 0.
-  __device__ float Decay(int i, int j) const {
-    const bool descends = ancestors[i][j / 32] >> (j % 32) & 1;
-    const float2 a = gamma[i];
-    const float2 b = gamma[j];
-    return descends ? __expf((a.x - b.x) + (a.y - b.y)) : 0;
+  // Sums up the paths, with kThreads threads of which this is the `thread`-th.
+  // Before use the block must synchronise.
+  template <int kThreads>
+  __device__ void Finish(int num_heads, int thread) {
+    for (int n = thread; n < num_heads * kNodes; n += kThreads) {
+      const int i = n % kNodes;
+      Head& head = heads[n / kNodes];
+      const double sum = PathSum(head, i) * 1.4426950408889634;
+      const float high = static_cast<float>(sum);
+      head.gamma[i] = {high, static_cast<float>(sum - high)};
+      const float decay = exp2f(high);
+      head.correction_scale[i] = head.beta[i] * decay * k_scale[i];
+      head.readout_scale[i] = decay * q_scale[i];
+    }
   }
 
  private:
-  template <typename T>
-  __device__ void LoadNode(const GdnCoreParams& p, const HeadTree<T>& tree,
-                           int i) {
-    const bool valid = i < tree.count;
-    const int row = tree.first + i;
-    const bool chain = p.batch.mask_words == 0;
-    path_sum[i] = valid ? tree.factors.log_decay(row, tree.head) : 0;
-    up[i] = !valid ? -1 : chain ? i - 1 : p.batch.parent[row];
-    beta[i] = valid ? tree.factors.beta(row, tree.head) : 0;
-    k_scale[i] = valid ? tree.factors.k_scale(row, tree.key_head) : 0;
-    q_scale[i] = valid
-                     ? p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads +
-                                 tree.key_head]
-                     : 0;
-    for (int w = 0; w < kWords; ++w) {
-      uint32_t bits = 0;
-      if (valid && chain) {
-        bits = i >= 32 * w + 31 ? ~0u : i < 32 * w ? 0u : (2u << (i % 32)) - 1;
-      } else if (valid && w < p.batch.mask_words) {
-        bits =
-            p.batch
-                .ancestors[static_cast<int64_t>(row) * p.batch.mask_words + w];
-      }
-      ancestors[i][w] = bits;
-    }
+  __device__ static int64_t QueryIndex(const GdnCoreParams& p, int row,
+                                       int key_head) {
+    return static_cast<int64_t>(row) * p.shape.key_heads + key_head;
   }
 
-  // Each step doubles the stretch of the path that is summed.
-  __device__ void SumPaths() {
-    constexpr int kPerLane = (kNodes + 31) / 32;
-    const int lane = threadIdx.x % 32;
-    while (true) {
-      double sum[kPerLane];
-      int next[kPerLane];
-      bool more = false;
-#pragma unroll
-      for (int n = 0; n < kPerLane; ++n) {
-        const int j = up[lane + 32 * n];
-        sum[n] = j < 0 ? 0 : path_sum[j];
-        next[n] = j < 0 ? -1 : up[j];
-        more |= j >= 0;
-      }
-      if (!__any_sync(0xffffffffu, more)) return;
-      __syncwarp();
-#pragma unroll
-      for (int n = 0; n < kPerLane; ++n) {
-        path_sum[lane + 32 * n] += sum[n];
-        up[lane + 32 * n] = next[n];
-      }
-      __syncwarp();
+  __device__ static uint32_t AncestorWord(const GdnCoreParams& p, int row,
+                                          int i, int w) {
+    const int words = p.batch.mask_words;
+    if (words == 0) {  // All before it.
+      return i >= 32 * w + 31 ? ~0u : i < 32 * w ? 0u : (2u << i % 32) - 1;
     }
+    if (w >= words) return 0;
+    return p.batch.ancestors[static_cast<int64_t>(row) * words + w];
+  }
+
+  // Four ancestors at a time, for their loads to overlap.
+  __device__ double PathSum(const Head& head, int i) const {
+    double sum = 0;
+    for (int w = 0; w < kWords; ++w) {
+      uint32_t bits = ancestors[i][w];
+      while (bits != 0) {
+        float x[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          x[n] = bits == 0 ? 0 : head.log_decay[32 * w + __ffs(bits) - 1];
+          bits &= bits - 1;
+        }
+        sum += (static_cast<double>(x[0]) + x[1]) +
+               (static_cast<double>(x[2]) + x[3]);
+      }
+    }
+    return sum;
   }
 };
 

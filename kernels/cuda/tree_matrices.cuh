@@ -101,9 +101,9 @@ struct BlockIndex {
 
   // The n-th of all with column <= row, row by row.
   __device__ static BlockIndex OfTriangle(int n) {
-    int row = 0;
-    while (n > row) n -= ++row;
-    return {row, n};
+    const int row =
+        static_cast<int>((sqrtf(8 * static_cast<float>(n) + 1) - 1) / 2);
+    return {row, n - row * (row + 1) / 2};
   }
   __device__ int Number() const { return row * (row + 1) / 2 + column; }
 };
@@ -121,91 +121,102 @@ struct TreeMatrices {
   SplitBlock solve[kTriangle];
   SplitBlock readout[kTriangle];
 
-  // The first num_blocks block rows, one block at a time for each of kWarps
-  // warps.
-  template <int kWarps>
-  __device__ void Build(const NodeRows<kNodes>& keys,
-                        const NodeRows<kNodes>& queries,
-                        const TreeGates<kNodes>& gates, int num_blocks) {
-    const int triangle = num_blocks * (num_blocks + 1) / 2;
-    const int inner = triangle - num_blocks;
-    // Diagonal blocks of `solve`, the longest work, first.
-    for (int n = threadIdx.x / 32; n < 2 * triangle; n += kWarps) {
-      if (n < num_blocks) {
-        BuildInverse(keys, gates, n);
-      } else if (n < num_blocks + inner) {
-        BlockIndex at = BlockIndex::OfTriangle(n - num_blocks);
-        ++at.row;
-        TileSum tile;
-        Gram(keys, keys, at, tile);
-        ScaleCorrection(gates, at, tile);
-        solve[at.Number()].Store(tile);
-      } else {
-        const BlockIndex at = BlockIndex::OfTriangle(n - num_blocks - inner);
-        TileSum tile;
-        Gram(queries, keys, at, tile);
-        ScaleReadout(gates, at, tile);
-        readout[at.Number()].Store(tile);
+  // One block of both.
+  struct Tiles {
+    BlockIndex at;
+    TileSum keys;
+    TileSum queries;
+
+    // k_i k_j and q_i k_j
+    __device__ void Multiply(const NodeRows<kNodes>& k,
+                             const NodeRows<kNodes>& q) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        keys[i / 4][i % 4] = 0;
+        queries[i / 4][i % 4] = 0;
+      }
+#pragma unroll
+      for (int step = 0; step < kKeyDim / 16; ++step) {
+        uint32_t left[4];
+        uint32_t right[4];
+        k.LoadRight(at.column, step, right);
+        k.LoadLeft(at.row, step, left);
+        MultiplyAdd(keys[0], left, right[0], right[1]);
+        MultiplyAdd(keys[1], left, right[2], right[3]);
+        q.LoadLeft(at.row, step, left);
+        MultiplyAdd(queries[0], left, right[0], right[1]);
+        MultiplyAdd(queries[1], left, right[2], right[3]);
       }
     }
+
+    // To -g and the readout.
+    template <typename Gates>
+    __device__ void Scale(const Gates& gates, int head) {
+      const auto& of_head = gates.heads[head];
+      const int columns = at.column * kTileRows + TileColumn(0, 0);
+      float2 column_gamma[4];
+      float column_scale[4];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int j = columns + c / 2 * 8 + c % 2;
+        column_gamma[c] = of_head.gamma[j];
+        column_scale[c] = gates.k_scale[j];
+      }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int i = at.row * kTileRows + TileRow(2 * r);
+        const float key_scale = -of_head.beta[i] * gates.k_scale[i];
+        const float query_scale = gates.q_scale[i];
+        const float2 gamma = of_head.gamma[i];
+        const uint32_t bits = gates.ancestors[i][columns / 32];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const int j = columns + c / 2 * 8 + c % 2;
+          // Only ancestors meet the exponential: never more than 1.
+          const float difference =
+              (gamma.x - column_gamma[c].x) + (gamma.y - column_gamma[c].y);
+          const bool descends = bits >> j % 32 & 1;
+          const float scale =
+              exp2f(descends ? difference : -INFINITY) * column_scale[c];
+          float& key = keys[c / 2][2 * r + c % 2];
+          float& query = queries[c / 2][2 * r + c % 2];
+          key *= i == j ? 0 : key_scale * scale;
+          query *= query_scale * scale;
+        }
+      }
+    }
+  };
+
+  // The blocks that warp `warp` of a group of kWarps builds, in the order that
+  // gives those on the diagonal, the longest work, to different warps.
+  template <int kWarps>
+  __device__ static int NumTiles(int num_blocks, int warp) {
+    return (num_blocks * (num_blocks + 1) / 2 - warp + kWarps - 1) / kWarps;
+  }
+  template <int kWarps>
+  __device__ static BlockIndex TileAt(int num_blocks, int warp, int n) {
+    n = warp + n * kWarps;
+    if (n < num_blocks) return {n, n};
+    BlockIndex at = BlockIndex::OfTriangle(n - num_blocks);
+    ++at.row;
+    return at;
+  }
+
+  __device__ void Store(Tiles& tiles) {
+    if (tiles.at.row == tiles.at.column) Invert(tiles);
+    const int number = tiles.at.Number();
+    solve[number].Store(tiles.keys);
+    readout[number].Store(tiles.queries);
   }
 
  private:
-  __device__ static void Gram(const NodeRows<kNodes>& left,
-                              const NodeRows<kNodes>& keys, BlockIndex at,
-                              TileSum& tile) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) tile[i / 4][i % 4] = 0;
-#pragma unroll
-    for (int step = 0; step < kKeyDim / 16; ++step) {
-      uint32_t a[4];
-      uint32_t b[4];
-      left.LoadLeft(at.row, step, a);
-      keys.LoadRight(at.column, step, b);
-      MultiplyAdd(tile[0], a, b[0], b[1]);
-      MultiplyAdd(tile[1], a, b[2], b[3]);
-    }
-  }
-
-  // -g
-  __device__ static void ScaleCorrection(const TreeGates<kNodes>& gates,
-                                         BlockIndex at, TileSum& tile) {
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const int i = at.row * kTileRows + TileRow(r);
-        const int j = at.column * kTileRows + TileColumn(n, r);
-        const float scale = -gates.beta[i] * gates.k_scale[i];
-        tile[n][r] *= i == j ? 0 : scale * gates.k_scale[j] * gates.Decay(i, j);
-      }
-    }
-  }
-
-  __device__ static void ScaleReadout(const TreeGates<kNodes>& gates,
-                                      BlockIndex at, TileSum& tile) {
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const int i = at.row * kTileRows + TileRow(r);
-        const int j = at.column * kTileRows + TileColumn(n, r);
-        tile[n][r] *= gates.q_scale[i] * gates.k_scale[j] * gates.Decay(i, j);
-      }
-    }
-  }
-
-  // (I + g)^-1 - I of diagonal block `block`, by substitution in float32: a
-  // lane for each column of the inverse.
-  __device__ void BuildInverse(const NodeRows<kNodes>& keys,
-                               const TreeGates<kNodes>& gates, int block) {
-    const BlockIndex at = {block, block};
-    TileSum tile;
-    Gram(keys, keys, at, tile);
-    ScaleCorrection(gates, at, tile);
+  // From -g of a diagonal block to (I + g)^-1 - I, by substitution in float32:
+  // a lane for each column of the inverse.
+  __device__ void Invert(Tiles& tiles) {
+    TileSum& tile = tiles.keys;
     // The block's own place serves as a matrix of floats until it is stored.
     float* const scratch =
-        reinterpret_cast<float*>(&solve[at.Number()].rows[0][0]);
+        reinterpret_cast<float*>(&solve[tiles.at.Number()].rows[0][0]);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
@@ -221,8 +232,14 @@ struct TreeMatrices {
 #pragma unroll
     for (int j = 0; j + 1 < kTileRows; ++j) {
 #pragma unroll
-      for (int i = j + 1; i < kTileRows; ++i) {
-        x[i] += scratch[j * kTileRows + i] * x[j];
+      for (int q = (j + 1) / 4; q < kTileRows / 4; ++q) {
+        const float4 g =
+            reinterpret_cast<const float4*>(scratch + j * kTileRows)[q];
+        const float of_quad[] = {g.x, g.y, g.z, g.w};
+#pragma unroll
+        for (int i = 4 * q; i < 4 * q + 4; ++i) {
+          if (i > j) x[i] += of_quad[i % 4] * x[j];
+        }
       }
     }
     __syncwarp();
@@ -241,7 +258,6 @@ struct TreeMatrices {
       }
     }
     __syncwarp();
-    solve[at.Number()].Store(tile);
   }
 };
 
