@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn_recurrence.cuh"
+#include "kernels/cuda/gdn_state_rows.cuh"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/gdn.h"
 
@@ -26,7 +27,8 @@ struct HeadRun {
   const GdnShape& shape;
   FactorRows<T> factors;
   int head;
-  float* state;  // [dv, dk]
+  int first_value;  // Of the block.
+  float* state;     // [dv, dk] of the head.
   bool from_zero;
   // Rows: row[i] if there is a list, else first + i.
   const int32_t* rows;
@@ -41,8 +43,8 @@ struct HeadRun {
 template <typename T, int kPerLane>
 __device__ void Run(const HeadRun<T>& run) {
   const GdnShape& s = run.shape;
-  const int first_value = static_cast<int>(blockIdx.x) * kRowsPerBlock +
-                          static_cast<int>(threadIdx.x / 32) * kRowsPerWarp;
+  const int first_value =
+      run.first_value + static_cast<int>(threadIdx.x / 32) * kRowsPerWarp;
   WarpVector<kPerLane> state[kRowsPerWarp];
 #pragma unroll
   for (int r = 0; r < kRowsPerWarp; ++r) {
@@ -89,6 +91,60 @@ __device__ void Run(const HeadRun<T>& run) {
     state[r].Store(run.state + static_cast<int64_t>(value) * s.key_dim,
                    s.key_dim);
   }
+}
+
+// Keys of 128: a block of kTileThreads holds kTileValues rows.
+inline constexpr int kTileRows = 2;  // Of a lane.
+inline constexpr int kTileThreads = 128;
+inline constexpr int kTileValues =
+    kTileThreads / 32 * StateRows<kTileRows>::kPerWarp;
+
+template <typename T>
+__device__ void RunTile(const HeadRun<T>& run) {
+  const GdnShape& s = run.shape;
+  StateRows<kTileRows> state(
+      run.first_value +
+          static_cast<int>(threadIdx.x / 32) * StateRows<kTileRows>::kPerWarp,
+      s.value_dim);
+  if (run.from_zero) {
+    state.Clear();
+  } else {
+    state.Load(run.state);
+  }
+  const int key_head = KeyHead(s, run.head);
+  for (int i = 0; i < run.count; ++i) {
+    const int row = run.row(i);
+    KeyElements k;
+    LoadScaledElements(run.factors.k(row, key_head),
+                       run.factors.k_scale(row, key_head), k);
+    KeyElements q = {};
+    T* out = nullptr;
+    if (run.core != nullptr) {
+      const int64_t key_row =
+          static_cast<int64_t>(row) * s.key_heads + key_head;
+      LoadScaledElements(As<T>(run.core->q) + key_row * kStateKeyDim,
+                         run.core->q_scale[key_row], q);
+      out =
+          As<T>(run.core->out) +
+          (static_cast<int64_t>(row) * s.value_heads + run.head) * s.value_dim;
+    }
+    const float decay = expf(run.factors.log_decay(row, run.head));
+    const float beta = run.factors.beta(row, run.head);
+    const T* v = run.factors.v(row, run.head);
+#pragma unroll
+    for (int r = 0; r < kTileRows; ++r) {
+      const int value = state.row(r);
+      const bool is_value = value < s.value_dim;
+      AdvanceRow(state.value[r], k, decay, beta,
+                 is_value ? ToFloat(v[value]) : 0.0f);
+      if (out == nullptr) continue;
+      const float o = DotOfRow(state.value[r], q);
+      if (is_value && threadIdx.x % kRowLanes == 0) {
+        out[value] = FromFloat<T>(o);
+      }
+    }
+  }
+  state.Store(run.state);
 }
 
 inline absl::Status KeysTooWide(const char* what, const GdnShape& shape) {

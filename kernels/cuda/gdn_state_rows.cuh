@@ -36,21 +36,35 @@ __device__ inline void LoadElements(const float* from, KeyElements& to) {
   }
 }
 
-// from * scale, rounded to float32.
+// A lane's elements as they are in memory: loaded now, widened later.
 template <typename T>
-__device__ void LoadScaledElements(const T* from, float scale,
-                                   KeyElements& to) {
+struct RawElements {
   struct alignas(4 * sizeof(T)) Four {
     T value[4];
   };
+  Four four[kElements / 4];
+
+  __device__ void Load(const T* from) {
 #pragma unroll
-  for (int i = 0; i < kElements / 4; ++i) {
-    const Four x = *reinterpret_cast<const Four*>(from + FirstElement(i));
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      to[4 * i + c] = __fmul_rn(ToFloat(x.value[c]), scale);
+    for (int i = 0; i < kElements / 4; ++i) {
+      four[i] = *reinterpret_cast<const Four*>(from + FirstElement(i));
     }
   }
+  // Times `scale`, rounded to float32.
+  __device__ void Scale(float scale, KeyElements& to) const {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      to[i] = __fmul_rn(ToFloat(four[i / 4].value[i % 4]), scale);
+    }
+  }
+};
+
+template <typename T>
+__device__ void LoadScaledElements(const T* from, float scale,
+                                   KeyElements& to) {
+  RawElements<T> raw;
+  raw.Load(from);
+  raw.Scale(scale, to);
 }
 
 // The sum of products over the eight lanes, in each of them. The order of the
