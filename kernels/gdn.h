@@ -45,9 +45,9 @@ struct GdnStates {
 };
 
 // What a round keeps of every row and layer from verification to commit. No
-// per-node state: rejected nodes cost nothing more. Layer l starts at row
-// l * layer_rows of each array; with layer_rows 0 the layers share one, for
-// rows that no commit will ask for.
+// per-node state, unless asked for: rejected nodes cost nothing more. Layer l
+// starts at row l * layer_rows of each array; with layer_rows 0 the layers
+// share one, for rows that no commit will ask for.
 struct GdnFactors {
   Activation* raw;   // [L, N, C] the projection before the convolution.
   Activation* k;     // [L, N, Hk, dk] after convolution and SiLU.
@@ -56,6 +56,9 @@ struct GdnFactors {
   float* beta;       // [L, N, Hv] write gate, in (0, 1).
   float* log_decay;  // [L, N, Hv] g <= 0.
   int layer_rows;    // N, or 0.
+  // [L, N, Hv, dv, dk] the state after each row; null: not kept. Only with
+  // kSerial, which fills it for GdnCommitStates to copy from.
+  float* node_states = nullptr;
 };
 
 // Tree convolution, SiLU, key and query scales, gates (Sec. IV-C, stage 1). The
@@ -78,7 +81,8 @@ struct GdnConvParams {
 enum class TreeSolver {
   kBlocks,   // Forward substitution over 16-row blocks: the solver in use.
   kNeumann,  // Eq. 6: the finite series, depth-many products.
-  kSerial,   // Node by node with one state per node: the definition.
+  kSerial,   // Node by node: the definition. With factors.node_states each
+             // node starts from its parent's state and keeps its own.
 };
 
 // The core of a linear layer. Which of the three entry points runs decides what
@@ -114,7 +118,8 @@ struct GdnGatedNormParams {
 
 // States: replays the path's rows on the slot's state of layers first_layer ..
 // first_layer + num_layers - 1, with the arithmetic of GdnDecode: bitwise the
-// recurrence over the path's own operands (the exact form of Eq. 10).
+// recurrence over the path's own operands (the exact form of Eq. 10). With
+// factors.node_states: copies what is there of the path's last row.
 // Windows: shifts the path's raw rows in.
 struct GdnCommitParams {
   RowBatch batch;

@@ -1,6 +1,10 @@
 #include "worker_service/engine_flags.h"
 
+#include <map>
+#include <string>
+
 #include "common/draft_shape.h"
+#include "kernels/gdn.h"
 
 namespace bole {
 
@@ -37,6 +41,17 @@ void AddEngineFlags(CLI::App& command, EngineOptions& options) {
       "children that a drafted node may get", 1, kMaxDraftTopK);
   add("--max-draft-depth", options.max_draft.depth,
       "levels that may be drafted", 1, kMaxDraftDepth);
+  const std::map<std::string, TreeSolver> solvers = {
+      {"blocks", TreeSolver::kBlocks},
+      {"neumann", TreeSolver::kNeumann},
+      {"serial", TreeSolver::kSerial}};
+  command
+      .add_option("--solver", options.solver,
+                  "how linear layers verify trees: blocks (substitution), "
+                  "neumann (the series), or serial, which keeps a state for "
+                  "every node")
+      ->transform(CLI::CheckedTransformer(solvers))
+      ->group("Engine sizes");
   command
       .add_flag("--graphs,!--no-graphs", options.graphs,
                 "capture rounds on a GPU once, and replay them")

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/gdn_verify_two_stage.h"
+#include "kernels/cuda/gdn_verify_walk.h"
 #include "kernels/cuda/graphs.h"
 
 namespace bole::cuda {
@@ -282,6 +284,15 @@ absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {
   return cuda::GdnConv(params, on_);
 }
 absl::Status CudaBackend::GdnVerify(const GdnCoreParams& params) {
+  if (CanVerifyTwoStage(params, on_)) {
+    BOLE_ASSIGN_OR_RETURN(void* scratch,
+                          scratch_.Get(TwoStageScratchBytes(params), on_));
+    return GdnVerifyTwoStage(params, scratch, on_);
+  }
+  if (params.solver == TreeSolver::kSerial &&
+      params.factors.node_states != nullptr) {
+    return GdnVerifyWalk(params, on_);
+  }
   return cuda::GdnVerify(params, on_);
 }
 absl::Status CudaBackend::GdnDecode(const GdnCoreParams& params) {
@@ -296,6 +307,9 @@ absl::Status CudaBackend::GdnGatedNorm(const GdnGatedNormParams& params) {
   return cuda::GdnGatedNorm(params, on_);
 }
 absl::Status CudaBackend::GdnCommitStates(const GdnCommitParams& params) {
+  if (params.factors.node_states != nullptr) {
+    return GdnCommitSnapshots(params, on_);
+  }
   return cuda::GdnCommitStates(params, on_);
 }
 absl::Status CudaBackend::GdnCommitWindows(const GdnCommitParams& params) {

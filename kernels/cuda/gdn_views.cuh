@@ -69,6 +69,17 @@ __device__ inline float* HeadState(const GdnShape& shape,
                             shape.value_dim * shape.key_dim;
 }
 
+// One head's state after a row [value_dim, key_dim]; factors.node_states is
+// set.
+__device__ inline float* NodeState(const GdnShape& shape,
+                                   const GdnFactors& factors, int layer,
+                                   int row, int head) {
+  const int64_t layer_row =
+      static_cast<int64_t>(layer) * factors.layer_rows + row;
+  return factors.node_states + (layer_row * shape.value_heads + head) *
+                                   shape.value_dim * shape.key_dim;
+}
+
 // A slot's window of one layer [conv_taps, conv_width].
 template <typename T>
 __device__ T* SlotWindow(const GdnShape& shape, const GdnStates& states,

@@ -13,10 +13,13 @@ void CommitHead(const GdnCommitParams& p, int request, int layer, int head) {
   const GdnFactorRows factors(p.shape, p.factors, layer);
   float* state =
       HeadState(p.shape, p.states, p.batch.slot[request], layer, head);
-  if (p.batch.committed[request] == 0) {
-    std::fill_n(state, static_cast<size_t>(p.shape.value_dim) * p.shape.key_dim,
-                0.0f);
+  const size_t size = static_cast<size_t>(p.shape.value_dim) * p.shape.key_dim;
+  if (p.factors.node_states != nullptr) {
+    const int last = p.path.row[p.path.first[request + 1] - 1];
+    std::copy_n(NodeState(p.shape, p.factors, layer, last, head), size, state);
+    return;
   }
+  if (p.batch.committed[request] == 0) std::fill_n(state, size, 0.0f);
   for (int i = p.path.first[request]; i < p.path.first[request + 1]; ++i) {
     StepHead(factors, p.path.row[i], head, /*readout=*/nullptr, state);
   }

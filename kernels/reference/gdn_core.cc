@@ -39,17 +39,22 @@ Readout RowReadout(const GdnCoreParams& p, int row, int head) {
 
 // Node by node, with a copy of the parent's state for each.
 void VerifySerially(const GdnCoreParams& p, int request, int head) {
-  thread_local std::vector<float> states;  // [T, dv, dk]
+  thread_local std::vector<float> states;  // [T, dv, dk] if not kept.
   const RowRange range = RequestRows(p.batch, request);
   const GdnFactorRows factors(p.shape, p.factors, p.layer);
   const size_t size = StateSize(p.shape);
-  states.resize(range.count * size);
+  const bool keeps = p.factors.node_states != nullptr;
+  if (!keeps) states.resize(range.count * size);
+  const auto state_after = [&](int i) {
+    return keeps ? NodeState(p.shape, p.factors, p.layer, range.first + i, head)
+                 : &states[i * size];
+  };
   for (int i = 0; i < range.count; ++i) {
     const int row = range.first + i;
     const int parent = p.batch.parent[row];
-    float* state = &states[i * size];
+    float* state = state_after(i);
     if (parent >= 0) {
-      std::copy_n(&states[parent * size], size, state);
+      std::copy_n(state_after(parent), size, state);
     } else if (p.batch.committed[request] > 0) {
       std::copy_n(State(p, request, head), size, state);
     } else {

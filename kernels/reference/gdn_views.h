@@ -69,6 +69,16 @@ inline float* HeadState(const GdnShape& shape, const GdnStates& states,
                             shape.value_dim * shape.key_dim;
 }
 
+// One head's state after a row [value_dim, key_dim]; factors.node_states is
+// set.
+inline float* NodeState(const GdnShape& shape, const GdnFactors& factors,
+                        int layer, int row, int head) {
+  const size_t layer_row =
+      static_cast<size_t>(layer) * factors.layer_rows + row;
+  return factors.node_states + (layer_row * shape.value_heads + head) *
+                                   shape.value_dim * shape.key_dim;
+}
+
 // A slot's window of one layer [conv_taps, conv_width].
 inline float* SlotWindow(const GdnShape& shape, const GdnStates& states,
                          int slot, int layer) {

@@ -129,7 +129,8 @@ GdnFactors GdnProblem::Factors() {
           .k_scale = k_scale.data(),
           .beta = beta.data(),
           .log_decay = log_decay.data(),
-          .layer_rows = batch.max_rows()};
+          .layer_rows = batch.max_rows(),
+          .node_states = node_states.size() > 0 ? node_states.data() : nullptr};
 }
 
 GdnCoreParams GdnProblem::Core(int layer, TreeSolver solver) {
@@ -160,6 +161,9 @@ GdnCoreParams GdnProblem::CoreOfRows(int layer, int first_row,
   params.factors.k_scale += key_row;
   params.factors.beta += value_row;
   params.factors.log_decay += value_row;
+  if (params.factors.node_states != nullptr) {
+    params.factors.node_states += value * shape.key_dim;
+  }
   return params;
 }
 
@@ -188,10 +192,16 @@ std::span<const float> GdnProblem::Out(int row, int head) const {
   return out.span(ValueRow(0, row, head) * shape.value_dim, shape.value_dim);
 }
 
+void GdnProblem::KeepNodeStates() {
+  const size_t rows = static_cast<size_t>(batch.max_rows()) * num_layers;
+  node_states =
+      GuardedBuffer<float>(rows * shape.value_width() * shape.key_dim);
+}
+
 bool GdnProblem::GuardsIntact() const {
-  const GuardedBuffer<float>* buffers[] = {&state,     &window,  &raw,  &k,
-                                           &v,         &k_scale, &beta, &q,
-                                           &log_decay, &q_scale, &out};
+  const GuardedBuffer<float>* buffers[] = {
+      &state, &window, &raw,       &k,       &v,   &k_scale,
+      &beta,  &q,      &log_decay, &q_scale, &out, &node_states};
   return std::ranges::all_of(
       buffers, [](const auto* buffer) { return buffer->GuardsIntact(); });
 }

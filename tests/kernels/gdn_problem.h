@@ -69,6 +69,9 @@ struct GdnProblem {
   // [dv] of the output of a row.
   std::span<const float> Out(int row, int head) const;
 
+  // From now on Factors() has node_states.
+  void KeepNodeStates();
+
   bool GuardsIntact() const;
 
   GdnShape shape;
@@ -78,6 +81,7 @@ struct GdnProblem {
   GuardedBuffer<float> state, window;
   GuardedBuffer<float> raw, k, v, k_scale, beta, log_decay;  // [L, N, ...]
   GuardedBuffer<float> q, q_scale, out;                      // [N, ...]
+  GuardedBuffer<float> node_states;  // [L, N, Hv, dv, dk] or empty.
 };
 
 // Gives every request one of num_slots slots, in random order, and 1 .. 1000

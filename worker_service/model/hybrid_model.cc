@@ -19,6 +19,13 @@ GdnFactors AllocateFactors(const ModelConfig& config,
       std::max<int64_t>(static_cast<int64_t>(config.num_linear_layers()) *
                             capacity.max_forest_rows,
                         capacity.max_prefill_rows);
+  float* node_states = nullptr;
+  if (capacity.keeps_node_states) {
+    const int64_t states = static_cast<int64_t>(config.num_linear_layers()) *
+                           capacity.max_forest_rows;
+    node_states = arrays.Array<float>(
+        states * shape.value_width() * shape.key_dim, "states of nodes");
+  }
   return {
       .raw = arrays.Activations(rows * shape.conv_width(), "factors: raw"),
       .k = arrays.Activations(rows * shape.key_width(), "factors: k"),
@@ -28,7 +35,8 @@ GdnFactors AllocateFactors(const ModelConfig& config,
       .beta = arrays.Array<float>(rows * shape.value_heads, "factors: beta"),
       .log_decay =
           arrays.Array<float>(rows * shape.value_heads, "factors: log decay"),
-      .layer_rows = capacity.max_forest_rows};
+      .layer_rows = capacity.max_forest_rows,
+      .node_states = node_states};
 }
 
 }  // namespace

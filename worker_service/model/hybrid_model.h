@@ -27,6 +27,8 @@ class HybridModel {
   struct Capacity {
     int max_forest_rows;   // kVerify, kDecode
     int max_prefill_rows;  // kPrefill
+    // A state for every row of a forest: every kVerify forward is of kSerial.
+    bool keeps_node_states = false;
   };
   // Allocation errors stick in `arrays`.
   HybridModel(const ModelParts& parts, const Capacity& capacity,

@@ -27,7 +27,10 @@ struct DeviceGdn {
                  .k_scale = copies.Of(p.k_scale),
                  .beta = copies.Of(p.beta),
                  .log_decay = copies.Of(p.log_decay),
-                 .layer_rows = p.batch.max_rows()}),
+                 .layer_rows = p.batch.max_rows(),
+                 .node_states = p.node_states.size() > 0
+                                    ? copies.Of(p.node_states)
+                                    : nullptr}),
         q(copies.Activations(p.q)),
         q_scale(copies.Of(p.q_scale)),
         out(copies.Activations(p.out)),

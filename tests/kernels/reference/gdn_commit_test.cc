@@ -33,6 +33,7 @@ using ::bole::testing::HostPath;
 using ::bole::testing::kFloatRoundoff;
 using ::bole::testing::PackTrees;
 using ::bole::testing::Parents;
+using ::bole::testing::Poison;
 using ::bole::testing::RandomForest;
 using ::bole::testing::RandomPaths;
 using ::bole::testing::RunRecurrence;
@@ -103,6 +104,30 @@ TEST(GdnCommitStatesTest, HasTheBitsOfDecodingThePathRowByRow) {
     }
     EXPECT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
     EXPECT_TRUE(committed.GuardsIntact());
+  }
+}
+
+// The serial verifier's snapshot of the last row, and the replay of the path.
+TEST(GdnCommitStatesTest, ASnapshotHasTheBitsOfTheReplay) {
+  ThreadPool pool(2);
+  std::mt19937 rng(5);
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    GdnProblem copied = MakeProblem(rng);
+    GdnProblem replayed = copied;
+    const HostPath path = RandomPaths(rng, copied.batch);
+    copied.KeepNodeStates();
+    for (int layer = 0; layer < copied.num_layers; ++layer) {
+      GdnVerify(copied.Core(layer, TreeSolver::kSerial), pool);
+    }
+
+    // What is copied needs nothing else.
+    std::fill_n(copied.k.data(), copied.k.size(), Poison<float>());
+    GdnCommitStates(Commit(copied, path), pool);
+    GdnCommitStates(Commit(replayed, path), pool);
+
+    EXPECT_TRUE(SameBits(copied.state.all(), replayed.state.all()));
+    EXPECT_TRUE(copied.GuardsIntact());
   }
 }
 
