@@ -74,6 +74,24 @@ int64_t GdnLayers::CorrectionBytes(const GdnLayersOptions& o) {
   return Rows(o) * o.shape.value_width() * int64_t{sizeof(float)};
 }
 
+int64_t GdnLayers::FactorBytes(const GdnLayersOptions& o) {
+  constexpr int64_t kActivation = 2;
+  const GdnShape& s = o.shape;
+  return Rows(o) * o.num_layers *
+         (kActivation * (s.key_width() + s.value_width()) +
+          int64_t{sizeof(float)} * (s.key_heads + 2 * s.value_heads));
+}
+
+int64_t GdnLayers::RawBytes(const GdnLayersOptions& o) {
+  constexpr int64_t kActivation = 2;
+  return Rows(o) * o.num_layers * kActivation * o.shape.conv_width();
+}
+
+int64_t GdnLayers::NodeStateBytes(const GdnLayersOptions& o) {
+  return Rows(o) * o.num_layers * o.shape.value_width() * o.shape.key_dim *
+         int64_t{sizeof(float)};
+}
+
 int64_t GdnLayers::CommitBytes(const GdnLayersOptions& o) {
   return 2 * StateBytes(o);
 }
@@ -117,6 +135,10 @@ GdnLayers::GdnLayers(CudaBackend& backend, const GdnLayersOptions& options)
   factors_.beta = copy(Uniform(rng, rows * s.value_heads, 0.1f, 0.9f));
   factors_.log_decay = copy(Uniform(rng, rows * s.value_heads, -0.2f, -0.01f));
   factors_.layer_rows = static_cast<int>(Rows(options));
+  if (options.keeps_node_states) {
+    factors_.node_states = arrays_.Array<float>(
+        NodeStateBytes(options) / int64_t{sizeof(float)}, "states of nodes");
+  }
   states_ = {.state = nullptr,
              .window = nullptr,
              .num_slots = options.num_requests,
@@ -148,23 +170,27 @@ absl::Status GdnLayers::Fill(CudaBackend& backend) {
 GdnCoreParams GdnLayers::Core(int layer, TreeSolver solver) const {
   const GdnShape& s = options_.shape;
   const int64_t first = Rows(options_) * layer;
+  GdnFactors factors = factors_;
+  if (solver != TreeSolver::kSerial) factors.node_states = nullptr;
   return {.batch = batch_,
           .shape = s,
           .states = states_,
           .layer = layer,
           .q = At(q_, first * s.key_width()),
           .q_scale = q_scale_,
-          .factors = factors_,
+          .factors = factors,
           .solver = solver,
           .out = At(out_, first * s.value_width())};
 }
 
-GdnCommitParams GdnLayers::Commit() const {
+GdnCommitParams GdnLayers::Commit(bool from_node_states) const {
+  GdnFactors factors = factors_;
+  if (!from_node_states) factors.node_states = nullptr;
   return {.batch = batch_,
           .path = path_,
           .shape = options_.shape,
           .states = states_,
-          .factors = factors_,
+          .factors = factors,
           .first_layer = 0,
           .num_layers = options_.num_layers};
 }

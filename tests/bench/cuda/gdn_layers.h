@@ -20,8 +20,9 @@ struct GdnLayersOptions {
   int num_nodes;     // T, of every request.
   int max_depth = 8;
   int top_k = 4;
-  int num_accepted = 8;  // Nodes of every path, at most.
-  int num_layers;        // L
+  int num_accepted = 8;            // Nodes of every path, at most.
+  int num_layers;                  // L
+  bool keeps_node_states = false;  // For kSerial.
 };
 
 // Operands of L layers, each with its own: states, factors, q, out.
@@ -31,9 +32,16 @@ class GdnLayers {
   static absl::StatusOr<std::unique_ptr<GdnLayers>> Create(
       CudaBackend& backend, const GdnLayersOptions& options);
 
+  // kSerial keeps states of nodes if there is room for them.
   GdnCoreParams Core(int layer, TreeSolver solver) const;
-  // All layers.
-  GdnCommitParams Commit() const;
+  // All layers: by replay, or from the nodes' states.
+  GdnCommitParams Commit(bool from_node_states = false) const;
+
+  // What a round keeps of every node for its commit, in bytes: of the states'
+  // commit (k, v and gates), of the windows' (raw rows), and node states.
+  static int64_t FactorBytes(const GdnLayersOptions& options);
+  static int64_t RawBytes(const GdnLayersOptions& options);
+  static int64_t NodeStateBytes(const GdnLayersOptions& options);
 
   // Bytes that verification of one layer must read and write: the states once,
   // q, k, v and gates in, o out.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "common/status_macros.h"
 #include "kernels/gdn.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench/cuda/gdn_errors.h"
 #include "tests/bench/cuda/gdn_layers.h"
 #include "tests/bench/cuda/gpu_bench.h"
 
@@ -45,66 +47,120 @@ struct Flags {
   std::vector<std::string> solvers = {"blocks", "neumann", "serial"};
   int num_accepted = 8;
   int replays = 20;
+  bool errors = true;
   std::string json;
   std::string commit;
 };
 
 // Layers whose operands are together larger than any L2.
-int NumLayers(GdnLayersOptions options) {
+int NumLayers(const GdnLayersOptions& options) {
   constexpr int64_t kWorkingSet = int64_t{256} << 20;
   const int64_t bytes = GdnLayers::VerifyBytes(options);
   return static_cast<int>(
       std::clamp<int64_t>((kWorkingSet + bytes - 1) / bytes, 4, 128));
 }
 
-// One line: times of a shape, a batch and a size of tree.
-absl::StatusOr<Json> Measure(CudaBackend& backend, const Flags& flags,
-                             const std::string& shape, GdnLayersOptions options,
-                             double bandwidth) {
-  const auto microseconds = [&](int64_t bytes) {
-    return 1e6 * static_cast<double>(bytes) / bandwidth;
-  };
-  options.num_layers = NumLayers(options);
-  BOLE_ASSIGN_OR_RETURN(const auto layers, GdnLayers::Create(backend, options));
-  const int64_t bytes = GdnLayers::VerifyBytes(options);
-  const double floor = microseconds(bytes);
-  const double commit_floor = microseconds(GdnLayers::CommitBytes(options));
-  Json row = {{"shape", shape},
-              {"requests", options.num_requests},
-              {"nodes", options.num_nodes},
-              {"floor_us", floor},
-              {"floor_with_u_us",
-               microseconds(bytes + GdnLayers::CorrectionBytes(options))},
-              {"commit_floor_us", commit_floor}};
-  std::printf("%-5s B %2d  T %3d  floor %6.2f", shape.c_str(),
-              options.num_requests, options.num_nodes, floor);
-  for (const std::string& solver : flags.solvers) {
-    const TreeSolver which = SolverOf(solver);
-    BOLE_ASSIGN_OR_RETURN(
-        const double us,
-        MedianMicroseconds(
-            backend, options.num_layers,
-            [&](int layer) {
-              return backend.GdnVerify(layers->Core(layer, which));
-            },
-            flags.replays));
-    row[solver + "_us"] = us;
-    row[solver + "_ratio"] = us / floor;
-    std::printf("  %s %7.2f (%.2f)", solver.c_str(), us, us / floor);
-    std::fflush(stdout);
+// Times of one shape, batch and size of tree: a line, and a row of the report.
+class Measurement {
+ public:
+  Measurement(CudaBackend& backend, int replays, double bandwidth)
+      : backend_(backend), replays_(replays), bandwidth_(bandwidth) {}
+
+  absl::StatusOr<Json> Run(const std::string& shape,
+                           const std::vector<std::string>& solvers,
+                           const GdnLayersOptions& options) {
+    BOLE_ASSIGN_OR_RETURN(const auto layers,
+                          GdnLayers::Create(backend_, options));
+    const int64_t bytes = GdnLayers::VerifyBytes(options);
+    row_ = {{"shape", shape},
+            {"requests", options.num_requests},
+            {"nodes", options.num_nodes},
+            {"layers", options.num_layers},
+            {"copy_gb_per_s", bandwidth_ / 1e9},
+            {"floor_us", Microseconds(bytes)},
+            {"floor_with_u_us",
+             Microseconds(bytes + GdnLayers::CorrectionBytes(options))},
+            {"commit_floor_us", Microseconds(GdnLayers::CommitBytes(options))}};
+    std::printf("%-5s B %2d  T %3d  floor %6.2f", shape.c_str(),
+                options.num_requests, options.num_nodes, Microseconds(bytes));
+    for (const std::string& name : solvers) {
+      const TreeSolver solver = SolverOf(name);
+      BOLE_RETURN_IF_ERROR(
+          Time(name, "floor_us", options.num_layers, 1, [&](int layer) {
+            return backend_.GdnVerify(layers->Core(layer, solver));
+          }));
+      if (solver != TreeSolver::kSerial) continue;
+      BOLE_RETURN_IF_ERROR(
+          Time("snapshot_commit", "commit_floor_us", 1, options.num_layers,
+               [&](int) {
+                 return backend_.GdnCommitStates(
+                     layers->Commit(/*from_node_states=*/true));
+               }));
+    }
+    BOLE_RETURN_IF_ERROR(
+        Time("commit", "commit_floor_us", 1, options.num_layers,
+             [&](int) { return backend_.GdnCommitStates(layers->Commit()); }));
+    std::printf("\n");
+    return row_;
   }
-  BOLE_ASSIGN_OR_RETURN(
-      double commit,
-      MedianMicroseconds(
-          backend, 1,
-          [&](int) { return backend.GdnCommitStates(layers->Commit()); },
-          flags.replays));
-  commit /= options.num_layers;
-  row["commit_us"] = commit;
-  row["commit_ratio"] = commit / commit_floor;
-  std::printf("  commit %6.2f (%.2f)\n", commit, commit / commit_floor);
-  std::fflush(stdout);
-  return row;
+
+ private:
+  double Microseconds(int64_t bytes) const {
+    return 1e6 * static_cast<double>(bytes) / bandwidth_;
+  }
+  // Per layer.
+  absl::Status Time(const std::string& name, const char* floor, int calls,
+                    int layers_per_call,
+                    const std::function<absl::Status(int)>& queue) {
+    BOLE_ASSIGN_OR_RETURN(const double us,
+                          MedianMicroseconds(backend_, calls, queue, replays_));
+    const double per_layer = us / layers_per_call;
+    const double ratio = per_layer / row_[floor].get<double>();
+    row_[name + "_us"] = per_layer;
+    row_[name + "_ratio"] = ratio;
+    std::printf("  %s %7.2f (%.2f)", name.c_str(), per_layer, ratio);
+    std::fflush(stdout);
+    return absl::OkStatus();
+  }
+
+  CudaBackend& backend_;
+  int replays_;
+  double bandwidth_;
+  Json row_;
+};
+
+// What a request of 100 nodes keeps from verification to commit.
+Json TransientMemory() {
+  struct Model {
+    const char* name;
+    int value_heads;
+    int linear_layers;
+  };
+  constexpr Model kModels[] = {
+      {"9B", 32, 24}, {"27B", 48, 48}, {"122B", 64, 36}};
+  Json rows = Json::array();
+  for (const Model& model : kModels) {
+    const GdnLayersOptions options = {.shape = Shape(model.value_heads),
+                                      .num_requests = 1,
+                                      .num_nodes = 100,
+                                      .num_layers = model.linear_layers};
+    const auto megabytes = [](int64_t bytes) {
+      return static_cast<double>(bytes) / 1e6;
+    };
+    const double factors = megabytes(GdnLayers::FactorBytes(options));
+    const double raw = megabytes(GdnLayers::RawBytes(options));
+    const double states = megabytes(GdnLayers::NodeStateBytes(options));
+    std::printf(
+        "%-5s 100 nodes: factors of the states %.1f MB, raw rows of the "
+        "windows %.1f MB; a state for every node %.0f MB\n",
+        model.name, factors, raw, states);
+    rows.push_back({{"model", model.name},
+                    {"nodes", 100},
+                    {"factors_mb", factors},
+                    {"raw_rows_mb", raw},
+                    {"node_states_mb", states}});
+  }
+  return rows;
 }
 
 absl::Status Run(const Flags& flags, const std::string& command) {
@@ -113,22 +169,29 @@ absl::Status Run(const Flags& flags, const std::string& command) {
   std::printf(
       "%s, copies at %.0f GB/s. Microseconds a layer (over the floor)\n",
       backend->description().c_str(), bandwidth / 1e9);
-  Json rows = Json::array();
+  Json rows = TransientMemory();
   for (const std::string& shape : flags.shapes) {
     for (const int batch : flags.batches) {
       for (const int nodes : flags.nodes) {
+        GdnLayersOptions options = {.shape = ShapeOf(shape),
+                                    .num_requests = batch,
+                                    .num_nodes = nodes,
+                                    .num_accepted = flags.num_accepted,
+                                    .num_layers = 1};
+        options.num_layers = NumLayers(options);
+        options.keeps_node_states =
+            std::count(flags.solvers.begin(), flags.solvers.end(), "serial") >
+            0;
+        Measurement measurement(*backend, flags.replays, bandwidth);
         BOLE_ASSIGN_OR_RETURN(Json row,
-                              Measure(*backend, flags, shape,
-                                      {.shape = ShapeOf(shape),
-                                       .num_requests = batch,
-                                       .num_nodes = nodes,
-                                       .num_accepted = flags.num_accepted,
-                                       .num_layers = 1},
-                                      bandwidth));
-        row["copy_gb_per_s"] = bandwidth / 1e9;
+                              measurement.Run(shape, flags.solvers, options));
         rows.push_back(std::move(row));
       }
     }
+  }
+  if (flags.errors) {
+    BOLE_ASSIGN_OR_RETURN(const Json errors, MeasureErrors(*backend));
+    for (const Json& row : errors) rows.push_back(row);
   }
   return WriteReport(flags.json, *backend, command, flags.commit, rows);
 }
@@ -157,6 +220,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--replays", flags.replays, "of each graph")
       ->capture_default_str();
+  app.add_flag("--errors,!--no-errors", flags.errors,
+               "errors against float64, too");
   app.add_option("--json", flags.json, "file for the results");
   app.add_option("--commit", flags.commit, "of the tree, for the results");
   CLI11_PARSE(app, argc, argv);
