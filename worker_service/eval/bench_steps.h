@@ -48,7 +48,8 @@ class StepBench {
   // INVALID_ARGUMENT: beyond the capacity, or more than 128 nodes a request.
   absl::StatusOr<double> ForwardSeconds(const Step& step);
 
-  // The commit of `path` nodes of each request, all layers.
+  // The commit of `path` nodes of each request, all layers. Takes turns on the
+  // slots of the capacity, so that a larger one keeps states out of the cache.
   absl::StatusOr<double> CommitSeconds(const Step& step, int path);
 
   // States that a commit reads and writes. Bytes of one request.
@@ -64,7 +65,8 @@ class StepBench {
   int PagesPerRequest() const;
   absl::Status FillMemory();
   absl::Status FillActivations(Activation* out, int64_t count);
-  absl::StatusOr<std::unique_ptr<Rows>> Upload(const Step& step);
+  absl::StatusOr<std::unique_ptr<Rows>> Upload(const Step& step,
+                                               int first_slot = 0);
   absl::Status QueueForward(const Step& step, const Rows& rows);
 
   const LoadedModel& model_;

@@ -139,9 +139,11 @@ def plain_decoding(results, report):
             measured = results.value(name, "steps", "ms", batch=batch,
                                      nodes=batch, kv_tokens=1024)
             floor = None
-            if content and speed:
+            weights = (content or {}).get("weights_at_batch", {}).get(
+                str(batch))
+            if weights and speed:
                 floor = 1e3 / speed * (
-                    content["weights_at_batch"][str(batch)] +
+                    weights +
                     2 * batch * content["state_of_request"] +
                     1024 * batch * content["kv_of_token"])
             what = f"5  {size} B {batch}: plain decoding over its bytes' time"
