@@ -1,5 +1,6 @@
 #include "common/step.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -59,10 +60,16 @@ absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
   return absl::OkStatus();
 }
 
-// `rows`: tokens or nodes that run for the sequence.
-absl::Status CheckSequence(const SequencePlan& sequence, int rows,
+// Tokens or nodes that run for a sequence, and how many of them a path has.
+struct Rows {
+  int count;
+  int path;
+};
+
+absl::Status CheckSequence(const SequencePlan& sequence, const Rows& of,
                            const StepPlan& plan, const StepLimits& limits,
                            const std::string& who, Taken& taken) {
+  const auto [rows, path] = of;
   BOLE_RETURN_IF_ERROR(
       CheckRange(who, "slot", sequence.slot.value(), 0, limits.num_slots - 1));
   if (!taken.slots.insert(sequence.slot.value()).second) {
@@ -78,9 +85,10 @@ absl::Status CheckSequence(const SequencePlan& sequence, int rows,
                                   1, limits.max_context));
   BOLE_RETURN_IF_ERROR(CheckRange(
       who, "max_new_tokens", sequence.max_new_tokens, 1, limits.max_context));
-  BOLE_RETURN_IF_ERROR(
-      CheckPages(sequence, limits.KvRows(sequence.committed, rows, plan.draft),
-                 limits, who, taken));
+  const int kv_rows = plan.lease
+                          ? limits.LeaseKvRows(sequence, rows, path, plan)
+                          : limits.KvRows(sequence.committed, rows, plan.draft);
+  BOLE_RETURN_IF_ERROR(CheckPages(sequence, kv_rows, limits, who, taken));
   BOLE_RETURN_IF_ERROR(CheckRange(who, "number of stop tokens",
                                   static_cast<int>(sequence.stop_tokens.size()),
                                   0, kMaxPlanStopTokens));
@@ -106,9 +114,9 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
       BOLE_RETURN_IF_ERROR(
           CheckRange(who, "token", token, 0, limits.vocabulary - 1));
     }
-    BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence,
-                                       static_cast<int>(chunk.tokens.size()),
-                                       plan, limits, who, taken));
+    const int length = static_cast<int>(chunk.tokens.size());
+    BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence, {length, length}, plan,
+                                       limits, who, taken));
     const int end =
         chunk.sequence.committed + static_cast<int>(chunk.tokens.size());
     if (chunk.next_token) {
@@ -148,13 +156,53 @@ absl::Status CheckForest(const StepPlan& plan, const StepLimits& limits,
     }
     BOLE_RETURN_IF_ERROR(CheckRange(
         who, "committed", plan.sequences[b].committed, 1, limits.max_context));
-    BOLE_RETURN_IF_ERROR(
-        CheckSequence(plan.sequences[b], rows, plan, limits, who, taken));
+    const int depth = *std::max_element(forest.depth.begin() + first,
+                                        forest.depth.begin() + first + rows);
+    BOLE_RETURN_IF_ERROR(CheckSequence(plan.sequences[b], {rows, depth + 1},
+                                       plan, limits, who, taken));
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckLease(const StepPlan& plan, const StepLimits& limits) {
+  if (!plan.lease) return absl::OkStatus();
+  const int num_sequences = static_cast<int>(plan.sequences.size());
+  BOLE_RETURN_IF_ERROR(CheckRange("lease", "number of sequences", num_sequences,
+                                  1, limits.max_requests));
+  BOLE_RETURN_IF_ERROR(CheckRange("lease", "number of prefills",
+                                  static_cast<int>(plan.prefills.size()), 0,
+                                  0));
+  BOLE_RETURN_IF_ERROR(CheckRange("lease", "rounds", plan.lease->rounds, 1,
+                                  limits.max_lease_rounds));
+  BOLE_RETURN_IF_ERROR(CheckRange("lease", "budget", plan.lease->budget,
+                                  num_sequences, limits.max_nodes));
+  return CheckRange("lease", "max_nodes_per_tree",
+                    plan.lease->max_nodes_per_tree, 1,
+                    limits.max_nodes_per_tree);
+}
+
 }  // namespace
+
+// A sequence that runs in the last round has emitted less than its
+// max_new_tokens before; its lanes of the drafter lie beyond whatever it has
+// committed at the end.
+int StepLimits::LeaseKvRows(const SequencePlan& sequence, int rows, int path,
+                            const StepPlan& plan) const {
+  const int64_t later_path = plan.draft ? plan.draft->depth + 1 : 1;
+  const int64_t most = sequence.max_new_tokens;
+  const int rounds = plan.lease->rounds;
+  const int64_t before_last =
+      sequence.committed +
+      std::min(rounds < 2 ? 0 : path + (rounds - 2) * later_path, most - 1);
+  const int64_t end =
+      sequence.committed + std::min(path + (rounds - 1) * later_path, most);
+  const int64_t last_rows =
+      rounds < 2 ? 0 : before_last + plan.lease->max_nodes_per_tree;
+  const int64_t needed = std::max({int64_t{sequence.committed} + rows,
+                                   std::min<int64_t>(last_rows, max_context),
+                                   std::min<int64_t>(end, max_context)});
+  return KvRows(static_cast<int>(needed), 0, plan.draft);
+}
 
 absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
   if (plan.draft) {
@@ -166,6 +214,7 @@ absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
   BOLE_RETURN_IF_ERROR(CheckRange("plan", "number of prefills",
                                   static_cast<int>(plan.prefills.size()), 0,
                                   limits.max_requests));
+  BOLE_RETURN_IF_ERROR(CheckLease(plan, limits));
   Taken taken;
   BOLE_RETURN_IF_ERROR(CheckPrefills(plan, limits, taken));
   return CheckForest(plan, limits, taken);

@@ -43,6 +43,18 @@ struct PrefillPlan {
   std::optional<int32_t> next_token = {};
 };
 
+// More rounds after the planned one, which the worker runs back to back: it
+// chooses each forest from the last round's proposals, as SelectNodes() does on
+// trees that TrimTree() has cut to the positions and tokens that are left.
+// Without a draft the forests are lone roots. A sequence that emits a stop
+// token or its max_new_tokens-th one has no nodes from then on.
+struct Lease {
+  int rounds = 1;              // The planned one included.
+  int budget = 0;              // Nodes of each further forest.
+  int max_nodes_per_tree = 1;  // The same.
+};
+inline constexpr int kMaxLeaseRounds = 8;
+
 // One round of a worker: some prefill chunks, and a forest to verify.
 struct StepPlan {
   std::vector<PrefillPlan> prefills = {};
@@ -51,6 +63,8 @@ struct StepPlan {
       {};  // Request b is sequences[b]; one root each, its pending
            // token. A forest of lone roots is plain decoding.
   std::optional<DraftShape> draft = {};  // Propose trees for the next round.
+  // Only without prefills. max_new_tokens counts over all rounds.
+  std::optional<Lease> lease = {};
 };
 
 struct TokenLogprob {
@@ -84,6 +98,10 @@ struct SequenceResult {
 struct StepResult {
   std::vector<SequenceResult> prefills;   // As StepPlan::prefills.
   std::vector<SequenceResult> sequences;  // As StepPlan::sequences.
+  // Of a lease: a result for each round, proposals with the last.
+  int round = 0;
+  bool is_last = true;
+  std::optional<PackedForest> forest = {};  // Of a round >= 1.
 
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
@@ -100,9 +118,10 @@ struct StepLimits {
   DraftShape max_draft;
   int num_slots = 0;
   int num_pages = 0;
-  int page_size = 0;    // Tokens.
-  int max_context = 0;  // Positions.
-  int vocabulary = 0;   // Tokens are 0 .. vocabulary - 1.
+  int page_size = 0;         // Tokens.
+  int max_context = 0;       // Positions.
+  int vocabulary = 0;        // Tokens are 0 .. vocabulary - 1.
+  int max_lease_rounds = 1;  // At most kMaxLeaseRounds.
 
   // KV rows that a step may write beyond the committed tokens of a sequence
   // that `rows` tokens or nodes run for: the rows themselves, then the
@@ -111,6 +130,10 @@ struct StepLimits {
              const std::optional<DraftShape>& draft) const {
     return committed + rows + (draft ? draft->num_draft_nodes() : 0);
   }
+  // The same for all rounds of a lease. The planned tree has `rows` nodes and
+  // paths of at most `path` of them.
+  int LeaseKvRows(const SequencePlan& sequence, int rows, int path,
+                  const StepPlan& plan) const;
   // Pages that one sequence may have: those of a full context.
   int MaxPages() const {
     return (KvRows(max_context, 0, max_draft) + page_size - 1) / page_size;

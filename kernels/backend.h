@@ -173,6 +173,7 @@ class Backend {
   virtual absl::Status ExtendRows(const ExtendRowsParams& params) = 0;
   virtual absl::Status TopK(const TopKParams& params) = 0;
   virtual absl::Status GrowTrees(const GrowTreesParams& params) = 0;
+  virtual absl::Status AdvanceRequests(const AdvanceRequestsParams& params) = 0;
   virtual absl::Status SelectForest(const SelectForestParams& params) = 0;
 
  private:

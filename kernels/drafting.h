@@ -5,6 +5,7 @@
 
 #include "common/draft_shape.h"
 #include "kernels/row_batch.h"
+#include "kernels/sampling.h"
 
 namespace bole {
 
@@ -75,6 +76,22 @@ struct GrowTreesParams {
   int32_t* hidden_row;  // [B * k] out: row of the batch just run whose
                         // hidden vector the lane takes.
   uint32_t* ancestors;  // [B * k, W] in (level >= 1) and out.
+};
+
+// What a path changes for the round that follows without the host: committed
+// and control.max_tokens move on by its length. A request has ended if it had
+// no path, if it emitted a stop token last, or if it may emit no more tokens.
+struct AdvanceRequestsParams {
+  int max_requests;           // B
+  int max_context;            // Positions.
+  RowPath path;               // Of the round that was run.
+  const int32_t* next_token;  // [B] the last token emitted.
+  const int32_t* first_stop;  // [B + 1]
+  const int32_t* stop_token;  // [first_stop[B]]
+  SamplingControl* control;   // [B] in and out.
+  int32_t* committed;         // [B] in and out.
+  int32_t* node_limit;        // [B] out: positions left; 0 if it has ended.
+  int32_t* depth_limit;       // [B] out: tokens left.
 };
 
 // The nodes of one tree that can be verified together.

@@ -69,6 +69,8 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
                          .num_valid_tokens = options.num_valid_tokens},
         arrays_);
   }
+  node_limit_ = arrays_.Array<int32_t>(options.max_requests, "lease");
+  depth_limit_ = arrays_.Array<int32_t>(options.max_requests, "lease");
   AllocateBlocks();
   memory_use_.buffers = arrays_.total_bytes() - memory_use_.total();
 }
@@ -83,40 +85,52 @@ void Engine::AllocateBlocks() {
             .rows = options_.max_nodes,
             .mask_words = options_.MaskWords(),
             .path_rows = options_.max_nodes,
-            .draft = draft},
+            .draft = draft,
+            .max_nodes_per_tree = options_.max_nodes_per_tree},
            forest_up, forest_down);
   LayPrefill({.requests = options_.max_requests,
               .rows = options_.max_prefill_tokens,
               .draft = draft},
              prefill_up, prefill_down);
   up_ = TransferBlock(backend_, std::max(forest_up.used(), prefill_up.used()),
-                      /*num_images=*/1, "plans", arrays_);
+                      /*num_images=*/kMaxLeaseRounds, "plans", arrays_);
   down_ =
       TransferBlock(backend_, std::max(forest_down.used(), prefill_down.used()),
-                    /*num_images=*/1, "results", arrays_);
+                    /*num_images=*/kMaxLeaseRounds, "results", arrays_);
 }
 
-absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
+absl::Status Engine::Step(const StepPlan& plan, const OnRound& on_round) {
   BOLE_RETURN_IF_ERROR(failure_);
   BOLE_RETURN_IF_ERROR(Validate(plan, limits_));
   if (plan.draft && !drafter_) {
     return absl::InvalidArgumentError(
         "the plan asks for a draft, the checkpoint has no drafter");
   }
-  absl::StatusOr<StepResult> result = RunPlan(plan);
-  if (!result.ok()) failure_ = result.status();
-  return result;
+  failure_ = RunPlan(plan, on_round);
+  return failure_;
 }
 
-absl::StatusOr<StepResult> Engine::RunPlan(const StepPlan& plan) {
+absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
+  if (plan.lease) {
+    return absl::InvalidArgumentError(
+        "a lease has a result for each round, and this is a single step");
+  }
+  StepResult only;
+  BOLE_RETURN_IF_ERROR(
+      Step(plan, [&only](StepResult result) { only = std::move(result); }));
+  return only;
+}
+
+absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
   StepResult result;
   if (!plan.prefills.empty()) {
     BOLE_ASSIGN_OR_RETURN(result.prefills, RunPrefills(plan));
   }
   if (!plan.sequences.empty()) {
-    BOLE_ASSIGN_OR_RETURN(result.sequences, RunForest(plan));
+    return RunForest(plan, std::move(result), on_round);
   }
-  return result;
+  on_round(std::move(result));
+  return absl::OkStatus();
 }
 
 SampleParams Engine::SampleOf(const RowArrays& rows) const {

@@ -3,6 +3,7 @@
 #define BOLE_WORKER_SERVICE_ENGINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,8 +26,8 @@
 namespace bole {
 
 // Where the time of forest rounds went on the device, in seconds, summed since
-// the engine began. What lies between the rounds of different steps is idle,
-// copies and prefills included.
+// the engine began. What lies between rounds is idle, copies and prefills
+// included.
 struct EngineTimes {
   int64_t rounds = 0;
   double busy = 0;
@@ -68,10 +69,15 @@ class Engine {
                                               Backend& backend,
                                               const EngineOptions& options);
 
-  // Runs the chunks, then the forest. INVALID_ARGUMENT, before anything is
+  // Runs the chunks, then the forest, then the further rounds of a lease: the
+  // device has the next round queued when a result is handed out. A lease ends
+  // early when all its sequences have. INVALID_ARGUMENT, before anything is
   // touched, for a plan that Validate() refuses; any other error comes from the
   // backend and leaves slots and pages undefined: from then on every step
   // returns it.
+  using OnRound = std::function<void(StepResult result)>;
+  absl::Status Step(const StepPlan& plan, const OnRound& on_round);
+  // For a plan without a lease.
   absl::StatusOr<StepResult> Step(const StepPlan& plan);
 
   const StepLimits& limits() const { return limits_; }
@@ -84,13 +90,13 @@ class Engine {
  private:
   using Results = std::vector<SequenceResult>;
   using Sequences = std::span<const SequencePlan* const>;
-  // After a download; rounds have the marks before (engine_round.cc).
-  static constexpr int kDoneMark = Backend::kNumMarks - 1;
+  // Of prefills; rounds have the marks before (engine_round.cc).
+  static constexpr int kPrefillMark = Backend::kNumMarks - 1;
 
   Engine(const ModelConfig& config, const Weights& weights, Backend& backend,
          const EngineOptions& options, DeviceArrays arrays);
   void AllocateBlocks();
-  absl::StatusOr<StepResult> RunPlan(const StepPlan& plan);
+  absl::Status RunPlan(const StepPlan& plan, const OnRound& on_round);
 
   // Prefill chunks (engine_prefill.cc). Lay...: takes the arrays of a pass from
   // the blocks.
@@ -105,8 +111,14 @@ class Engine {
   void LayRound(const RoundShape& shape, TransferBlock& up,
                 TransferBlock& down);
   void FillRound(const StepPlan& plan, Sequences sequences);
-  absl::StatusOr<Results> RunForest(const StepPlan& plan);
-  absl::Status RunRound(const RoundShape& shape, int64_t round);
+  // `result` has the prefills'.
+  absl::Status RunForest(const StepPlan& plan, StepResult result,
+                         const OnRound& on_round);
+  // Round `index` of a plan; all its results will be in that image.
+  absl::Status QueueRound(const RoundShape& shape, Sequences sequences,
+                          int index);
+  absl::Status Replay(const RoundShape& shape, int index, int64_t round);
+  absl::Status QueueNextForest(const RoundShape& shape);
   absl::Status QueueForward(const RoundShape& shape);
   absl::Status QueueAccept(const RoundShape& shape);
   absl::Status QueueDraft(const RoundShape& shape);
@@ -151,6 +163,13 @@ class Engine {
   RowArrays rows_;       // Of the forest, or of the prefill chunks.
   RowArrays last_rows_;  // The last row of every chunk that ends its prompt.
   TransferArray<int32_t> last_row_index_;  // [B]
+
+  // Of a lease.
+  TransferArray<int32_t> budget_;                // [1]
+  TransferArray<int32_t> no_token_, no_parent_;  // [B] For lone roots.
+  TransferArray<float> no_log_rho_;              // [B]
+  int32_t* node_limit_;                          // [B]
+  int32_t* depth_limit_;                         // [B]
 
   EngineTimes times_;
   int64_t num_rounds_ = 0;

@@ -75,7 +75,8 @@ StepLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
           .num_pages = options.num_pages,
           .page_size = options.page_size,
           .max_context = std::min(options.max_context, config.max_context()),
-          .vocabulary = config.vocab_size};
+          .vocabulary = config.vocab_size,
+          .max_lease_rounds = kMaxLeaseRounds};
 }
 
 }  // namespace bole

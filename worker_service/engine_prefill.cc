@@ -69,8 +69,8 @@ absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
   BOLE_RETURN_IF_ERROR(Upload(sequences));
   BOLE_RETURN_IF_ERROR(QueuePrefill(plan, any_last));
   BOLE_RETURN_IF_ERROR(QueueDownload(sequences, /*image=*/0));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(kDoneMark));
-  BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kDoneMark));
+  BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
+  BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
   Results results =
       ReadResults(sequences, any_last ? plan.draft : std::nullopt, /*image=*/0);
   for (size_t b = 0; b < results.size(); ++b) {

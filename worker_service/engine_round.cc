@@ -1,20 +1,72 @@
 // The engine's part for forests: one round between two copies.
+#include <algorithm>
+#include <utility>
+
 #include "common/status_macros.h"
 #include "worker_service/engine.h"
 
 namespace bole {
 namespace {
 
-// Of a round; its marks are not set again before kRoundsInFlight later ones.
-enum RoundMark { kBegin, kForwarded, kAccepted, kEnd, kMarksPerRound };
-constexpr int kRoundsInFlight = 15;
+// Of a round; its marks are not set again before kMarkedRounds later ones.
+enum RoundMark { kBegin, kForwarded, kAccepted, kEnd, kDone, kMarksPerRound };
+constexpr int kMarkedRounds = (Backend::kNumMarks - 1) / kMarksPerRound;
+// Queued before the result of an earlier one is read.
+constexpr int kRoundsAhead = 1;
+static_assert(kRoundsAhead + 2 <= kMarkedRounds);
 
 int MarkOf(int64_t round, RoundMark mark) {
-  return static_cast<int>(round % kRoundsInFlight) * kMarksPerRound + mark;
+  return static_cast<int>(round % kMarkedRounds) * kMarksPerRound + mark;
 }
 
-// What a graph holds.
-enum GraphPart { kRound, kForward, kAccept, kDraft };
+// What a graph holds. The rounds of a lease but for the first begin with the
+// choice of their forest.
+enum GraphPart {
+  kFirstRound,
+  kNextRound,
+  kFirstForward,
+  kNextForward,
+  kAccept,
+  kDraft
+};
+
+// Whether no sequence goes on after what it has emitted.
+class Progress {
+ public:
+  explicit Progress(std::span<const SequencePlan* const> sequences)
+      : sequences_(sequences) {
+    for (const SequencePlan* sequence : sequences) {
+      committed_.push_back(sequence->committed);
+      left_.push_back(sequence->max_new_tokens);
+    }
+  }
+
+  // Path lengths become committed tokens.
+  void Add(std::vector<SequenceResult>& results) {
+    for (size_t b = 0; b < results.size(); ++b) {
+      const std::vector<EmittedToken>& emitted = results[b].emitted;
+      committed_[b] += results[b].committed;
+      results[b].committed = committed_[b];
+      left_[b] -= static_cast<int>(emitted.size());
+      const std::vector<int32_t>& stops = sequences_[b]->stop_tokens;
+      const bool ended =
+          emitted.empty() || std::find(stops.begin(), stops.end(),
+                                       emitted.back().token) != stops.end();
+      if (ended) left_[b] = 0;
+    }
+  }
+  bool all_ended(int max_context) const {
+    for (size_t b = 0; b < left_.size(); ++b) {
+      if (left_[b] > 0 && committed_[b] < max_context) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::span<const SequencePlan* const> sequences_;
+  std::vector<int32_t> committed_;
+  std::vector<int32_t> left_;  // Tokens that may be emitted.
+};
 
 }  // namespace
 
@@ -30,6 +82,12 @@ void Engine::LayRound(const RoundShape& shape, TransferBlock& up,
   sampling_.LayParameters({.requests = shape.requests, .rows = shape.rows}, up);
   sampling_.LayResults(down);
   if (shape.draft) drafter_->Lay(shape.requests, *shape.draft, up, down);
+  budget_ = up.Take<int32_t>(1);
+  if (!shape.draft) {
+    no_token_ = up.Take<int32_t>(shape.requests);
+    no_parent_ = up.Take<int32_t>(shape.requests);
+    no_log_rho_ = up.Take<float>(shape.requests);
+  }
   LayOptional(up, down);
 }
 
@@ -41,50 +99,122 @@ void Engine::FillRound(const StepPlan& plan, Sequences sequences) {
   }
   rows_.Fill(RowsOf(plan.forest), memory);
   sampling_.Fill(sequences);
-  if (plan.draft) drafter_->Fill(static_cast<int>(sequences.size()));
+  *budget_.host =
+      plan.lease ? std::min(plan.lease->budget, rows_.batch().rows.max) : 0;
+  if (plan.draft) {
+    drafter_->Fill(static_cast<int>(sequences.size()));
+  } else {
+    std::ranges::fill(no_token_.values(), 0);
+    std::ranges::fill(no_parent_.values(), kNoParent);
+    std::ranges::fill(no_log_rho_.values(), 0);
+  }
 }
 
-absl::StatusOr<Engine::Results> Engine::RunForest(const StepPlan& plan) {
+absl::Status Engine::RunForest(const StepPlan& plan, StepResult result,
+                               const OnRound& on_round) {
   std::vector<const SequencePlan*> sequences;
   sequences.reserve(plan.sequences.size());
   for (const SequencePlan& sequence : plan.sequences) {
     sequences.push_back(&sequence);
   }
   const RoundShape shape = ShapeOf(plan, options_);
-  const int64_t round = num_rounds_++;
+  const int num_rounds = plan.lease ? plan.lease->rounds : 1;
+  const int64_t first_round = num_rounds_;
   LayRound(shape, up_, down_);
   FillRound(plan, sequences);
   BOLE_RETURN_IF_ERROR(Upload(sequences));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kBegin)));
-  BOLE_RETURN_IF_ERROR(RunRound(shape, round));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kEnd)));
-  BOLE_RETURN_IF_ERROR(QueueDownload(sequences, /*image=*/0));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(kDoneMark));
-  BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kDoneMark));
-  BOLE_RETURN_IF_ERROR(AddTimes(round));
-  Results results = ReadResults(sequences, plan.draft, /*image=*/0);
-  for (size_t b = 0; b < results.size(); ++b) {
-    results[b].committed += sequences[b]->committed;
+
+  Progress progress(sequences);
+  const auto await = [&](int index) {
+    return backend_.AwaitMark(MarkOf(first_round + index, kDone));
+  };
+  int num_queued = 0;
+  bool is_last = false;
+  for (int index = 0; !is_last; ++index) {
+    while (num_queued < std::min(index + 1 + kRoundsAhead, num_rounds)) {
+      BOLE_RETURN_IF_ERROR(QueueRound(shape, sequences, num_queued++));
+    }
+    BOLE_RETURN_IF_ERROR(await(index));
+    BOLE_RETURN_IF_ERROR(AddTimes(first_round + index));
+    is_last = index + 1 == num_rounds;
+    result.round = index;
+    result.sequences =
+        ReadResults(sequences, is_last ? plan.draft : std::nullopt, index);
+    progress.Add(result.sequences);
+    is_last = is_last || progress.all_ended(limits_.max_context);
+    result.is_last = is_last;
+    if (index > 0) {
+      result.forest =
+          rows_.Forest(up_, index, static_cast<int>(sequences.size()));
+    }
+    on_round(std::exchange(result, {}));
   }
-  return results;
+  // One may have begun that has nothing to do.
+  return await(num_queued - 1);
 }
 
-absl::Status Engine::RunRound(const RoundShape& shape, int64_t round) {
-  if (!options_.time_phases) {
-    return graphs_->Replay(shape.Key(kRound), [&]() -> absl::Status {
-      BOLE_RETURN_IF_ERROR(QueueForward(shape));
-      BOLE_RETURN_IF_ERROR(QueueAccept(shape));
-      return shape.draft ? QueueDraft(shape) : absl::OkStatus();
-    });
+absl::Status Engine::QueueRound(const RoundShape& shape, Sequences sequences,
+                                int index) {
+  const int64_t round = num_rounds_++;
+  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kBegin)));
+  BOLE_RETURN_IF_ERROR(Replay(shape, index, round));
+  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kEnd)));
+  BOLE_RETURN_IF_ERROR(QueueDownload(sequences, index));
+  if (index > 0) {
+    BOLE_RETURN_IF_ERROR(up_.QueueDownload(rows_.forest_bytes(), index));
   }
-  BOLE_RETURN_IF_ERROR(graphs_->Replay(shape.Key(kForward),
-                                       [&] { return QueueForward(shape); }));
+  return backend_.SetMark(MarkOf(round, kDone));
+}
+
+absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
+  const bool is_first = index == 0;
+  const auto forward = [&]() -> absl::Status {
+    if (!is_first) BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
+    return QueueForward(shape);
+  };
+  const auto accept = [&] { return QueueAccept(shape); };
+  const auto draft = [&] {
+    return shape.draft ? QueueDraft(shape) : absl::OkStatus();
+  };
+  if (!options_.time_phases) {
+    return graphs_->Replay(shape.Key(is_first ? kFirstRound : kNextRound),
+                           [&]() -> absl::Status {
+                             BOLE_RETURN_IF_ERROR(forward());
+                             BOLE_RETURN_IF_ERROR(accept());
+                             return draft();
+                           });
+  }
+  BOLE_RETURN_IF_ERROR(graphs_->Replay(
+      shape.Key(is_first ? kFirstForward : kNextForward), forward));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kForwarded)));
-  BOLE_RETURN_IF_ERROR(
-      graphs_->Replay(shape.Key(kAccept), [&] { return QueueAccept(shape); }));
+  BOLE_RETURN_IF_ERROR(graphs_->Replay(shape.Key(kAccept), accept));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
   if (!shape.draft) return absl::OkStatus();
-  return graphs_->Replay(shape.Key(kDraft), [&] { return QueueDraft(shape); });
+  return graphs_->Replay(shape.Key(kDraft), draft);
+}
+
+absl::Status Engine::QueueNextForest(const RoundShape& shape) {
+  AdvanceRequestsParams advance{};
+  sampling_.SetInputs(advance);
+  advance.max_context = limits_.max_context;
+  advance.committed = rows_.committed();
+  advance.node_limit = node_limit_;
+  advance.depth_limit = depth_limit_;
+  BOLE_RETURN_IF_ERROR(backend_.AdvanceRequests(advance));
+
+  SelectForestParams select{};
+  rows_.SetOutputs(select);
+  select.shape = shape.draft.value_or(DraftShape{.top_k = 1, .depth = 1});
+  select.max_nodes_per_tree = shape.max_nodes_per_tree;
+  select.budget = budget_.device;
+  select.root = sampling_.next_token();
+  select.node_limit = node_limit_;
+  select.depth_limit = depth_limit_;
+  select.trees = shape.draft
+                     ? drafter_->trees()
+                     : CandidateTrees{no_token_.device, no_parent_.device,
+                                      no_log_rho_.device};
+  return backend_.SelectForest(select);
 }
 
 absl::Status Engine::QueueForward(const RoundShape& shape) {

@@ -20,26 +20,37 @@ int RowBucket(int count, int max) {
 }
 
 GraphKey RoundShape::Key(int part) const {
-  return {part,
-          is_decode ? 1 : 0,
+  return {2 * part + (is_decode ? 1 : 0),
           requests,
           rows,
           mask_words,
           path_rows,
           draft ? draft->top_k : 0,
-          draft ? draft->depth : 0};
+          draft ? draft->depth : 0,
+          max_nodes_per_tree};
 }
 
 RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
   const PackedForest& forest = plan.forest;
+  const int num_requests = forest.num_requests();
   RoundShape shape{
-      .is_decode = forest.num_nodes() == forest.num_requests(),
-      .requests = RequestBucket(forest.num_requests(), options.max_requests),
-      .rows = RowBucket(forest.num_nodes(), options.max_nodes),
+      .is_decode = forest.num_nodes() == num_requests,
+      .requests = RequestBucket(num_requests, options.max_requests),
+      .rows = 0,
       .mask_words = forest.mask_words,
       .path_rows = 0,
       .draft = plan.draft};
-  if (shape.is_decode) shape.rows = shape.requests;
+  int num_rows = forest.num_nodes();
+  if (plan.lease) {
+    const int most = plan.draft ? plan.lease->max_nodes_per_tree : 1;
+    shape.is_decode = shape.is_decode && most == 1;
+    shape.max_nodes_per_tree = most;
+    shape.mask_words = std::max(shape.mask_words, (most + 31) / 32);
+    num_rows = std::max(num_rows,
+                        std::min<int>(plan.lease->budget, num_requests * most));
+  }
+  shape.rows =
+      shape.is_decode ? shape.requests : RowBucket(num_rows, options.max_nodes);
   // A path is no longer than its tree is deep.
   const int depth = *std::max_element(forest.depth.begin(), forest.depth.end());
   const int usual = options.max_draft.depth;

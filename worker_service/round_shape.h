@@ -17,7 +17,8 @@ namespace bole {
 int RequestBucket(int count, int max);
 int RowBucket(int count, int max);
 
-// All that a forest round's launches depend on: the rest is on the device.
+// All that a forest round's launches depend on: the rest is on the device. The
+// rounds of a lease have one shape.
 struct RoundShape {
   bool is_decode;  // Lone roots.
   int requests;    // B
@@ -25,6 +26,8 @@ struct RoundShape {
   int mask_words;  // W
   int path_rows;   // Rows of all paths together, at most.
   std::optional<DraftShape> draft;
+  // Of the later rounds of a lease; 0 without one.
+  int max_nodes_per_tree = 0;
 
   // `part` tells sequences of one shape apart.
   GraphKey Key(int part) const;

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/check.h"
 
 namespace bole {
 void HostRows::AddChain(std::span<const int32_t> tokens) {
@@ -38,17 +42,19 @@ void RowArrays::Lay(const RowBatchCapacity& capacity, TransferBlock& block) {
   const auto ints = [&block](int64_t count) {
     return block.Take<int32_t>(count);
   };
+  const int64_t begin = block.used();
   count_ = ints(1);
   first_row_ = ints(b + 1);
+  parent_ = ints(n);
+  token_ = ints(n);
+  forest_bytes_ = block.used() - begin;
   request_ = ints(n);
   node_ = ints(n);
-  parent_ = ints(n);
   depth_ = ints(n);
   ancestors_ = block.Take<uint32_t>(n * capacity.mask_words);
   slot_ = ints(b);
   committed_ = ints(b);
   page_table_ = ints(b * capacity.max_pages);
-  token_ = ints(n);
   all_rows_ = ints(n);
   batch_ = {.max_requests = capacity.max_requests,
             .max_pages = capacity.max_pages,
@@ -93,6 +99,39 @@ void RowArrays::Fill(const HostRows& rows,
     int32_t* pages = page_table_.host + b * capacity_.max_pages;
     for (PageId page : sequences[b].pages) *pages++ = page.value();
   }
+}
+
+void RowArrays::SetOutputs(SelectForestParams& params) const {
+  params.max_requests = capacity_.max_requests;
+  params.max_rows = capacity_.max_rows;
+  params.mask_words = capacity_.mask_words;
+  params.num_rows = count_.device;
+  params.first_row = first_row_.device;
+  params.request = request_.device;
+  params.node = node_.device;
+  params.parent = parent_.device;
+  params.depth = depth_.device;
+  params.ancestors = ancestors_.device;
+  params.token = token_.device;
+}
+
+PackedForest RowArrays::Forest(const TransferBlock& block, int image,
+                               int num_requests) const {
+  const std::span<const int32_t> first = block.InImage(first_row_, image);
+  const std::span<const int32_t> parent = block.InImage(parent_, image);
+  const std::span<const int32_t> token = block.InImage(token_, image);
+  std::vector<NodeList> lists(num_requests);
+  for (int b = 0; b < num_requests; ++b) {
+    const size_t count = first[b + 1] - first[b];
+    const auto of = [&](std::span<const int32_t> values) {
+      const auto part = values.subspan(first[b], count);
+      return std::vector<int32_t>(part.begin(), part.end());
+    };
+    lists[b] = {.token = of(token), .parent = of(parent)};
+  }
+  absl::StatusOr<PackedForest> forest = BuildForest(lists);
+  BOLE_CHECK(forest.ok());
+  return *std::move(forest);
 }
 
 RowBatchBuffer::RowBatchBuffer(Backend& backend,

@@ -61,8 +61,20 @@ class RowArrays {
   // 0, 1, 2, ...: the path of a batch all of whose rows are committed.
   RowPath all_rows() const { return {batch_.first_row, all_rows_.device}; }
 
+  // For operators that write the next rows: where they go.
+  int32_t* committed() { return committed_.device; }
+  void SetOutputs(SelectForestParams& params) const;
+
+  // Bytes of what Forest() reads, if the arrays were the first of their block.
+  int64_t forest_bytes() const { return forest_bytes_; }
+  // The rows in an image of the block, as a forest of `num_requests`.
+  // REQUIRES: rows that an operator wrote.
+  PackedForest Forest(const TransferBlock& block, int image,
+                      int num_requests) const;
+
  private:
   RowBatchCapacity capacity_ = {};
+  int64_t forest_bytes_ = 0;
   TransferArray<int32_t> count_, first_row_, request_, node_, parent_, depth_,
       slot_, committed_, page_table_, token_, all_rows_;
   TransferArray<uint32_t> ancestors_;

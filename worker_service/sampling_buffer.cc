@@ -101,6 +101,15 @@ SampleParams SamplingBuffer::Params() const {
   return params;
 }
 
+void SamplingBuffer::SetInputs(AdvanceRequestsParams& params) const {
+  params.max_requests = size_.requests;
+  params.path = path();
+  params.next_token = next_token_.device;
+  params.first_stop = first_stop_.device;
+  params.stop_token = stop_token_.device;
+  params.control = control_.device;
+}
+
 std::vector<SequenceResult> SamplingBuffer::Results(
     const TransferBlock& down, int image,
     std::span<const int32_t> num_top) const {

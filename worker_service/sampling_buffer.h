@@ -43,6 +43,8 @@ class SamplingBuffer {
   SampleParams Params() const;
 
   const SamplingControl* control() const { return control_.device; }
+  // With the paths of Params(), and the tokens they may still emit.
+  void SetInputs(AdvanceRequestsParams& params) const;
   RowPath path() const { return {path_first_.device, path_row_}; }
   const int32_t* next_token() const { return next_token_.device; }
 

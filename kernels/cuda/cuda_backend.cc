@@ -352,6 +352,9 @@ absl::Status CudaBackend::TopK(const TopKParams& params) {
 absl::Status CudaBackend::GrowTrees(const GrowTreesParams& params) {
   return cuda::GrowTrees(params, on_);
 }
+absl::Status CudaBackend::AdvanceRequests(const AdvanceRequestsParams& params) {
+  return cuda::AdvanceRequests(params, on_);
+}
 absl::Status CudaBackend::SelectForest(const SelectForestParams& params) {
   BOLE_ASSIGN_OR_RETURN(
       void* scratch,

@@ -70,6 +70,8 @@ absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on);
 size_t TopKScratchBytes(const TopKParams& params);
 absl::Status TopK(const TopKParams& params, void* scratch, const Launch& on);
 absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on);
+absl::Status AdvanceRequests(const AdvanceRequestsParams& params,
+                             const Launch& on);
 size_t SelectForestScratchBytes(int max_requests);
 absl::Status SelectForest(const SelectForestParams& params, void* scratch,
                           const Launch& on);

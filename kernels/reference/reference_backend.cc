@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/reference/activations.h"
+#include "kernels/reference/advance_requests.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/count_tokens.h"
 #include "kernels/reference/dense.h"
@@ -248,6 +249,12 @@ absl::Status ReferenceBackend::TopK(const TopKParams& params) {
 
 absl::Status ReferenceBackend::GrowTrees(const GrowTreesParams& params) {
   reference::GrowTrees(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::AdvanceRequests(
+    const AdvanceRequestsParams& params) {
+  reference::AdvanceRequests(params);
   return absl::OkStatus();
 }
 

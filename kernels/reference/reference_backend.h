@@ -75,6 +75,7 @@ class ReferenceBackend : public Backend {
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
   absl::Status TopK(const TopKParams& params) override;
   absl::Status GrowTrees(const GrowTreesParams& params) override;
+  absl::Status AdvanceRequests(const AdvanceRequestsParams& params) override;
   absl::Status SelectForest(const SelectForestParams& params) override;
 
  private:

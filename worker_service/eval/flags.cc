@@ -76,6 +76,11 @@ void GenerateFlags::AddTo(CLI::App& command) {
   command.add_option("--batch", batch, "prompts that run together")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  command
+      .add_option("--lease-rounds", lease_rounds,
+                  "rounds that the device runs on its own before the next plan")
+      ->check(CLI::Range(1, kMaxLeaseRounds))
+      ->capture_default_str();
   command.add_flag("--ignore-eos", ignore_eos,
                    "go on after the model's stop tokens");
   command
@@ -114,9 +119,14 @@ void GenerateFlags::AddTo(CLI::App& command) {
 
 absl::StatusOr<GenerateOptions> GenerateFlags::Options(
     const LoadedModel& model) const {
-  GenerateOptions options{
-      .draft = std::nullopt, .max_nodes_per_tree = nodes, .max_batch = batch};
-  if (speculation == "off") return options;
+  GenerateOptions options{.draft = std::nullopt,
+                          .max_nodes_per_tree = nodes,
+                          .max_batch = batch,
+                          .lease_rounds = lease_rounds};
+  if (speculation == "off") {
+    options.max_nodes_per_tree = 1;
+    return options;
+  }
   if (!model.weights->drafter) {
     return absl::InvalidArgumentError(
         absl::StrCat("--speculation ", speculation,

@@ -43,6 +43,7 @@ struct GenerateFlags {
   int nodes = 32;  // Of a tree, its root included.
   int max_tokens = 256;
   int batch = 1;
+  int lease_rounds = 1;
   bool ignore_eos = false;
   SamplingParams sampling;
 

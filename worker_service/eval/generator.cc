@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/select_nodes.h"
 #include "common/status_macros.h"
+#include "common/trim_tree.h"
 
 namespace bole {
 namespace {
@@ -41,9 +42,11 @@ class Batch {
     while (next_request_ < requests_.size() || !running_.empty()) {
       Admit();
       const StepPlan plan = Plan();
-      BOLE_ASSIGN_OR_RETURN(StepResult result, engine_.Step(plan));
-      if (options_.on_step) options_.on_step(plan, result);
-      Apply(std::move(result));
+      BOLE_RETURN_IF_ERROR(engine_.Step(plan, [&](StepResult result) {
+        if (options_.on_step) options_.on_step(plan, result);
+        Apply(std::move(result));
+      }));
+      RemoveDone();
     }
     return std::move(results_);
   }
@@ -114,10 +117,13 @@ class Batch {
         planned_.push_back(i);
         plan.sequences.push_back(PlanOf(s));
         const int tree = static_cast<int>(trees.size());
-        for (NodeRef ref : SelectNodes({&s.tree, 1}, Budget(s))) {
+        trees.push_back(TrimTree(s.tree,
+                                 engine_.limits().max_context - s.committed,
+                                 plan.sequences.back().max_new_tokens));
+        for (NodeRef ref : SelectNodes(std::span(trees).last(1),
+                                       options_.max_nodes_per_tree)) {
           selected.push_back({tree, ref.node});
         }
-        trees.push_back(s.tree);
       } else if (auto chunk = ChunkOf(s, room)) {
         room -= static_cast<int>(chunk->tokens.size());
         prefilled_.push_back(i);
@@ -125,13 +131,15 @@ class Batch {
       }
     }
     plan.forest = PackForest(trees, selected).forest;
+    if (options_.lease_rounds > 1 && plan.prefills.empty()) {
+      // Every tree its own best nodes, as in the selection above.
+      const int nodes = std::min(options_.max_nodes_per_tree,
+                                 engine_.limits().max_nodes_per_tree);
+      plan.lease = {.rounds = options_.lease_rounds,
+                    .budget = nodes * static_cast<int>(planned_.size()),
+                    .max_nodes_per_tree = nodes};
+    }
     return plan;
-  }
-
-  // Nodes this round: no more than positions are left.
-  int Budget(const Sequence& s) const {
-    return std::min(options_.max_nodes_per_tree,
-                    engine_.limits().max_context - s.committed);
   }
 
   void Apply(StepResult result) {
@@ -140,11 +148,15 @@ class Batch {
     }
     for (size_t i = 0; i < planned_.size(); ++i) {
       Sequence& s = running_[planned_[i]];
+      if (IsDone(s)) continue;  // In an earlier round of the lease.
       GenerateResult& total = results_[s.request];
       ++total.rounds;
       total.accepted_drafts += result.sequences[i].accepted_drafts;
       Advance(s, std::move(result.sequences[i]));
     }
+  }
+
+  void RemoveDone() {
     std::erase_if(running_, [&](const Sequence& s) {
       if (!IsDone(s)) return false;
       free_slots_.push_back(s.slot);

@@ -34,7 +34,10 @@ struct GenerateOptions {
   std::optional<DraftShape> draft;
   int max_nodes_per_tree = 32;  // The root included.
   int max_batch = 1;            // Requests that run together.
-  // Called after every step, if set.
+  // More than 1: while no prompt waits or is read, the device chooses the
+  // forests of so many rounds by itself (Lease).
+  int lease_rounds = 1;
+  // Called after every step, if set; for a lease with each of its results.
   std::function<void(const StepPlan&, const StepResult&)> on_step = {};
 };
 
