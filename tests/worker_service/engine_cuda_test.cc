@@ -98,6 +98,39 @@ TEST_P(EngineCudaTest, CapturedRoundsWriteWhatQueuedOnesWrite) {
   }
 }
 
+// A lease's rounds have the shape of its budget, and the host's that of what is
+// left: other algorithms for products, and other roundings. In float32 they do
+// not change a token.
+TEST_P(EngineCudaTest, LeasesWriteWhatTheHostsRoundsWrite) {
+  for (const int batch : {1, 3, 8}) {
+    for (GenerateOptions options :
+         {Off(batch), Chain(5, batch), Tree(20, batch)}) {
+      SCOPED_TRACE(::testing::Message()
+                   << "batch " << batch << ", " << options.max_nodes_per_tree
+                   << " nodes");
+      EngineTimes host;
+      EngineTimes device;
+      const auto expected = Run(options, /*graphs=*/true, &host);
+      options.lease_rounds = kMaxLeaseRounds;
+      const auto queued = Run(options, /*graphs=*/false, &device);
+      const auto actual = Run(options, /*graphs=*/true, &device);
+
+      EXPECT_EQ(actual, queued);
+      int same = 0;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        same += actual[i] == expected[i] ? 1 : 0;
+      }
+      if (is_float()) EXPECT_EQ(same, std::ssize(expected));
+      std::printf(
+          "  batch %d, %d nodes: %d of %d texts equal; idle per round "
+          "%.3f ms by the host, %.3f ms leased\n",
+          batch, options.max_nodes_per_tree, same,
+          static_cast<int>(expected.size()), 1e3 * host.idle / host.rounds,
+          1e3 * device.idle / device.rounds);
+    }
+  }
+}
+
 BOLE_FOR_EACH_ELEMENT(EngineCudaTest);
 
 }  // namespace
