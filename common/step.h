@@ -3,6 +3,7 @@
 #define BOLE_COMMON_STEP_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -52,6 +53,8 @@ struct Lease {
   int rounds = 1;              // The planned one included.
   int budget = 0;              // Nodes of each further forest.
   int max_nodes_per_tree = 1;  // The same.
+
+  friend bool operator==(const Lease&, const Lease&) = default;
 };
 inline constexpr int kMaxLeaseRounds = 8;
 
@@ -105,6 +108,9 @@ struct StepResult {
 
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
+
+// Takes the results of a plan as they come, one for each round.
+using OnRound = std::function<void(StepResult result)>;
 
 // The model's stop tokens come on top of a request's.
 inline constexpr size_t kMaxPlanStopTokens = kMaxStopTokens + 16;

@@ -298,6 +298,11 @@ void EncodePlan(const StepPlan& plan, wire::StepPlan& message) {
   }
   EncodeForest(plan.forest, *message.mutable_forest());
   if (plan.draft) EncodeDraft(*plan.draft, *message.mutable_draft());
+  if (!plan.lease) return;
+  wire::Lease& lease = *message.mutable_lease();
+  lease.set_rounds(plan.lease->rounds);
+  lease.set_budget(plan.lease->budget);
+  lease.set_max_nodes_per_tree(plan.lease->max_nodes_per_tree);
 }
 
 absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
@@ -310,6 +315,11 @@ absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
       DecodeAll<SequencePlan>(message.sequences(), "sequence", DecodeSequence));
   BOLE_ASSIGN_OR_RETURN(plan.forest, DecodeForest(message.forest()));
   if (message.has_draft()) plan.draft = DecodeDraft(message.draft());
+  if (message.has_lease()) {
+    plan.lease = {.rounds = message.lease().rounds(),
+                  .budget = message.lease().budget(),
+                  .max_nodes_per_tree = message.lease().max_nodes_per_tree()};
+  }
   return plan;
 }
 
@@ -321,6 +331,9 @@ void EncodeResult(const StepResult& result, wire::StepResult& message) {
   for (const SequenceResult& sequence : result.sequences) {
     EncodeSequenceResult(sequence, *message.add_sequences());
   }
+  message.set_round(result.round);
+  message.set_more_rounds(!result.is_last);
+  if (result.forest) EncodeForest(*result.forest, *message.mutable_forest());
 }
 
 absl::StatusOr<StepResult> DecodeResult(const wire::StepResult& message) {
@@ -331,6 +344,13 @@ absl::StatusOr<StepResult> DecodeResult(const wire::StepResult& message) {
   BOLE_ASSIGN_OR_RETURN(result.sequences, DecodeAll<SequenceResult>(
                                               message.sequences(), "sequence",
                                               DecodeSequenceResult));
+  BOLE_RETURN_IF_ERROR(
+      CheckInRange("result", "round", message.round(), 0, kMaxLeaseRounds - 1));
+  result.round = message.round();
+  result.is_last = !message.more_rounds();
+  if (message.has_forest()) {
+    BOLE_ASSIGN_OR_RETURN(result.forest, DecodeForest(message.forest()));
+  }
   return result;
 }
 
@@ -346,6 +366,7 @@ void EncodeLimits(const StepLimits& limits, wire::StepLimits& message) {
   message.set_page_size(limits.page_size);
   message.set_max_context(limits.max_context);
   message.set_vocabulary(limits.vocabulary);
+  message.set_max_lease_rounds(limits.max_lease_rounds);
 }
 
 absl::StatusOr<StepLimits> DecodeLimits(const wire::StepLimits& message) {
@@ -367,6 +388,7 @@ absl::StatusOr<StepLimits> DecodeLimits(const wire::StepLimits& message) {
       {"page_size", message.page_size(), 1 << 20},
       {"max_context", message.max_context(), kMax},
       {"vocabulary", message.vocabulary(), kMax},
+      {"max_lease_rounds", message.max_lease_rounds(), kMaxLeaseRounds},
   };
   for (const auto& field : fields) {
     BOLE_RETURN_IF_ERROR(
@@ -381,7 +403,8 @@ absl::StatusOr<StepLimits> DecodeLimits(const wire::StepLimits& message) {
                     .num_pages = message.num_pages(),
                     .page_size = message.page_size(),
                     .max_context = message.max_context(),
-                    .vocabulary = message.vocabulary()};
+                    .vocabulary = message.vocabulary(),
+                    .max_lease_rounds = message.max_lease_rounds()};
 }
 
 }  // namespace bole

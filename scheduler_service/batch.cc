@@ -109,6 +109,28 @@ std::vector<std::unique_ptr<Sequence>> Batch::Grow() {
   return evicted;
 }
 
+bool Batch::GrowFor(const Lease& lease) {
+  const StepPlan plan{.draft = draft_, .lease = lease};
+  const int path = draft_ ? draft_->depth + 1 : 1;
+  std::vector<size_t> needed;
+  needed.reserve(running_.size());
+  size_t missing = 0;
+  for (const auto& sequence : running_) {
+    const int rows = RowsOf(*sequence);
+    const int kv_rows =
+        limits_.LeaseKvRows(sequence->Plan(), rows, std::min(rows, path), plan);
+    needed.push_back((kv_rows + limits_.page_size - 1) / limits_.page_size);
+    missing += std::max(needed.back(), sequence->pages.size()) -
+               sequence->pages.size();
+  }
+  if (missing > static_cast<size_t>(pages_.num_free())) return false;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    std::vector<PageId>& pages = running_[i]->pages;
+    while (pages.size() < needed[i]) pages.push_back(pages_.Take());
+  }
+  return true;
+}
+
 std::unique_ptr<Sequence> Batch::Remove(const Sequence& sequence) {
   const auto at =
       std::find_if(running_.begin(), running_.end(),

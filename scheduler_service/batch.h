@@ -41,6 +41,10 @@ class Batch {
   // without slot and pages, oldest first.
   std::vector<std::unique_ptr<Sequence>> Grow();
 
+  // Pages for all rounds of `lease`, if there are as many without anyone having
+  // to leave; else nothing changes. REQUIRES: Grow() gave those of the first.
+  bool GrowFor(const Lease& lease);
+
   // Takes a sequence out; it gives back all that it holds.
   std::unique_ptr<Sequence> Remove(const Sequence& sequence);
 

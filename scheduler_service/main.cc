@@ -79,6 +79,11 @@ void Flags::AddLimitsTo(CLI::App& app) {
 }
 
 void Flags::AddSpeculationTo(CLI::App& app) {
+  app.add_option("--lease-rounds", server.scheduler.lease_rounds,
+                 "rounds that a worker on a GPU runs by itself while nothing "
+                 "waits; 1: the scheduler plans each")
+      ->check(CLI::Range(1, bole::kMaxLeaseRounds))
+      ->capture_default_str();
   bole::Speculation& speculation = server.scheduler.speculation;
   using Mode = bole::SpeculationMode;
   app.add_option("--speculation", speculation.mode,

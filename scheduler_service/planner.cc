@@ -54,10 +54,11 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Sequence>> running,
     }
   }
   if (!trees.empty()) {
-    const int nodes = std::clamp(budget.NodesFor(shape), shape.num_sequences,
-                                 options.limits.max_nodes);
+    round.budget = std::clamp(budget.NodesFor(shape), shape.num_sequences,
+                              options.limits.max_nodes);
     round.plan.forest =
-        PackForest(trees, SelectNodes(trees, nodes, options.max_nodes_per_tree))
+        PackForest(trees,
+                   SelectNodes(trees, round.budget, options.max_nodes_per_tree))
             .forest;
   }
   return round;

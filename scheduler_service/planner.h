@@ -25,6 +25,7 @@ struct PlannedRound {
   StepPlan plan;
   std::vector<Sequence*> prefills;
   std::vector<Sequence*> sequences;
+  int budget = 0;  // That its forest was chosen with.
 
   bool empty() const { return prefills.empty() && sequences.empty(); }
 };

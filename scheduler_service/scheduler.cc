@@ -33,6 +33,17 @@ PlanOptions PlanOptionsFor(const Speculation& speculation,
   return options;
 }
 
+// Of a round whose forest the worker chose.
+void CountNodes(const PackedForest& forest, RoundMetrics& metrics) {
+  metrics.nodes = forest.num_nodes();
+  metrics.sequences = 0;
+  for (int b = 0; b < forest.num_requests(); ++b) {
+    metrics.sequences +=
+        forest.first_node[b + 1] > forest.first_node[b] ? 1 : 0;
+  }
+  metrics.draft_nodes = metrics.nodes - metrics.sequences;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options,
@@ -129,11 +140,17 @@ void Scheduler::On(WorkerOutcome event) {
   outcome_at_ = now_;
   round.metrics.round_seconds = Seconds(round.sent, now_);
   round.metrics.step_seconds = event.step_seconds;
-  const bool fits = event.result.ok() &&
-                    event.result->prefills.size() == round.prefills.size() &&
-                    event.result->sequences.size() == round.sequences.size();
-  if (fits) {
+  if (event.result.ok() && Fits(round, *event.result)) {
+    const bool more = !event.result->is_last;
+    if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
+    // So that sequences which end are taken out of what is still to come.
+    if (more) in_flight_ = round;
     Apply(round, *std::move(event.result));
+    if (!more) return;
+    ++in_flight_->next_round;
+    in_flight_->sent = now_;
+    in_flight_->metrics.prefill_tokens = 0;
+    in_flight_->metrics.host_seconds = 0;
     return;
   }
   const absl::Status why = absl::InternalError(absl::StrCat(
@@ -147,6 +164,14 @@ void Scheduler::On(WorkerOutcome event) {
   }
 }
 
+bool Scheduler::Fits(const InFlight& round, const StepResult& result) {
+  const int last_round = round.rounds - 1;
+  return result.prefills.size() == round.prefills.size() &&
+         result.sequences.size() == round.sequences.size() &&
+         result.round == round.next_round &&
+         (result.is_last || result.round < last_round);
+}
+
 void Scheduler::Apply(const InFlight& round, StepResult result) {
   RoundMetrics metrics = round.metrics;
   for (size_t i = 0; i < round.prefills.size(); ++i) {
@@ -155,6 +180,7 @@ void Scheduler::Apply(const InFlight& round, StepResult result) {
   }
   for (size_t i = 0; i < round.sequences.size(); ++i) {
     if (round.sequences[i] == nullptr) continue;
+    if (result.sequences[i].emitted.empty()) continue;
     const SequenceResult& of = result.sequences[i];
     metrics.accepted_drafts += of.accepted_drafts;
     metrics_.Accepted(static_cast<int>(of.emitted.size()), of.accepted_drafts);
@@ -213,6 +239,7 @@ void Scheduler::StartRound() {
     outcome_at_.reset();
     return;
   }
+  Lend(round);
   const uint64_t sequence = next_sequence_++;
   worker_.Send(epoch_, sequence, round.plan);
   RoundMetrics metrics;
@@ -228,7 +255,26 @@ void Scheduler::StartRound() {
                 .prefills = std::move(round.prefills),
                 .sequences = std::move(round.sequences),
                 .sent = sent,
-                .metrics = metrics};
+                .metrics = metrics,
+                .rounds = round.plan.lease ? round.plan.lease->rounds : 1};
+}
+
+// While there is nothing to decide, the worker decides by itself.
+void Scheduler::Lend(PlannedRound& round) {
+  const int rounds =
+      std::min(options_.lease_rounds, plan_options_.limits.max_lease_rounds);
+  if (rounds < 2 || !waiting_.empty() || worker_draining_ ||
+      !round.prefills.empty() || round.sequences.empty()) {
+    return;
+  }
+  const Lease lease{.rounds = rounds,
+                    .budget = round.budget,
+                    .max_nodes_per_tree = plan_options_.max_nodes_per_tree};
+  if (!batch_->GrowFor(lease)) return;
+  round.plan.lease = lease;
+  for (size_t i = 0; i < round.sequences.size(); ++i) {
+    round.plan.sequences[i].pages = round.sequences[i]->pages;
+  }
 }
 
 void Scheduler::Admit() {

@@ -30,6 +30,10 @@ struct SchedulerOptions {
   AdmissionLimits admission;
   Speculation speculation;
   int max_running = 256;  // Requests that run together, if the worker can.
+  // Rounds that a worker runs by itself while nothing waits or is prefilled, if
+  // it can. More of them spare the host, and make new requests and
+  // cancellations wait for longer.
+  int lease_rounds = 4;
   // Requests wait for so long for a worker that was lost to come back.
   std::chrono::milliseconds reconnect_grace{30000};
 };
@@ -39,7 +43,8 @@ struct SchedulerOptions {
 // is, and answers by sending plans and writing streams. Only metrics read a
 // clock.
 //
-// One plan is on its way at a time. A request that ends gives everything back
+// One plan is on its way at a time: a round, or a lease of several, whose
+// results come one by one. A request that ends gives everything back
 // at once: the worker runs plans in order, so that whoever gets the numbers
 // next writes after the plan on its way.
 //
@@ -70,8 +75,10 @@ class Scheduler {
     uint64_t sequence;
     std::vector<Sequence*> prefills;
     std::vector<Sequence*> sequences;
-    TimePoint sent;
+    TimePoint sent;  // Of a lease: when the last result came.
     RoundMetrics metrics;
+    int rounds = 1;      // That may be answered.
+    int next_round = 0;  // That will be.
   };
   // What a stream is told once the next plan is on its way.
   struct Delivery {
@@ -85,11 +92,14 @@ class Scheduler {
   void On(WorkerOutcome event);
   void On(const WorkerDraining& event);
   void On(const WorkerLost& event);
+  // Whether the result is the next one of the round.
+  static bool Fits(const InFlight& round, const StepResult& result);
   void Apply(const InFlight& round, StepResult result);
   void Advance(Sequence& sequence, SequenceResult result,
                RoundMetrics& metrics);
 
   void StartRound();
+  void Lend(PlannedRound& round);
   void Admit();
   void Sweep();
   void Wait(std::unique_ptr<Sequence> sequence);

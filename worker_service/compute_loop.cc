@@ -79,32 +79,41 @@ void ComputeLoop::Run() {
     waiting_.pop_front();
     mutex_.Unlock();
 
-    ComputeOutcome outcome = RunJob(job);
-    const bool failed = absl::IsInternal(outcome.result.status());
-    options_.on_outcome(std::move(outcome));
-    if (failed) return;
+    if (!RunJob(job)) return;
   }
 }
 
-ComputeOutcome ComputeLoop::RunJob(const Job& job) const {
+bool ComputeLoop::RunJob(const Job& job) const {
+  using Clock = std::chrono::steady_clock;
   ComputeOutcome outcome{
       .epoch = job.epoch, .sequence = job.sequence, .result = StepResult{}};
   if (absl::Status status = Check(job.plan, options_); !status.ok()) {
     outcome.result = std::move(status);
-    return outcome;
+    options_.on_outcome(std::move(outcome));
+    return true;
   }
-  const auto start = std::chrono::steady_clock::now();
-  outcome.result = options_.step(job.plan);
-  outcome.step_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
-  outcome.prefill_tokens = NumPrefillTokens(job.plan);
-  outcome.nodes = job.plan.forest.num_nodes();
-  if (!outcome.result.ok()) {
-    outcome.result = absl::InternalError(absl::StrCat(
-        "the engine failed: ", outcome.result.status().ToString()));
-  }
-  return outcome;
+  Clock::time_point start = Clock::now();
+  const auto report = [&](absl::StatusOr<StepResult> result) {
+    const Clock::time_point now = Clock::now();
+    ComputeOutcome next = outcome;
+    next.step_seconds =
+        std::chrono::duration<double>(now - std::exchange(start, now)).count();
+    if (result.ok() && result->round > 0) {
+      next.nodes = result->forest ? result->forest->num_nodes() : 0;
+    } else {
+      next.prefill_tokens = NumPrefillTokens(job.plan);
+      next.nodes = job.plan.forest.num_nodes();
+    }
+    next.result = std::move(result);
+    options_.on_outcome(std::move(next));
+  };
+  const absl::Status status = options_.step(
+      job.plan, [&](StepResult result) { report(std::move(result)); });
+  if (status.ok()) return true;
+  report(absl::InternalError(
+      absl::StrCat("the engine failed, and this worker has to be restarted: ",
+                   status.ToString())));
+  return false;
 }
 
 }  // namespace bole

@@ -24,8 +24,11 @@ struct ComputeOutcome {
   // INTERNAL: the engine failed; its memory is undefined and nothing more runs.
   absl::StatusOr<StepResult> result;
   int prefill_tokens = 0;
-  int nodes = 0;            // Of the forest.
-  double step_seconds = 0;  // In the engine; 0 for a plan that was refused.
+  int nodes = 0;            // Of the round's forest.
+  double step_seconds = 0;  // In the engine, since the round before; 0 for a
+                            // plan that was refused.
+
+  bool is_last() const { return !result.ok() || result->is_last; }
 };
 
 struct ComputeLoopOptions {
@@ -33,8 +36,9 @@ struct ComputeLoopOptions {
   bool has_drafter = false;
   // The engine. Called by the loop's thread alone, with plans that Validate()
   // accepts. Any error means that memory is undefined.
-  std::function<absl::StatusOr<StepResult>(const StepPlan& plan)> step;
-  // Called by the loop's thread, in the order of the plans.
+  std::function<absl::Status(const StepPlan& plan, const OnRound& on_round)>
+      step;
+  // Called by the loop's thread, in the order of the plans and rounds.
   std::function<void(ComputeOutcome outcome)> on_outcome;
 };
 
@@ -75,7 +79,8 @@ class ComputeLoop {
   };
 
   void Run();
-  ComputeOutcome RunJob(const Job& job) const;
+  // Reports every outcome. Returns whether the engine still works.
+  bool RunJob(const Job& job) const;
 
   const ComputeLoopOptions options_;
   Mutex mutex_;

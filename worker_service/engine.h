@@ -3,7 +3,6 @@
 #define BOLE_WORKER_SERVICE_ENGINE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -75,7 +74,6 @@ class Engine {
   // touched, for a plan that Validate() refuses; any other error comes from the
   // backend and leaves slots and pages undefined: from then on every step
   // returns it.
-  using OnRound = std::function<void(StepResult result)>;
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   // For a plan without a lease.
   absl::StatusOr<StepResult> Step(const StepPlan& plan);

@@ -5,6 +5,7 @@
 
 #include "common/draft_shape.h"
 #include "kernels/gdn.h"
+#include "common/step.h"
 
 namespace bole {
 
@@ -52,6 +53,9 @@ void AddEngineFlags(CLI::App& command, EngineOptions& options) {
                   "every node")
       ->transform(CLI::CheckedTransformer(solvers))
       ->group("Engine sizes");
+  add("--max-lease-rounds", options.max_lease_rounds,
+      "rounds that a scheduler may leave to the device; 0: 1, on a GPU 8", 0,
+      kMaxLeaseRounds);
   command
       .add_flag("--graphs,!--no-graphs", options.graphs,
                 "capture rounds on a GPU once, and replay them")

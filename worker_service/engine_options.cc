@@ -29,6 +29,12 @@ absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_context", options.max_context));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft depth", options.max_draft.depth));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft top-k", options.max_draft.top_k));
+  if (options.max_lease_rounds < 1 ||
+      options.max_lease_rounds > kMaxLeaseRounds) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_lease_rounds is ", options.max_lease_rounds,
+                     ", not in [1, ", kMaxLeaseRounds, "]"));
+  }
   if (options.max_context > config.max_context()) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_context is ", options.max_context, ", the model has ",
@@ -76,7 +82,7 @@ StepLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
           .page_size = options.page_size,
           .max_context = std::min(options.max_context, config.max_context()),
           .vocabulary = config.vocab_size,
-          .max_lease_rounds = kMaxLeaseRounds};
+          .max_lease_rounds = options.max_lease_rounds};
 }
 
 }  // namespace bole

@@ -22,6 +22,7 @@ struct EngineOptions {
   // Ids at or beyond are padding of the head and are never drawn.
   int num_valid_tokens = 0;
   TreeSolver solver = TreeSolver::kBlocks;
+  int max_lease_rounds = kMaxLeaseRounds;
   // Rounds are captured once per bucket and replayed, where the backend can.
   bool graphs = true;
   // Tells the phases of a round apart (Engine::times), at the price of a gap

@@ -18,17 +18,20 @@ struct Defaults {
   int nodes_per_tree;
   int prefill_tokens;
   int context;
+  int lease_rounds;
 };
 constexpr Defaults kCpu = {.requests = 16,
                            .nodes = 512,
                            .nodes_per_tree = 64,
                            .prefill_tokens = 512,
-                           .context = kMaxDefaultContext};
+                           .context = kMaxDefaultContext,
+                           .lease_rounds = 1};
 constexpr Defaults kGpu = {.requests = 32,
                            .nodes = 512,
                            .nodes_per_tree = 128,
                            .prefill_tokens = 2048,
-                           .context = kMaxDefaultGpuContext};
+                           .context = kMaxDefaultGpuContext,
+                           .lease_rounds = kMaxLeaseRounds};
 constexpr int kMaxGraphsPlanned = 64;
 
 void Fill(int& size, int value) {
@@ -43,6 +46,7 @@ EngineOptions FillIn(EngineOptions options, const LoadedModel& model,
   Fill(options.max_nodes, std::max(defaults.nodes, options.max_requests));
   Fill(options.max_nodes_per_tree, defaults.nodes_per_tree);
   Fill(options.max_prefill_tokens, defaults.prefill_tokens);
+  Fill(options.max_lease_rounds, defaults.lease_rounds);
   Fill(options.max_context,
        std::min(model.config.max_context(), defaults.context));
   return options;

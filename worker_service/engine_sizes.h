@@ -33,12 +33,14 @@ inline EngineOptions DefaultEngineOptions() {
           .num_pages = 0,
           .page_size = 64,
           .max_context = 0,
-          .num_valid_tokens = 0};
+          .num_valid_tokens = 0,
+          .max_lease_rounds = 0};
 }
 
 // For a CPU: takes the ids that may be drawn from the model, and fills in sizes
 // of 0: 16 requests of 32 nodes, the model's context up to kMaxDefaultContext,
-// pages for a quarter of the slots at full context, and for one at least.
+// pages for a quarter of the slots at full context, and for one at least, and
+// no leases: nothing waits for a CPU's host.
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model);
 
 // What an engine on a machine looks like.

@@ -19,7 +19,11 @@ namespace wire = worker::v1;
 absl::StatusOr<RecordedStep> Decode(const wire::RecordedStep& message) {
   RecordedStep step;
   BOLE_ASSIGN_OR_RETURN(step.plan, DecodePlan(message.plan()));
-  BOLE_ASSIGN_OR_RETURN(step.result, DecodeResult(message.result()));
+  step.results.reserve(message.result_size());
+  for (const wire::StepResult& result : message.result()) {
+    BOLE_ASSIGN_OR_RETURN(StepResult decoded, DecodeResult(result));
+    step.results.push_back(std::move(decoded));
+  }
   return step;
 }
 
@@ -38,10 +42,13 @@ absl::StatusOr<Recorder> Recorder::Create(const std::string& path) {
   return Recorder(path, file);
 }
 
-absl::Status Recorder::Write(const StepPlan& plan, const StepResult& result) {
+absl::Status Recorder::Write(const StepPlan& plan,
+                             std::span<const StepResult> results) {
   wire::RecordedStep message;
   EncodePlan(plan, *message.mutable_plan());
-  EncodeResult(result, *message.mutable_result());
+  for (const StepResult& result : results) {
+    EncodeResult(result, *message.add_result());
+  }
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace bole {
 // and checkpoint, the plans of a file give these results again.
 struct RecordedStep {
   StepPlan plan;
-  StepResult result;
+  std::vector<StepResult> results;  // One for each round.
 };
 
 // Appends steps to a file: RecordedStep messages of worker.proto, each after
@@ -28,7 +29,7 @@ class Recorder {
   static absl::StatusOr<Recorder> Create(const std::string& path);
 
   // The step is in the file when this returns, whatever becomes of the process.
-  absl::Status Write(const StepPlan& plan, const StepResult& result);
+  absl::Status Write(const StepPlan& plan, std::span<const StepResult> results);
 
  private:
   struct Close {

@@ -2,7 +2,9 @@
 
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -29,10 +31,9 @@ constexpr size_t kMaxMessageBytes = 16 << 20;
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 
 // A recording that cannot be written ends; the worker goes on.
-void Record(const StepPlan& plan, const StepResult& result,
+void Record(const StepPlan& plan, std::span<const StepResult> results,
             std::optional<Recorder>& recorder) {
-  if (!recorder) return;
-  const absl::Status status = recorder->Write(plan, result);
+  const absl::Status status = recorder->Write(plan, results);
   if (status.ok()) return;
   std::fprintf(stderr, "bole-worker: the recording ends here: %s\n",
                status.ToString().c_str());
@@ -58,6 +59,7 @@ struct WorkerServer::Parts {
 
   absl::Status LoadEngine(const WorkerServerOptions& options);
   WorkerInfo Describe(const WorkerServerOptions& options) const;
+  absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   absl::Status Listen(const WorkerServerOptions& options);
 };
 
@@ -92,17 +94,30 @@ WorkerInfo WorkerServer::Parts::Describe(
           .top_p = static_cast<float>(generation.top_p)};
 }
 
+absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
+                                       const OnRound& on_round) {
+  if (!recorder) return engine->Step(plan, on_round);
+  std::vector<StepResult> results;
+  BOLE_RETURN_IF_ERROR(engine->Step(plan, [&](StepResult result) {
+    results.push_back(result);
+    on_round(std::move(result));
+  }));
+  Record(plan, results, recorder);
+  return absl::OkStatus();
+}
+
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
   service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
           .info = Describe(options),
-          .step = [this](const StepPlan& plan) -> absl::StatusOr<StepResult> {
-            BOLE_ASSIGN_OR_RETURN(StepResult result, engine->Step(plan));
-            Record(plan, result, recorder);
-            return result;
-          },
+          .step = [this](const StepPlan& plan, const OnRound& on_round)
+              -> absl::Status { return Step(plan, on_round); },
           .heartbeat_interval = options.heartbeat_interval,
-          .on_failure = options.on_failure},
+          .on_failure =
+              [this, tell = options.on_failure](const absl::Status& why) {
+                host->SetServing(kServiceName, false);
+                if (tell) tell(why);
+              }},
       metrics);
   grpc::Service* services[] = {service.get()};
   BOLE_ASSIGN_OR_RETURN(

@@ -40,7 +40,8 @@ struct WorkerInfo {
 struct WorkerServiceOptions {
   WorkerInfo info;
   // As ComputeLoopOptions::step.
-  std::function<absl::StatusOr<StepResult>(const StepPlan& plan)> step;
+  std::function<absl::Status(const StepPlan& plan, const OnRound& on_round)>
+      step;
   std::chrono::milliseconds heartbeat_interval{1000};
   // Called once, without locks, if the engine fails: the stream has been ended
   // and no other will be opened. Must not call Stop().

@@ -60,9 +60,9 @@ void ExecuteStream::Answer(const ComputeOutcome& outcome) {
   wire::ExecuteResponse response = Encode(outcome);
   MutexLock lock(mutex_);
   last_sequence_ = outcome.sequence;
-  --unanswered_;
+  if (outcome.is_last()) --unanswered_;
   Send(std::move(response));
-  if (!reading_paused_ || ended_) return;
+  if (!outcome.is_last() || !reading_paused_ || ended_) return;
   reading_paused_ = false;
   StartRead(&request_);
 }

@@ -72,6 +72,26 @@ TEST(StepCodecTest, AnEmptyPlanComesBackEmpty) {
   EXPECT_TRUE(Same(*decoded, StepPlan{}));
 }
 
+TEST(StepCodecTest, LeasesComeBackAsTheyWere) {
+  StepPlan plan;
+  plan.lease = {.rounds = 3, .budget = 70, .max_nodes_per_tree = 40};
+  wire::StepPlan message;
+  EncodePlan(plan, message);
+
+  const absl::StatusOr<StepPlan> decoded = DecodePlan(Reparse(message));
+
+  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  EXPECT_EQ(decoded->lease, plan.lease);
+}
+
+TEST(StepCodecTest, ARoundThatNoLeaseHasIsRefused) {
+  wire::StepResult message;
+  for (const int round : {-1, kMaxLeaseRounds}) {
+    message.set_round(round);
+    EXPECT_TRUE(absl::IsInvalidArgument(DecodeResult(message).status()));
+  }
+}
+
 TEST(StepCodecTest, ImpossibleCandidatesKeepTheirInfinity) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   StepResult result;
@@ -103,6 +123,7 @@ TEST(StepCodecTest, LimitsComeBackAsTheyWere) {
   EXPECT_EQ(decoded->page_size, limits.page_size);
   EXPECT_EQ(decoded->max_context, limits.max_context);
   EXPECT_EQ(decoded->vocabulary, limits.vocabulary);
+  EXPECT_EQ(decoded->max_lease_rounds, limits.max_lease_rounds);
 }
 
 // Two sequences with trees of two nodes, and one prefill.

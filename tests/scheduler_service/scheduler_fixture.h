@@ -98,12 +98,14 @@ class SchedulerTest : public ::testing::Test {
 // Pages for two full requests, and slots for four.
 class ScarcePagesTest : public SchedulerTest {
  protected:
-  static StepLimits Limits() {
+  static StepLimits Limits(int max_lease_rounds) {
     StepLimits limits = SimulatedWorker::SmallLimits();
     limits.num_pages = 16;
+    limits.max_lease_rounds = max_lease_rounds;
     return limits;
   }
-  ScarcePagesTest() : SchedulerTest(TreeOptions(), Limits()) {}
+  explicit ScarcePagesTest(int max_lease_rounds = 1)
+      : SchedulerTest(TreeOptions(), Limits(max_lease_rounds)) {}
 };
 
 }  // namespace bole::testing

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "common/packed_forest.h"
+#include "common/select_nodes.h"
+#include "common/trim_tree.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_tree.h"
 
@@ -69,16 +72,65 @@ void SimulatedWorker::Send(uint64_t epoch, uint64_t sequence,
 }
 
 WorkerOutcome SimulatedWorker::Run() {
-  const Sent sent = std::move(plans_.front());
-  plans_.pop_front();
-  StepResult result;
+  Sent& sent = plans_.front();
+  WorkerOutcome outcome{sent.epoch, sent.sequence, StepResult{}};
+  StepResult& result = *outcome.result;
   for (const PrefillPlan& chunk : sent.plan.prefills) {
     result.prefills.push_back(RunPrefill(chunk, sent.plan.draft));
   }
   for (int b = 0; b < std::ssize(sent.plan.sequences); ++b) {
     result.sequences.push_back(RunTree(sent.plan, b));
   }
-  return {sent.epoch, sent.sequence, std::move(result)};
+  result.round = sent.round;
+  if (sent.round > 0) result.forest = sent.plan.forest;
+  const bool more = sent.plan.lease &&
+                    sent.round + 1 < sent.plan.lease->rounds &&
+                    Advance(sent, result);
+  result.is_last = !more;
+  if (more) {
+    for (SequenceResult& of : result.sequences) of.proposal.reset();
+  } else {
+    plans_.pop_front();
+  }
+  return outcome;
+}
+
+bool SimulatedWorker::Advance(Sent& sent, const StepResult& result) const {
+  std::vector<ProposalTree> trees;
+  std::vector<NodeList> lists(sent.plan.sequences.size());
+  std::vector<size_t> running;
+  for (size_t b = 0; b < lists.size(); ++b) {
+    SequencePlan& sequence = sent.plan.sequences[b];
+    const SequenceResult& of = result.sequences[b];
+    sequence.committed = of.committed;
+    sequence.max_new_tokens -= static_cast<int>(of.emitted.size());
+    const auto& stops = sequence.stop_tokens;
+    const bool ended = of.emitted.empty() || sequence.max_new_tokens <= 0 ||
+                       std::find(stops.begin(), stops.end(),
+                                 of.emitted.back().token) != stops.end();
+    if (ended) continue;
+    running.push_back(b);
+    const ProposalTree root{{kNoParent}, {of.emitted.back().token}, {0}};
+    trees.push_back(TrimTree(of.proposal.value_or(root),
+                             limits_.max_context - sequence.committed,
+                             sequence.max_new_tokens));
+  }
+  const Lease& lease = *sent.plan.lease;
+  const PackedForest forest =
+      PackForest(trees,
+                 SelectNodes(trees, lease.budget, lease.max_nodes_per_tree))
+          .forest;
+  for (size_t i = 0; i < running.size(); ++i) {
+    const auto part = [&](const std::vector<int32_t>& values) {
+      return std::vector<int32_t>(values.begin() + forest.first_node[i],
+                                  values.begin() + forest.first_node[i + 1]);
+    };
+    lists[running[i]] = {.token = part(forest.token),
+                         .parent = part(forest.parent)};
+  }
+  sent.plan.forest = *BuildForest(lists);
+  ++sent.round;
+  return !running.empty();
 }
 
 std::vector<int32_t>& SimulatedWorker::Recall(const SequencePlan& sequence) {
@@ -132,6 +184,7 @@ SequenceResult SimulatedWorker::RunTree(const StepPlan& plan, int request) {
   const PackedForest& forest = plan.forest;
   const int first = forest.first_node[request];
   const int num_nodes = forest.first_node[request + 1] - first;
+  if (num_nodes == 0) return {.committed = sequence.committed};
   const int past = static_cast<int>(Recall(sequence).size());
 
   SequenceResult result;

@@ -44,7 +44,7 @@ class SimulatedWorker : public WorkerClient {
 
   bool has_plan() const { return !plans_.empty(); }
   const StepPlan& next_plan() const { return plans_.front().plan; }
-  // Runs the oldest plan.
+  // Runs the oldest plan, or the next round of its lease.
   WorkerOutcome Run();
 
   uint64_t epoch() const { return epoch_; }
@@ -54,8 +54,13 @@ class SimulatedWorker : public WorkerClient {
   struct Sent {
     uint64_t epoch;
     uint64_t sequence;
-    StepPlan plan;
+    StepPlan plan;  // Of the next round.
+    int round = 0;
   };
+
+  // Turns the plan of the round that was run into that of the next one, as the
+  // lease says. Returns false if all its sequences have ended.
+  bool Advance(Sent& sent, const StepResult& result) const;
 
   SequenceResult RunPrefill(const PrefillPlan& chunk,
                             const std::optional<DraftShape>& draft);

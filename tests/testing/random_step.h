@@ -114,6 +114,13 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     plan.draft = {.top_k = UniformInt(rng, 1, limits.max_draft.top_k),
                   .depth = UniformInt(rng, 1, limits.max_draft.depth)};
   }
+  // Of one round: more of them need more pages.
+  if (prefills == 0 && sequences > 0) {
+    plan.lease = {
+        .rounds = 1,
+        .budget = UniformInt(rng, sequences, limits.max_nodes),
+        .max_nodes_per_tree = UniformInt(rng, 1, limits.max_nodes_per_tree)};
+  }
   return plan;
 }
 
@@ -144,6 +151,13 @@ inline StepResult RandomResult(std::mt19937& rng) {
   result.sequences.resize(UniformInt(rng, 0, 4));
   for (SequenceResult& one : result.prefills) one = RandomSequenceResult(rng);
   for (SequenceResult& one : result.sequences) one = RandomSequenceResult(rng);
+  result.round = UniformInt(rng, 0, kMaxLeaseRounds - 1);
+  result.is_last = UniformInt(rng, 0, 1) == 0;
+  if (result.round > 0) {
+    const ProposalTree tree = RandomTree(rng, UniformInt(rng, 1, 100));
+    const NodeList nodes{.token = tree.token, .parent = tree.parent};
+    result.forest = *BuildForest(std::vector<NodeList>{{}, nodes, nodes});
+  }
   return result;
 }
 
@@ -163,7 +177,7 @@ inline bool Same(const StepPlan& a, const StepPlan& b) {
   const auto same = [](const auto& x, const auto& y) { return Same(x, y); };
   return std::ranges::equal(a.prefills, b.prefills, same) &&
          std::ranges::equal(a.sequences, b.sequences, same) &&
-         a.forest == b.forest && a.draft == b.draft;
+         a.forest == b.forest && a.draft == b.draft && a.lease == b.lease;
 }
 
 }  // namespace bole::testing

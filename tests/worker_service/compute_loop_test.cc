@@ -27,7 +27,10 @@ class ComputeLoopTest : public ::testing::Test {
   ComputeLoopTest()
       : loop_({.limits = RandomPlanLimits(),
                .has_drafter = false,
-               .step = [this](const StepPlan& p) { return engine_.Step(p); },
+               .step =
+                   [this](const StepPlan& p, const OnRound& on_round) {
+                     return engine_.Step(p, on_round);
+                   },
                .on_outcome =
                    [this](ComputeOutcome outcome) {
                      watched_.Change(

@@ -61,10 +61,12 @@ class EngineCudaTest : public testing::CudaTest {
       tokens.push_back(Tokens(result));
     }
     *times = (*engine)->times();
+    free_bytes_ = cuda_->memory()->free_bytes;
     return tokens;
   }
 
   LoadedModel model_;
+  size_t free_bytes_ = 0;  // At the end of the last run.
 };
 
 // Queued and captured rounds run the same kernels on the same data.
@@ -79,7 +81,11 @@ TEST_P(EngineCudaTest, CapturedRoundsWriteWhatQueuedOnesWrite) {
       EngineTimes queued;
       EngineTimes captured;
       const auto expected = Run(options, /*graphs=*/false, &queued);
+      const size_t free_queued = free_bytes_;
       const auto actual = Run(options, /*graphs=*/true, &captured);
+      const double graph_mib = (static_cast<double>(free_queued) -
+                                static_cast<double>(free_bytes_)) /
+                               (1 << 20);
 
       EXPECT_EQ(actual, expected);
       EXPECT_EQ(captured.rounds, queued.rounds);
@@ -88,12 +94,12 @@ TEST_P(EngineCudaTest, CapturedRoundsWriteWhatQueuedOnesWrite) {
       EXPECT_LT(free_before - cuda_->memory()->free_bytes, size_t{256} << 20);
       std::printf(
           "  batch %d, %d nodes: %d rounds; per round busy %.3f ms "
-          "queued, %.3f ms captured; idle %.3f and %.3f ms\n",
+          "queued, %.3f ms captured; idle %.3f and %.3f ms; graphs %.1f MiB\n",
           batch, options.max_nodes_per_tree, static_cast<int>(captured.rounds),
           1e3 * queued.busy / queued.rounds,
           1e3 * captured.busy / captured.rounds,
           1e3 * queued.idle / queued.rounds,
-          1e3 * captured.idle / captured.rounds);
+          1e3 * captured.idle / captured.rounds, graph_mib);
     }
   }
 }
@@ -120,7 +126,9 @@ TEST_P(EngineCudaTest, LeasesWriteWhatTheHostsRoundsWrite) {
       for (size_t i = 0; i < expected.size(); ++i) {
         same += actual[i] == expected[i] ? 1 : 0;
       }
-      if (is_float()) EXPECT_EQ(same, std::ssize(expected));
+      if (is_float()) {
+        EXPECT_EQ(same, std::ssize(expected));
+      }
       std::printf(
           "  batch %d, %d nodes: %d of %d texts equal; idle per round "
           "%.3f ms by the host, %.3f ms leased\n",

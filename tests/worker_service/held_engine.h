@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "common/step.h"
 #include "gtest/gtest.h"
@@ -46,7 +45,7 @@ class Watched {
 // step. The name of a NamedPlan() is the committed length in its result.
 class HeldEngine {
  public:
-  absl::StatusOr<StepResult> Step(const StepPlan& plan) {
+  absl::Status Step(const StepPlan& plan, const OnRound& on_round) {
     EXPECT_FALSE(running_.exchange(true)) << "two steps at once";
     watched_.Change([this] { ++begun_; });
     watched_.Await([this] { return !held_; });
@@ -55,7 +54,8 @@ class HeldEngine {
     StepResult result;
     result.prefills.resize(1);
     result.prefills[0].committed = plan.prefills[0].sequence.committed;
-    return result;
+    on_round(std::move(result));
+    return absl::OkStatus();
   }
   void Hold() {
     watched_.Change([this] { held_ = true; });

@@ -29,8 +29,8 @@ class RecorderTest : public ::testing::Test {
     std::vector<RecordedStep> steps;
     for (int i = 0; i < count; ++i) {
       steps.push_back({.plan = RandomPlan(rng, RandomPlanLimits()),
-                       .result = RandomResult(rng)});
-      EXPECT_EQ(recorder->Write(steps[i].plan, steps[i].result),
+                       .results = {RandomResult(rng)}});
+      EXPECT_EQ(recorder->Write(steps[i].plan, steps[i].results),
                 absl::OkStatus());
       // In the file while the recorder is still open.
       EXPECT_EQ(ReadRecording(path_)->size(), steps.size());
@@ -52,7 +52,7 @@ TEST_F(RecorderTest, StepsComeBackAsTheyWere) {
   ASSERT_EQ(read->size(), steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     EXPECT_TRUE(Same((*read)[i].plan, steps[i].plan)) << i;
-    EXPECT_EQ((*read)[i].result, steps[i].result) << i;
+    EXPECT_EQ((*read)[i].results, steps[i].results) << i;
   }
 }
 

@@ -114,7 +114,7 @@ TEST(WorkerServerTest, RecordsStepsThatAnotherWorkerRepeats) {
   ASSERT_EQ(recorded.status(), absl::OkStatus());
   ASSERT_EQ(recorded->size(), golden.size());
   for (size_t i = 0; i < golden.size(); ++i) {
-    EXPECT_EQ((*recorded)[i].result, live[i]) << i;
+    EXPECT_EQ((*recorded)[i].results, std::vector{live[i]}) << i;
   }
   EXPECT_EQ(ResultsOf(*StartOrDie(SmallWorker()), 1, *recorded), live);
 }

@@ -49,7 +49,10 @@ class WorkerServiceTest : public ::testing::Test {
                      .limits = RandomPlanLimits(),
                      .stop_tokens = {5, 6},
                      .top_k = 20},
-            .step = [this](const StepPlan& p) { return engine_.Step(p); },
+            .step =
+                [this](const StepPlan& p, const OnRound& on_round) {
+                  return engine_.Step(p, on_round);
+                },
             .heartbeat_interval = heartbeat_interval,
             .on_failure =
                 [this](const absl::Status& why) { failure_.set_value(why); }},

@@ -21,6 +21,7 @@ class Comparison {
   void Results(const StepResult& got, const StepResult& want) {
     Sequences("prefill ", got.prefills, want.prefills);
     Sequences("sequence ", got.sequences, want.sequences);
+    Number("same forest", got.forest == want.forest, true);
   }
 
  private:
@@ -102,19 +103,41 @@ std::string FirstDifference(const StepResult& got, const StepResult& want,
   return comparison.difference();
 }
 
+namespace {
+
+// Of all rounds of a step.
+std::string Difference(std::span<const StepResult> got,
+                       std::span<const StepResult> want, float tolerance) {
+  if (got.size() != want.size()) {
+    return absl::StrCat("number of rounds is ", got.size(), ", was ",
+                        want.size());
+  }
+  for (size_t round = 0; round < want.size(); ++round) {
+    const std::string difference =
+        FirstDifference(got[round], want[round], tolerance);
+    if (difference.empty()) continue;
+    return want.size() == 1 ? difference
+                            : absl::StrCat("round ", round, ": ", difference);
+  }
+  return "";
+}
+
+}  // namespace
+
 absl::StatusOr<ReplayReport> Replay(Engine& engine,
                                     std::span<const RecordedStep> steps,
                                     float tolerance) {
   ReplayReport report;
   for (size_t i = 0; i < steps.size(); ++i) {
-    const absl::StatusOr<StepResult> result = engine.Step(steps[i].plan);
-    if (!result.ok()) {
-      return absl::Status(
-          result.status().code(),
-          absl::StrCat("step ", i, ": ", result.status().message()));
+    std::vector<StepResult> results;
+    const absl::Status status = engine.Step(
+        steps[i].plan,
+        [&](StepResult result) { results.push_back(std::move(result)); });
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("step ", i, ": ", status.message()));
     }
-    std::string difference =
-        FirstDifference(*result, steps[i].result, tolerance);
+    std::string difference = Difference(results, steps[i].results, tolerance);
     if (difference.empty()) {
       ++report.equal;
     } else if (report.first_difference.empty()) {

@@ -64,8 +64,8 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenStepsTest,
 TEST(ReplayTest, SaysWhichStepDiffersFirstAndGoesOn) {
   std::vector<RecordedStep> steps = Steps("seeded_penalties");
   ASSERT_GT(steps.size(), 4u);
-  steps[2].result.sequences[1].emitted[0].token += 1;
-  steps[3].result.sequences[0].committed += 1;
+  steps[2].results[0].sequences[1].emitted[0].token += 1;
+  steps[3].results[0].sequences[0].committed += 1;
   const auto engine = FreshEngine(DefaultEngineOptions());
 
   const absl::StatusOr<ReplayReport> report =

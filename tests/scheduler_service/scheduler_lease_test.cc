@@ -1,0 +1,162 @@
+// When a scheduler lets the worker go on by itself, and what comes of it.
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/scheduler_service/requests.h"
+#include "tests/scheduler_service/scheduler_fixture.h"
+#include "tests/scheduler_service/simulated_worker.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::RandomPrompt;
+using ::bole::testing::Reader;
+using ::bole::testing::SchedulerTest;
+using ::bole::testing::SimulatedOutput;
+using ::bole::testing::SimulatedWorker;
+using ::bole::testing::TreeOptions;
+
+class SchedulerLeaseTest : public SchedulerTest {
+ protected:
+  static StepLimits Limits() {
+    StepLimits limits = SimulatedWorker::SmallLimits();
+    limits.max_lease_rounds = kMaxLeaseRounds;
+    return limits;
+  }
+  SchedulerLeaseTest() : SchedulerTest(TreeOptions(), Limits()) {
+    Tell(worker_.Connect());
+  }
+
+  const StepPlan& plan() const { return worker_.next_plan(); }
+};
+
+TEST_F(SchedulerLeaseTest, RoundsAreLentOnceNothingIsPrefilled) {
+  Ask(RandomPrompt(rng_, 20), 60);
+  EXPECT_FALSE(plan().lease.has_value());
+  RunRound();
+
+  ASSERT_TRUE(plan().lease.has_value());
+  EXPECT_EQ(plan().lease->rounds, 4);
+  EXPECT_EQ(plan().lease->budget, 8);
+  EXPECT_EQ(plan().lease->max_nodes_per_tree, 8);
+}
+
+TEST_F(SchedulerLeaseTest, TokensComeAfterEachRound) {
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 20);
+  Reader reader = Ask(prompt, 80);
+  RunRound();
+  size_t before = 0;
+  for (int round = 0; round < 4; ++round) {
+    RunRound();
+    reader.Read();
+    EXPECT_GT(reader.tokens.size(), before);
+    before = reader.tokens.size();
+  }
+  RunAll();
+
+  ExpectOutput(reader, SimulatedOutput(prompt, 80));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLeaseTest, SequencesEndWithinALeaseAndOthersGoOn) {
+  const std::vector<int32_t> first = RandomPrompt(rng_, 12);
+  const std::vector<int32_t> second = RandomPrompt(rng_, 30);
+  Reader short_reader = Ask(first, 6);
+  Reader long_reader = Ask(second, 90);
+  RunAll();
+
+  ExpectOutput(short_reader, SimulatedOutput(first, 6));
+  ExpectOutput(long_reader, SimulatedOutput(second, 90));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLeaseTest, ANewRequestWaitsForTheEndOfTheLease) {
+  Reader first = Ask(RandomPrompt(rng_, 12), 90);
+  RunRound();
+  RunRound();
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 16);
+  Reader second = Ask(prompt, 5);
+  for (int round = 1; round < 4; ++round) {
+    EXPECT_TRUE(plan().prefills.empty());
+    RunRound();
+  }
+
+  EXPECT_EQ(plan().prefills.size(), 1u);
+  EXPECT_FALSE(plan().lease.has_value());
+  RunAll();
+  ExpectOutput(second, SimulatedOutput(prompt, 5));
+}
+
+TEST_F(SchedulerLeaseTest, ACancelledSequenceIsLeftOutOfWhatIsStillToCome) {
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 12);
+  Reader cancelled = Ask(RandomPrompt(rng_, 12), 90);
+  Reader other = Ask(prompt, 40);
+  RunRound();
+  while (!plan().lease) RunRound();
+  RunRound();
+  cancelled.stream->Cancel();
+  Look();
+  RunAll();
+
+  ExpectEnd(cancelled, absl::StatusCode::kCancelled);
+  ExpectOutput(other, SimulatedOutput(prompt, 40));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLeaseTest, AWorkerLostWithinALeaseCostsNoToken) {
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 12);
+  Reader reader = Ask(prompt, 70);
+  RunRound();
+  RunRound();
+  RunRound();
+  Tell(worker_.Lose());
+  Tell(worker_.Connect());
+  RunAll();
+
+  ExpectOutput(reader, SimulatedOutput(prompt, 70));
+  ExpectAllFree();
+}
+
+TEST_F(SchedulerLeaseTest, ARoundOutOfTurnIsRefused) {
+  Reader reader = Ask(RandomPrompt(rng_, 12), 70);
+  RunRound();
+  WorkerOutcome outcome = worker_.Run();
+  outcome.result->round = 2;
+  Tell(std::move(outcome));
+
+  ExpectEnd(reader, absl::StatusCode::kInternal);
+}
+
+// Pages for a round of two requests, but not for the rounds of a lease.
+class ScarceLeaseTest : public SchedulerTest {
+ protected:
+  static StepLimits Limits() {
+    StepLimits limits = SimulatedWorker::SmallLimits();
+    limits.max_lease_rounds = kMaxLeaseRounds;
+    limits.num_pages = 5;
+    return limits;
+  }
+  ScarceLeaseTest() : SchedulerTest(TreeOptions(), Limits()) {
+    Tell(worker_.Connect());
+  }
+};
+
+TEST_F(ScarceLeaseTest, NothingIsLentWithoutPagesForAllRounds) {
+  const std::vector<int32_t> first = RandomPrompt(rng_, 10);
+  const std::vector<int32_t> second = RandomPrompt(rng_, 10);
+  Reader first_reader = Ask(first, 40);
+  Reader second_reader = Ask(second, 40);
+  while (!worker_.next_plan().prefills.empty()) RunRound();
+
+  ASSERT_EQ(worker_.next_plan().sequences.size(), 2u);
+  EXPECT_FALSE(worker_.next_plan().lease.has_value());
+  RunAll();
+  ExpectOutput(first_reader, SimulatedOutput(first, 40));
+  ExpectOutput(second_reader, SimulatedOutput(second, 40));
+  ExpectAllFree();
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,121 @@
+// A device that fails: the engine takes no further step, and neither does the
+// worker.
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/reference/reference_backend.h"
+#include "tests/worker_service/eval/demo_model.h"
+#include "worker_service/compute_loop.h"
+#include "worker_service/engine.h"
+
+namespace bole::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Fails once it has been told to, and from then on counts who still asks.
+class FailingBackend final : public ReferenceBackend {
+ public:
+  FailingBackend() : ReferenceBackend(/*num_threads=*/1) {}
+
+  absl::Status Sample(const SampleParams& params) override {
+    if (!fails) return ReferenceBackend::Sample(params);
+    return absl::InternalError("work on the GPU: cudaErrorIllegalAddress");
+  }
+  absl::Status Upload(void* device, const void* host, size_t bytes) override {
+    ++num_uploads;
+    return ReferenceBackend::Upload(device, host, bytes);
+  }
+
+  bool fails = false;
+  int num_uploads = 0;
+};
+
+class DeviceFailureTest : public ::testing::Test {
+ protected:
+  DeviceFailureTest() {
+    absl::StatusOr<LoadedModel> model = LoadModel("models/demo", backend_);
+    EXPECT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+    auto engine = Engine::Create(model_.config, *model_.weights, backend_,
+                                 EngineOptionsFor(Off(1), /*max_context=*/128,
+                                                  model_.num_valid_tokens()));
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+
+  StepPlan Plan() const {
+    PrefillPlan prefill{.sequence = {.slot = SlotId(0),
+                                     .pages = {PageId(0), PageId(1)},
+                                     .prompt_length = 3},
+                        .tokens = {1, 2, 3}};
+    StepPlan plan;
+    plan.prefills.push_back(prefill);
+    return plan;
+  }
+
+  FailingBackend backend_;
+  LoadedModel model_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(DeviceFailureTest, AnEngineThatFailedTakesNoStep) {
+  ASSERT_TRUE(engine_->Step(Plan()).ok());
+  backend_.fails = true;
+  const absl::Status first = engine_->Step(Plan()).status();
+  EXPECT_THAT(first.ToString(), HasSubstr("cudaErrorIllegalAddress"));
+  backend_.fails = false;
+  const int uploads = backend_.num_uploads;
+
+  EXPECT_EQ(engine_->Step(Plan()).status(), first);
+  EXPECT_EQ(backend_.num_uploads, uploads);
+}
+
+TEST_F(DeviceFailureTest, AnInvalidPlanIsNoFailure) {
+  StepPlan plan = Plan();
+  plan.prefills[0].tokens[0] = -1;
+
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->Step(plan).status()));
+
+  EXPECT_TRUE(engine_->Step(Plan()).ok());
+}
+
+TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
+  std::promise<absl::Status> failure;
+  int num_outcomes = 0;
+  ComputeLoop loop({.limits = engine_->limits(),
+                    .has_drafter = engine_->has_drafter(),
+                    .step =
+                        [&](const StepPlan& plan, const OnRound& on_round) {
+                          return engine_->Step(plan, on_round);
+                        },
+                    .on_outcome =
+                        [&](const ComputeOutcome& outcome) {
+                          ++num_outcomes;
+                          if (outcome.result.ok()) return;
+                          failure.set_value(outcome.result.status());
+                        }});
+  backend_.fails = true;
+  loop.Open(1);
+  for (int sequence = 1; sequence <= 3; ++sequence) {
+    ASSERT_TRUE(loop.Submit(1, sequence, Plan()).ok());
+  }
+
+  const absl::Status why = failure.get_future().get();
+
+  EXPECT_TRUE(absl::IsInternal(why)) << why;
+  EXPECT_THAT(std::string(why.message()), HasSubstr("restarted"));
+  EXPECT_THAT(std::string(why.message()), HasSubstr("cudaErrorIllegalAddress"));
+  loop.Stop();
+  EXPECT_EQ(num_outcomes, 1);
+}
+
+}  // namespace
+}  // namespace bole::testing_support
