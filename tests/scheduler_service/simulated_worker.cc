@@ -184,10 +184,11 @@ SequenceResult SimulatedWorker::RunTree(const StepPlan& plan, int request) {
   const PackedForest& forest = plan.forest;
   const int first = forest.first_node[request];
   const int num_nodes = forest.first_node[request + 1] - first;
-  if (num_nodes == 0) return {.committed = sequence.committed};
+  SequenceResult result;
+  result.committed = sequence.committed;
+  if (num_nodes == 0) return result;
   const int past = static_cast<int>(Recall(sequence).size());
 
-  SequenceResult result;
   int node = 0;
   std::vector<int32_t> path = {forest.token[first]};
   while (true) {
