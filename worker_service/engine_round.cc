@@ -35,6 +35,8 @@ class Progress {
  public:
   explicit Progress(std::span<const SequencePlan* const> sequences)
       : sequences_(sequences) {
+    committed_.reserve(sequences.size());
+    left_.reserve(sequences.size());
     for (const SequencePlan* sequence : sequences) {
       committed_.push_back(sequence->committed);
       left_.push_back(sequence->max_new_tokens);

@@ -33,6 +33,7 @@ struct Flags {
   int prompt_tokens = 1024;
   int output_tokens = 256;
   float temperature = 0;
+  int lease_rounds = 1;
   bool steps = false;
   std::vector<int> step_nodes = {1,  2,  4,   8,   16,  24,  32, 48,
                                  64, 96, 128, 192, 256, 384, 512};
@@ -108,7 +109,8 @@ class Bench {
                       .batch = batch,
                       .prompt_tokens = flags_.prompt_tokens,
                       .output_tokens = flags_.output_tokens,
-                      .temperature = flags_.temperature};
+                      .temperature = flags_.temperature,
+                      .lease_rounds = flags_.lease_rounds};
     if (mode == "plain") {
       decode.draft = std::nullopt;
       decode.nodes = 1;
@@ -322,6 +324,12 @@ void AddDecodeFlags(CLI::App& command, Flags& flags) {
       ->check(CLI::Range(2, 1 << 18))
       ->capture_default_str();
   command.add_option("--temperature", flags.temperature, "0: greedy")
+      ->capture_default_str();
+  command
+      .add_option("--lease-rounds", flags.lease_rounds,
+                  "rounds that the device runs by itself; 1: the host plans "
+                  "each")
+      ->check(CLI::Range(1, kMaxLeaseRounds))
       ->capture_default_str();
 }
 

@@ -38,7 +38,10 @@ class RoundCounter {
     const EngineTimes device = engine_.times();
     CountAccepted(plan, result);
     const bool is_full =
-        plan.prefills.empty() && std::ssize(plan.sequences) == decode_.batch;
+        plan.prefills.empty() && std::ssize(plan.sequences) == decode_.batch &&
+        std::ranges::none_of(result.sequences, [](const SequenceResult& of) {
+          return of.emitted.empty();
+        });
     if (!is_full) return;
     if (++full_rounds_ <= kWarmUpRounds) {
       begin_ = now;
@@ -63,10 +66,14 @@ class RoundCounter {
  private:
   void CountAccepted(const StepPlan& plan, const StepResult& result) {
     const int longest = decode_.draft ? decode_.draft->depth + 1 : 1;
+    if (result.round == 0) of_plan_.assign(plan.sequences.size(), 0);
     for (size_t i = 0; i < plan.sequences.size(); ++i) {
-      if (plan.sequences[i].max_new_tokens < longest) continue;
+      const auto emitted = std::ssize(result.sequences[i].emitted);
+      const auto left = plan.sequences[i].max_new_tokens - of_plan_[i];
+      of_plan_[i] += emitted;
+      if (left < longest) continue;
       ++uncut_;
-      accepted_ += std::ssize(result.sequences[i].emitted);
+      accepted_ += emitted;
     }
   }
 
@@ -76,6 +83,7 @@ class RoundCounter {
   int full_rounds_ = 0;
   Clock::time_point begin_;
   EngineTimes device_begin_;
+  std::vector<int64_t> of_plan_;  // Tokens of the rounds before in a lease.
   int64_t uncut_ = 0;
   int64_t accepted_ = 0;
 };
@@ -104,7 +112,8 @@ absl::StatusOr<DecodeTimes> RunDecode(const LoadedModel& model,
                                       const DecodeCase& decode) {
   GenerateOptions options{.draft = decode.draft,
                           .max_nodes_per_tree = decode.nodes,
-                          .max_batch = decode.batch};
+                          .max_batch = decode.batch,
+                          .lease_rounds = decode.lease_rounds};
   EngineOptions engine_options =
       EngineOptionsFor(options, decode.prompt_tokens + decode.output_tokens,
                        model.num_valid_tokens());

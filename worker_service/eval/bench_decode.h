@@ -23,6 +23,7 @@ struct DecodeCase {
   int output_tokens = 1;
   float temperature = 0;
   bool time_phases = false;
+  int lease_rounds = 1;  // Rounds that the device runs by itself.
 };
 
 // Of the rounds in which every request of the batch ran, without the first

@@ -79,6 +79,7 @@ nlohmann::ordered_json ToJson(const DecodeRow& row) {
       {"depth", row.decode.draft ? row.decode.draft->depth : 0},
       {"prompt_tokens", row.decode.prompt_tokens},
       {"output_tokens", row.decode.output_tokens},
+      {"lease_rounds", row.decode.lease_rounds},
       {"rounds", times.rounds},
       {"tokens_per_second", row.speed()},
       {"mean_accepted_tokens", times.mean_accepted_tokens},
