@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/draft_shape.h"
-#include "kernels/gdn.h"
 #include "common/step.h"
+#include "kernels/gdn.h"
 
 namespace bole {
 

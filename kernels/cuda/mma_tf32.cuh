@@ -21,8 +21,7 @@ __device__ inline uint32_t ToTf32(float x) {
 // (g+8, 2t), (g+8, 2t+1)}, the places of a sum, and b {(2t, g), (2t+1, g)}.
 __device__ inline void MultiplyAddTf32(float (&sum)[4], const uint32_t (&a)[4],
                                        uint32_t b0, uint32_t b1) {
-  asm(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
       "{%0, %1, %2, %3}, {%4, %6, %5, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
