@@ -44,8 +44,8 @@ TopKResult RunTopK(const TopKCase& c) {
         .vocabulary = c.vocabulary,
         .num_valid_tokens = c.num_valid,
         .top_k = c.top_k,
-        .token_of = nullptr,
         .logits = c.logits.data(),
+        .token_of = nullptr,
         .token = result.token.data(),
         .log_prob = result.log_prob.data()},
        pool);
