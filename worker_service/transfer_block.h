@@ -53,8 +53,9 @@ class TransferBlock {
     const int64_t at = used_;
     const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
     used_ = at + (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (device_ == nullptr || host_ == nullptr)
+    if (device_ == nullptr || host_ == nullptr) {
       return {nullptr, nullptr, count};
+    }
     return {reinterpret_cast<T*>(host_ + at),
             reinterpret_cast<T*>(device_ + at), count};
   }

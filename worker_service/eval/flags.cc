@@ -53,36 +53,9 @@ absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags) {
   return running;
 }
 
-void GenerateFlags::AddTo(CLI::App& command) {
-  command.add_option("--max-tokens", max_tokens, "tokens to generate at most")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--speculation", speculation, "what the drafter proposes")
-      ->check(CLI::IsMember({"off", "chain", "tree"}))
-      ->capture_default_str();
-  command
-      .add_option("--top-k", shape.top_k,
-                  "tree: children of every expanded node")
-      ->check(CLI::Range(1, kMaxDraftTopK))
-      ->capture_default_str();
-  command.add_option("--depth", shape.depth, "levels that are drafted")
-      ->check(CLI::Range(1, kMaxDraftDepth))
-      ->capture_default_str();
-  command
-      .add_option("--nodes", nodes,
-                  "nodes verified per round and prompt, the root included")
-      ->check(CLI::Range(1, 128))
-      ->capture_default_str();
-  command.add_option("--batch", batch, "prompts that run together")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command
-      .add_option("--lease-rounds", lease_rounds,
-                  "rounds that the device runs on its own before the next plan")
-      ->check(CLI::Range(1, kMaxLeaseRounds))
-      ->capture_default_str();
-  command.add_flag("--ignore-eos", ignore_eos,
-                   "go on after the model's stop tokens");
+namespace {
+
+void AddSamplingFlags(CLI::App& command, SamplingParams& sampling) {
   command
       .add_option("--temperature", sampling.temperature,
                   "0: always the likeliest token")
@@ -115,6 +88,41 @@ void GenerateFlags::AddTo(CLI::App& command) {
       .add_option("--seed", sampling.seed,
                   "one seed and one prompt give one text")
       ->capture_default_str();
+}
+
+}  // namespace
+
+void GenerateFlags::AddTo(CLI::App& command) {
+  command.add_option("--max-tokens", max_tokens, "tokens to generate at most")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--speculation", speculation, "what the drafter proposes")
+      ->check(CLI::IsMember({"off", "chain", "tree"}))
+      ->capture_default_str();
+  command
+      .add_option("--top-k", shape.top_k,
+                  "tree: children of every expanded node")
+      ->check(CLI::Range(1, kMaxDraftTopK))
+      ->capture_default_str();
+  command.add_option("--depth", shape.depth, "levels that are drafted")
+      ->check(CLI::Range(1, kMaxDraftDepth))
+      ->capture_default_str();
+  command
+      .add_option("--nodes", nodes,
+                  "nodes verified per round and prompt, the root included")
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+  command.add_option("--batch", batch, "prompts that run together")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      .add_option("--lease-rounds", lease_rounds,
+                  "rounds that the device runs on its own before the next plan")
+      ->check(CLI::Range(1, kMaxLeaseRounds))
+      ->capture_default_str();
+  command.add_flag("--ignore-eos", ignore_eos,
+                   "go on after the model's stop tokens");
+  AddSamplingFlags(command, sampling);
 }
 
 absl::StatusOr<GenerateOptions> GenerateFlags::Options(
