@@ -30,8 +30,6 @@ struct Round {
   PackedForest forest;
   std::vector<std::vector<int32_t>> emitted;
   std::vector<int32_t> committed;
-
-  friend bool operator==(const Round&, const Round&) = default;
 };
 
 // Sequences on an engine of their own, with slots and pages by their number.
