@@ -1,6 +1,6 @@
-// Products of a warpgroup, 4 consecutive warps from a multiple of 4, on tensor
-// cores (wgmma; sm_90a alone). A left operand in registers lets what one
-// product leaves be an operand of the next without a way through shared memory.
+// Products of a warpgroup (wgmma.cuh) whose left operand is in registers, so
+// that what one product leaves is an operand of the next without a way through
+// shared memory.
 #ifndef BOLE_KERNELS_CUDA_CHUNK_PRODUCTS_CUH_
 #define BOLE_KERNELS_CUDA_CHUNK_PRODUCTS_CUH_
 
@@ -77,29 +77,6 @@ __device__ __forceinline__ void MultiplyFragment(float (&d)[kColumns / 2],
   } else {
     static_assert(kColumns == 64, "no such width");
   }
-}
-
-// d (+)= a b^T, of tiles a [64, 16] and b [64, 16].
-__device__ __forceinline__ void MultiplyTiles(float (&d)[32], uint64_t a,
-                                              uint64_t b, bool add) {
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
-      "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
-      "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "%32, %33, add, 1, 1, 0, 0;\n"
-      "}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-        "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]),
-        "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
-        "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
-        "+f"(d[31])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 }
 
 #endif

@@ -30,35 +30,6 @@ __device__ inline void CopyVectorAsync(uint32_t to, const void* from,
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A tile as an operand of wgmma; `address` is that of its first row, plus 2
-// bytes for each column that is skipped, in multiples of 16 columns.
-inline constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-inline constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32;
-__device__ inline uint64_t TileOperand(uint32_t address) {
-  return kSwizzle128 | kEightRows | uint64_t{1} << 16 |
-         (address & 0x3ffff) >> 4;
-}
-// The same transposed: 16 rows from `address` on, and the columns of two tiles
-// that are tile_stride bytes apart.
-__device__ inline uint64_t TransposedOperand(uint32_t address,
-                                             uint32_t tile_stride) {
-  return kSwizzle128 | kEightRows | uint64_t{tile_stride >> 4} << 16 |
-         (address & 0x3ffff) >> 4;
-}
-
-// Before products, and after their registers were written by other means.
-__device__ inline void BeginProducts() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ inline void CommitProducts() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// Waits until at most kPending of the commits are unfinished.
-template <int kPending>
-__device__ inline void WaitForProducts() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-
 // What ordinary instructions have written to shared memory can be read by wgmma
 // and the copy engine.
 __device__ inline void FenceShared() {

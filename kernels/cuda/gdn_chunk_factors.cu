@@ -12,6 +12,7 @@
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/unit_lower_inverse.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace bole::cuda {
 namespace {
@@ -244,21 +245,22 @@ __device__ void WaitForTiles() {
 // The products of every key and every query with every key.
 __device__ void MultiplyRows(const Workspace& w, float (&kk)[32],
                              float (&qk)[32]) {
-  BeginProducts();
+  WgmmaFence();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       const int skip = step * 32;
-      const uint64_t k = TileOperand(SharedBytes(w.tiles.keys[half]) + skip);
-      const uint64_t q = TileOperand(SharedBytes(w.tiles.queries[half]) + skip);
+      const uint64_t k = WgmmaOperand(SharedBytes(w.tiles.keys[half]) + skip);
+      const uint64_t q =
+          WgmmaOperand(SharedBytes(w.tiles.queries[half]) + skip);
       const bool add = half > 0 || step > 0;
-      MultiplyTiles(kk, k, k, add);
-      MultiplyTiles(qk, q, k, add);
+      Wgmma64(kk, k, k, add);
+      Wgmma64(qk, q, k, add);
     }
   }
-  CommitProducts();
-  WaitForProducts<0>();
+  WgmmaCommit();
+  WgmmaWait<0>();
 }
 
 __device__ void CopyRecord(const ChunkRecord& from, ChunkRecord* to) {

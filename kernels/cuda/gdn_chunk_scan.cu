@@ -22,6 +22,7 @@
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/stacked_products.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace bole::cuda {
 namespace {
@@ -51,14 +52,14 @@ __device__ __forceinline__ void StoreState(const float (&s)[32], float* to) {
 __device__ __forceinline__ void MultiplyState(const Fragment (&s)[8],
                                               uint32_t rows,
                                               float (&sums)[32]) {
-  BeginProducts();
+  WgmmaFence();
   ForSteps<8>([&](auto step) {
     constexpr int kStep = decltype(step)::value;
     const uint64_t b =
-        TileOperand(rows + kStep / 4 * kRowsHalfBytes + kStep % 4 * 32);
+        WgmmaOperand(rows + kStep / 4 * kRowsHalfBytes + kStep % 4 * 32);
     MultiplyFragment<64, false>(sums, s[kStep], b, kStep > 0);
   });
-  CommitProducts();
+  WgmmaCommit();
 }
 
 // The address of a lane's row for the transposed access of four 8x8 blocks:
@@ -99,16 +100,16 @@ __device__ __forceinline__ void MultiplyTokens(const Fragment (&x)[4],
                                                const void* m_high,
                                                const void* m_low,
                                                float (&sums)[32]) {
-  BeginProducts();
+  WgmmaFence();
   ForSteps<4>([&](auto step) {
     constexpr int kStep = decltype(step)::value;
     constexpr int kSkip = 32 * kStep;
-    MultiplyFragment<64, false>(sums, x[kStep],
-                                TileOperand(SharedBytes(m_high) + kSkip), true);
+    MultiplyFragment<64, false>(
+        sums, x[kStep], WgmmaOperand(SharedBytes(m_high) + kSkip), true);
     MultiplyFragment<64, false>(sums, High(x[kStep]),
-                                TileOperand(SharedBytes(m_low) + kSkip), true);
+                                WgmmaOperand(SharedBytes(m_low) + kSkip), true);
   });
-  CommitProducts();
+  WgmmaCommit();
 }
 
 // sums = exp(Gamma_end) S + U'^T K, by the fragments of U' = D U.
@@ -125,14 +126,14 @@ __device__ __forceinline__ void AdvanceState(const Fragment (&u)[4],
       sums[4 * j + 2 + e] = 0;
     }
   }
-  BeginProducts();
+  WgmmaFence();
   ForSteps<4>([&](auto step) {
     constexpr int kStep = decltype(step)::value;
-    const uint64_t b = TransposedOperand(
+    const uint64_t b = WgmmaOperand(
         SharedBytes(stage.rows) + 16 * kStep * kTileRowBytes, kRowsHalfBytes);
     MultiplyFragment<128, true>(sums, u[kStep], b, true);
   });
-  CommitProducts();
+  WgmmaCommit();
 }
 
 // The group turns its 32 values of all rows in the place of the inputs that it
@@ -173,13 +174,13 @@ __device__ __forceinline__ void StoreOut(const GdnCoreParams& p,
 // left in `queries`. Waits for all products.
 __device__ __forceinline__ void SolveChunk(const ScanStage& stage,
                                            float (&keys)[32], float (&u)[16]) {
-  WaitForProducts<1>();
+  WgmmaWait<1>();
   BuildRightSide(stage, keys, u);
   Fragment right_side[4];
   Stack(u, right_side);
   StartSums(u, keys);
   MultiplyTokens(right_side, stage.record.x_high, stage.record.x_low, keys);
-  WaitForProducts<0>();
+  WgmmaWait<0>();
   AddHalves<64>(keys, u);
 }
 
@@ -201,7 +202,7 @@ __device__ __forceinline__ void FinishChunk(const ScanStage& stage,
   Fragment corrections[4];
   Stack(u, corrections);
   MultiplyTokens(corrections, stage.record.c_high, stage.record.c_low, queries);
-  WaitForProducts<0>();
+  WgmmaWait<0>();
   AddHalves<128>(sums, s);
   AddHalves<64>(queries, o);
 }
