@@ -225,10 +225,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", flags.json, "file for the results");
   app.add_option("--commit", flags.commit, "of the tree, for the results");
   CLI11_PARSE(app, argc, argv);
-  std::string command = "gdn_verify_bench";
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-  const absl::Status status = bole::cuda::Run(flags, command);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  return 1;
+  const std::string command =
+      bole::cuda::CommandLine("gdn_verify_bench", argc, argv);
+  return bole::cuda::ExitCode(bole::cuda::Run(flags, command));
 }

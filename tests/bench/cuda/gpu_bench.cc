@@ -1,6 +1,7 @@
 #include "tests/bench/cuda/gpu_bench.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <random>
 #include <vector>
@@ -165,6 +166,18 @@ absl::Status WriteReport(const std::string& file, const CudaBackend& backend,
   out.close();
   if (out) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("cannot write ", file));
+}
+
+std::string CommandLine(const std::string& name, int argc, char** argv) {
+  std::string command = name;
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  return command;
+}
+
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
 }
 
 }  // namespace bole::cuda

@@ -40,6 +40,12 @@ absl::Status WriteReport(const std::string& file, const CudaBackend& backend,
                          const std::string& command, const std::string& commit,
                          const nlohmann::ordered_json& rows);
 
+// The name of a benchmark and its arguments, for its report.
+std::string CommandLine(const std::string& name, int argc, char** argv);
+
+// What main() returns; an error is printed.
+int ExitCode(const absl::Status& status);
+
 }  // namespace bole::cuda
 
 #endif  // BOLE_TESTS_BENCH_CUDA_GPU_BENCH_H_

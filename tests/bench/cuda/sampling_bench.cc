@@ -328,10 +328,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "file to write the results to");
   app.add_option("--commit", commit, "what is measured, for that file");
   CLI11_PARSE(app, argc, argv);
-  std::string command = "sampling_bench";
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-  const absl::Status status = bole::cuda::Run(json, command, commit);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "sampling_bench: %s\n", status.ToString().c_str());
-  return 1;
+  const std::string command =
+      bole::cuda::CommandLine("sampling_bench", argc, argv);
+  return bole::cuda::ExitCode(bole::cuda::Run(json, command, commit));
 }
