@@ -1,4 +1,4 @@
-"""cuda_library: device code, compiled by nvcc."""
+"""cuda_operators: device code, compiled by nvcc."""
 
 load("@cuda//:toolkit.bzl", "AVAILABLE", "HOME")
 
@@ -28,7 +28,19 @@ def _compile(src, targets):
         src,
     )
 
-def cuda_library(name, srcs, hdrs = [], headers_of = [], deps = [], **kwargs):
+# What every operator includes.
+_HEADERS = [
+    "check.h",
+    "element.cuh",
+    "launch.cuh",
+    "operators.h",
+]
+_HEADERS_OF = [
+    "//common:device_headers",
+    "//kernels:headers",
+]
+
+def cuda_operators(name, srcs, hdrs = [], deps = []):
     """One object for each .cu file, so that they are built side by side.
 
     Nothing is declared where there is no toolkit.
@@ -36,19 +48,18 @@ def cuda_library(name, srcs, hdrs = [], headers_of = [], deps = [], **kwargs):
     Args:
       name: of the library.
       srcs: the .cu files.
-      hdrs: headers of this package that they include, .cuh files too.
-      headers_of: filegroups of the headers that they include from elsewhere.
-      deps: libraries to link with.
-      **kwargs: as cc_library's.
+      hdrs: headers that they include beside those of every operator.
+      deps: other such libraries that they call.
     """
     if not AVAILABLE:
         return
+    headers = _HEADERS + hdrs
     objects = []
     for src in srcs:
         stem = src[:-len(".cu")]
         native.genrule(
             name = stem + "_object",
-            srcs = [src] + hdrs + headers_of,
+            srcs = [src] + headers + _HEADERS_OF,
             outs = [stem + ".pic.o"],
             cmd = select({
                 "//kernels/cuda:all_targets": _compile(src, _ALL_TARGETS),
@@ -60,9 +71,13 @@ def cuda_library(name, srcs, hdrs = [], headers_of = [], deps = [], **kwargs):
     native.cc_library(
         name = name,
         srcs = objects,
-        hdrs = [h for h in hdrs if h.endswith(".h")],
+        hdrs = [h for h in headers if h.endswith(".h")],
         # The runtime is static, and there must be one of it.
         linkstatic = True,
-        deps = deps + ["@cuda//:cudart"],
-        **kwargs
+        deps = deps + [
+            "//kernels:backend",
+            "@absl//:status",
+            "@absl//:strings",
+            "@cuda//:cudart",
+        ],
     )
