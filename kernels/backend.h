@@ -165,6 +165,12 @@ class Backend {
   virtual absl::Status Attend(const AttentionParams& params) = 0;
   virtual absl::Status CompactKv(const CompactKvParams& params) = 0;
 
+  // An accepted path becomes part of its sequences, in all layers: the three
+  // operators that define it, unless a backend has them as one. Both have the
+  // same batch and path; requests whose path is empty keep what they have.
+  virtual absl::Status CommitPath(const GdnCommitParams& linear,
+                                  const CompactKvParams& attention);
+
   // Sampling (kernels/sampling.h).
   virtual absl::Status Sample(const SampleParams& params) = 0;
   virtual absl::Status CountTokens(const CountTokensParams& params) = 0;
@@ -189,6 +195,14 @@ inline absl::Status Backend::GdnDecodeLayer(
   if (status.ok()) status = GdnDecode(params.core);
   if (status.ok()) status = GdnCommitWindows(params.windows);
   if (status.ok()) status = GdnGatedNorm(params.norm);
+  return status;
+}
+
+inline absl::Status Backend::CommitPath(const GdnCommitParams& linear,
+                                        const CompactKvParams& attention) {
+  absl::Status status = GdnCommitStates(linear);
+  if (status.ok()) status = GdnCommitWindows(linear);
+  if (status.ok()) status = CompactKv(attention);
   return status;
 }
 

@@ -98,16 +98,14 @@ absl::Status HybridModel::Logits(RowCount rows, const Activation* hidden,
 }
 
 absl::Status HybridModel::Commit(const RowBatch& batch, const RowPath& path) {
-  const GdnCommitParams params{.batch = batch,
-                               .path = path,
-                               .shape = GdnShapeOf(parts_.config),
-                               .states = parts_.memory.states,
-                               .factors = factors_,
-                               .first_layer = 0,
-                               .num_layers = parts_.memory.states.num_layers};
-  BOLE_RETURN_IF_ERROR(parts_.backend.GdnCommitStates(params));
-  BOLE_RETURN_IF_ERROR(parts_.backend.GdnCommitWindows(params));
-  return parts_.backend.CompactKv(
+  return parts_.backend.CommitPath(
+      {.batch = batch,
+       .path = path,
+       .shape = GdnShapeOf(parts_.config),
+       .states = parts_.memory.states,
+       .factors = factors_,
+       .first_layer = 0,
+       .num_layers = parts_.memory.states.num_layers},
       {.batch = batch,
        .path = path,
        .shape = AttentionShapeOf(parts_.config),
