@@ -72,8 +72,10 @@ __device__ void CopyRow(const T* from, T* to, int width) {
 
 template <typename T, int kCount>
 __global__ void EmbedKernel(EmbedParams p, const T* table, int width) {
-  StartNext();
+  // In this order: what was written before a forward pass, which begins here,
+  // can be read by every kernel of it without a wait.
   WaitForPrevious();
+  StartNext();
   const int64_t row = blockIdx.x;
   if (row >= *p.rows.count) return;
   CopyRow<T, kCount>(table + static_cast<int64_t>(p.token[row]) * width,

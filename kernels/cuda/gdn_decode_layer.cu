@@ -33,6 +33,7 @@ struct Shared {
   float k[kHeadDim];
   float v[kHeadDim];
   float o[kHeadDim];  // Of the whole head, as the blocks of its tiles send it.
+  float norm_weight[kHeadDim];
   float beta;
   float decay;
 };
@@ -82,32 +83,20 @@ __device__ void StoreAt(int rank, float* own, float value) {
       : "memory");
 }
 
-// Brings the warp's rows of the state on their way while the kernel before
-// still runs. It may read a slot that is about to change: then it is in vain.
-__device__ void PrefetchState(const GdnCoreParams& p, const Tile& tile,
-                              int first_value) {
-  const int slot = p.batch.slot[tile.request];
-  if (slot < 0 || slot >= p.states.num_slots || threadIdx.x % 32 != 0) return;
-  const float* state = HeadState(p.shape, p.states, slot, p.layer, tile.head) +
-                       first_value * kStateKeyDim;
-  constexpr int kBytes =
-      StateRows<kTileRows>::kPerWarp * kStateKeyDim * sizeof(float);
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(state),
-               "n"(kBytes)
-               : "memory");
-}
-
-// The taps' raw vectors: the window's last rows and the row itself.
-__device__ void LoadOwnTaps(const GdnConvParams& p, const Tile& tile,
-                            int channel, uint4 (&raw)[kConvTaps]) {
-  TapRows taps;
-  taps.slot = tile.slot;
+// The window's rows that the row itself comes after.
+__device__ void LoadOwnWindow(const GdnConvParams& p, const Tile& tile,
+                              int channel, uint4 (&raw)[kConvTaps]) {
+  const BFloat16* window =
+      SlotWindow<BFloat16>(p.shape, p.states, tile.slot, p.layer);
 #pragma unroll
   for (int t = 0; t < kConvTaps - 1; ++t) {
-    taps.at[t] = tile.from_zero ? TapRows::kZero : -1 - (t + 1);
+    raw[t] =
+        tile.from_zero
+            ? make_uint4(0, 0, 0, 0)
+            : LoadVector(window +
+                         static_cast<int64_t>(t + 1) * p.shape.conv_width() +
+                         channel);
   }
-  taps.at[kConvTaps - 1] = tile.row;
-  LoadTaps(p, taps, channel, raw);
 }
 
 // Writes the scaled keys and queries, and the values, to shared memory. By the
@@ -140,6 +129,13 @@ __device__ void LoadGates(const GdnConvParams& p, const Tile& tile,
   shared.beta = Sigmoid(b);
   shared.decay =
       expf(LogDecay(a, p.negative_exp_a[tile.head], p.dt_bias[tile.head]));
+}
+
+__device__ uint4 LoadOwnRow(const GdnConvParams& p, const Tile& tile,
+                            int channel) {
+  return LoadVector(As<BFloat16>(p.projected) +
+                    static_cast<int64_t>(tile.row) * p.shape.projected_width() +
+                    channel);
 }
 
 // The lane's channels of the window move on by the row.
@@ -181,12 +177,16 @@ __device__ void AdvanceTile(StateRows<kTileRows>& state, const Tile& tile,
 // By the first warp; z is the lane's vector of the gate.
 __device__ void NormTile(const GdnGatedNormParams& p, const Tile& tile,
                          int tile_values, const uint4& z,
-                         const float (&weight)[kVector], const Shared& shared) {
+                         const Shared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % kHeadLanes;
   float o[kVector];
+  float weight[kVector];
   float gate[kVector];
 #pragma unroll
-  for (int c = 0; c < kVector; ++c) o[c] = shared.o[lane * kVector + c];
+  for (int c = 0; c < kVector; ++c) {
+    o[c] = shared.o[lane * kVector + c];
+    weight[c] = shared.norm_weight[lane * kVector + c];
+  }
   Unpack(z, gate);
   const float scale = RmsScaleOfHead(o, p.epsilon);
   if (threadIdx.x >= kHeadLanes || lane * kVector / tile_values != tile.index) {
@@ -205,53 +205,67 @@ __device__ uint4 LoadGateVector(const GdnGatedNormParams& p, const Tile& tile) {
                     static_cast<int>(threadIdx.x) % kHeadLanes * kVector);
 }
 
+// What a block loads while the projection still runs: weights, and what was
+// written before this forward pass. The pass's first kernel (Embed) waits
+// before it lets others start, so that needs no wait of theirs.
+struct Loaded {
+  ConvWeights weights;  // Of a lane that convolves.
+  StateRows<kTileRows> state;
+  uint4 raw[kConvTaps];  // The window; the row itself comes last.
+};
+
 // All that follows the projection.
 __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
-                           int tiles, const ConvWeights& weights,
-                           const float (&norm_weight)[kVector],
-                           Shared& shared) {
+                           int tiles, Loaded& loaded, Shared& shared) {
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int tile_values = kHeadDim / tiles;
-  StateRows<kTileRows> state(
-      tile.index * tile_values + warp * StateRows<kTileRows>::kPerWarp,
-      kHeadDim);
-  float* in_memory = HeadState(p.core.shape, p.core.states, tile.slot,
-                               p.core.layer, tile.head);
-  if (tile.from_zero) {
-    state.Clear();
-  } else {
-    state.Load(in_memory);
-  }
   const HalfWarp half;
   const int channel = half.Channel(p.conv.shape, tile);
-  uint4 raw[kConvTaps] = {};
   uint4 z = make_uint4(0, 0, 0, 0);
   if (warp == 0) z = LoadGateVector(p.norm, tile);
   if (half.convolves()) {
-    LoadOwnTaps(p.conv, tile, channel, raw);
+    loaded.raw[kConvTaps - 1] = LoadOwnRow(p.conv, tile, channel);
   } else if (half.index == 3 && half.lane == 0) {
     LoadGates(p.conv, tile, shared);
   }
-  if (warp < 2) ConvolveHead(half, weights, raw, shared);
+  if (warp < 2) ConvolveHead(half, loaded.weights, loaded.raw, shared);
   __syncthreads();
+  // Not before: the weights that the next kernel asks for would delay what this
+  // one waits for.
+  StartNext();
   WaitForCluster();  // All blocks have started: their memory is there.
-  AdvanceTile(state, tile, tiles, shared);
+  AdvanceTile(loaded.state, tile, tiles, shared);
   ArriveAtCluster();
-  state.Store(in_memory);
+  loaded.state.Store(HeadState(p.core.shape, p.core.states, tile.slot,
+                               p.core.layer, tile.head));
   WaitForCluster();  // All have read the window and sent their outputs.
   if (warp == 0) {
-    NormTile(p.norm, tile, tile_values, z, norm_weight, shared);
+    NormTile(p.norm, tile, tile_values, z, shared);
   }
   const bool owns_keys = blockIdx.x == 0;
   if (half.convolves() && tile.index == 0 && (half.index == 2 || owns_keys)) {
-    ShiftOwnWindow(p.conv, tile, channel, raw);
+    ShiftOwnWindow(p.conv, tile, channel, loaded.raw);
+  }
+}
+
+__device__ void LoadMemory(const GdnDecodeLayerParams& p, const Tile& tile,
+                           Loaded& loaded) {
+  if (tile.from_zero) {
+    loaded.state.Clear();
+  } else {
+    loaded.state.Load(HeadState(p.core.shape, p.core.states, tile.slot,
+                                p.core.layer, tile.head));
+  }
+  const HalfWarp half;
+  if (half.convolves()) {
+    LoadOwnWindow(p.conv, tile, half.Channel(p.conv.shape, tile), loaded.raw);
   }
 }
 
 #endif
 
 // Grid: tiles of the key head's values, key heads, requests.
-__global__ void __launch_bounds__(32 * kMaxWarps)
+__global__ void __launch_bounds__(32 * kMaxWarps, 2)
     DecodeLayerKernel(const __grid_constant__ GdnDecodeLayerParams p,
                       int tiles) {
 #if __CUDA_ARCH__ >= 900
@@ -268,30 +282,32 @@ __global__ void __launch_bounds__(32 * kMaxWarps)
       .from_zero = false};
   ArriveAtCluster();
   const HalfWarp half;
-  ConvWeights weights = {};
+  Loaded loaded = {
+      .weights = {},
+      .state = StateRows<kTileRows>(
+          tile.index * (kHeadDim / tiles) + static_cast<int>(threadIdx.x / 32) *
+                                                StateRows<kTileRows>::kPerWarp,
+          kHeadDim),
+      .raw = {}};
   if (half.convolves()) {
-    weights.Load(p.conv.conv_weight, half.Channel(s, tile));
+    loaded.weights.Load(p.conv.conv_weight, half.Channel(s, tile));
   }
-  float norm_weight[kVector];
-#pragma unroll
-  for (int c = 0; c < kVector; ++c) {
-    norm_weight[c] = p.norm.weight[half.lane * kVector + c];
+  if (threadIdx.x < kHeadDim) {
+    shared.norm_weight[threadIdx.x] = p.norm.weight[threadIdx.x];
   }
-  PrefetchState(
-      p.core, tile,
-      tile.index * (kHeadDim / tiles) +
-          static_cast<int>(threadIdx.x / 32) * StateRows<kTileRows>::kPerWarp);
-  WaitForPrevious();
-  StartNext();
   const RowBatch& batch = p.conv.batch;
   tile.row = batch.first_row[tile.request];
   tile.slot = batch.slot[tile.request];
   tile.from_zero = batch.committed[tile.request] == 0;
   if (tile.row == batch.first_row[tile.request + 1]) {
     WaitForCluster();
+    WaitForPrevious();
+    StartNext();
     return;
   }
-  DecodeTile(p, tile, tiles, weights, norm_weight, shared);
+  LoadMemory(p, tile, loaded);
+  WaitForPrevious();
+  DecodeTile(p, tile, tiles, loaded, shared);
 #endif
 }
 
