@@ -12,18 +12,19 @@ namespace {
 int Ceil(int a, int b) { return (a + b - 1) / b; }
 
 // Rows of W are divided evenly, so that all blocks read to the end. Where that
-// leaves a block little more than a fourth of a tile, pairs of blocks share
-// their rows and divide the columns.
+// leaves a block less than half of a tile, pairs of blocks share their rows and
+// divide the columns: x is then copied once for more rows, and more bytes of
+// each row of W at a time.
 StreamPlan PlanFor(const Product& product, int multiprocessors) {
   const int boxes = Ceil(product.columns, kBoxColumns);
   const int pairs = multiprocessors / 2;
-  constexpr int kHalfTile = kMaxTileRows / 2;
-  if (product.rows <= pairs * kHalfTile && boxes >= 4) {
+  if (product.rows <= pairs * kMaxTileRows && boxes >= 4) {
+    const int tile_rows = Ceil(product.rows, pairs);
     return {.blocks = 2 * pairs,
             .cluster = 2,
-            .tile_rows = Ceil(product.rows, pairs),
+            .tile_rows = tile_rows,
             .tiles = 1,
-            .boxes = 2};
+            .boxes = tile_rows <= kMaxTileRows / 2 ? 2 : 1};
   }
   const int tiles = Ceil(product.rows, multiprocessors * kMaxTileRows);
   return {.blocks = multiprocessors,

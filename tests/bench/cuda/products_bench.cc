@@ -45,9 +45,12 @@ struct Model {
   int attention_rows;    // 2 Hq hd + 2 Hkv hd
   int attention_values;  // Hq hd
   bool head_only;
+  Matrix alone = {0, 0};  // Nothing else, many times.
 
   std::vector<Matrix> Matrices() const {
     constexpr int kVocabulary = 248320;
+    constexpr int kAlone = 16;
+    if (alone.rows > 0) return std::vector<Matrix>(kAlone, alone);
     if (head_only) return {{kVocabulary, hidden}};
     std::vector<Matrix> matrices;
     for (int layer = 0; layer < layers; ++layer) {
@@ -68,6 +71,10 @@ const std::vector<Model>& Models() {
       {"9B", 32, 4096, 12288, 12352, 4096, 10240, 4096, false},
       {"27B", 64, 5120, 17408, 16480, 6144, 14336, 6144, false},
       {"9B-head", 1, 4096, 0, 0, 0, 0, 0, true},
+      {"5120x6144", 0, 5120, 0, 0, 0, 0, 0, false, {5120, 6144}},
+      {"5120x17408", 0, 5120, 0, 0, 0, 0, 0, false, {5120, 17408}},
+      {"16480x5120", 0, 5120, 0, 0, 0, 0, 0, false, {16480, 5120}},
+      {"34816x5120", 0, 5120, 0, 0, 0, 0, 0, false, {34816, 5120}},
   };
   return *models;
 }
@@ -152,7 +159,9 @@ class Pass {
     for (size_t i = 0; i < matrices_.size(); ++i) {
       // projection, output, gate_up, down
       if (neighbours) BOLE_RETURN_IF_ERROR(QueueBefore(i % 4));
-      const bool to_residual = !model_.head_only && i % 2 == 1;
+      const bool to_residual =
+          !model_.head_only &&
+          (i % 2 == 1 || matrices_[i].rows == model_.hidden);
       const Product product = {
           .num_rows = num_rows_,
           .count = static_cast<const int32_t*>(operands_.count.get()),
@@ -232,7 +241,7 @@ absl::StatusOr<Json> Measure(CudaBackend& backend, MatMuls& matmuls,
 
 void Print(const Json& row) {
   const double floor = row["floor_ms"];
-  std::printf("%-8s %4d rows  floor %7.3f",
+  std::printf("%-10s %4d rows  floor %7.3f",
               row["model"].get<std::string>().c_str(), row["rows"].get<int>(),
               floor);
   for (const char* way : {"cublas_ms", "streamed_ms"}) {
@@ -281,9 +290,12 @@ int main(int argc, char** argv) {
       "one graph, by our kernels for few rows and by cuBLASLt. The floor is "
       "the "
       "bytes of the weights over the copy bandwidth of the same run.");
-  app.add_option("--models", flags.models, "of 4B, 9B, 27B, 9B-head")
+  app.add_option("--models", flags.models,
+                 "of 4B, 9B, 27B, 9B-head, and single matrices of the 27B: "
+                 "5120x6144, 5120x17408, 16480x5120, 34816x5120")
       ->delimiter(',')
-      ->check(CLI::IsMember({"4B", "9B", "27B", "9B-head"}))
+      ->check(CLI::IsMember({"4B", "9B", "27B", "9B-head", "5120x6144",
+                             "5120x17408", "16480x5120", "34816x5120"}))
       ->capture_default_str();
   app.add_option("--rows", flags.rows, "rows of x")
       ->delimiter(',')
