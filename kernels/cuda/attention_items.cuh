@@ -1,6 +1,10 @@
 // The pieces that tiled attention is cut into. A request's rows are its nodes
 // times the query heads that share a KV head, heads first; an item is up to
 // M consecutive ones of them. The nodes of a request ascend.
+//
+// The topology is older than the forward pass, so it may be read before the
+// kernels before have ended; past the first cache, which may hold what was
+// there earlier.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_ITEMS_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_ITEMS_CUH_
 
@@ -42,9 +46,10 @@ __device__ inline AttentionItem FindItem(const RowBatch& batch,
     int rows = 0;
     int committed = 0;
     if (request < batch.max_requests) {
-      first_node = batch.first_row[request];
-      rows = (batch.first_row[request + 1] - first_node) * group.divisor;
-      committed = batch.committed[request];
+      first_node = __ldcg(batch.first_row + request);
+      rows =
+          (__ldcg(batch.first_row + request + 1) - first_node) * group.divisor;
+      committed = __ldcg(batch.committed + request);
     }
     const int items = (rows + max_rows - 1) / max_rows;
     int through = items;
@@ -79,7 +84,7 @@ __device__ inline uint64_t LowBits(int count) {
 class VisibleIndices {
  public:
   __device__ VisibleIndices(const RowBatch& batch, int committed, int node_row)
-      : committed_(committed), node_(batch.node[node_row]) {
+      : committed_(committed), node_(__ldcg(batch.node + node_row)) {
     if (batch.mask_words == 0) {
       committed_ += node_ + 1;
     } else {
@@ -108,7 +113,7 @@ class VisibleIndices {
     return low >> shift | static_cast<uint64_t>(Word(word + 2)) << (64 - shift);
   }
   __device__ uint32_t Word(int word) const {
-    return word <= node_ / 32 ? ancestors_[word] : 0;
+    return word <= node_ / 32 ? __ldcg(ancestors_ + word) : 0;
   }
 
   int committed_;  // All before are visible.
@@ -125,8 +130,8 @@ struct AttentionSpan {
 __device__ inline AttentionSpan SpanOf(const RowBatch& batch,
                                        const AttentionItem& item,
                                        const Divisor& group) {
-  const int first = batch.node[item.first_node];
-  const int last = batch.node[item.first_node + item.Nodes(group) - 1];
+  const int first = __ldcg(batch.node + item.first_node);
+  const int last = __ldcg(batch.node + item.first_node + item.Nodes(group) - 1);
   const int committed = item.committed;
   return {.plain = batch.mask_words == 0 ? committed + first + 1 : committed,
           .end = committed + last + 1};

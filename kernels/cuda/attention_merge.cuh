@@ -4,86 +4,16 @@
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_MERGE_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_MERGE_CUH_
 
-#include <cmath>
 #include <cstdint>
 
+#include "kernels/cuda/attention_parts.cuh"
 #include "kernels/cuda/attention_ring.cuh"
-#include "kernels/cuda/attention_rows.cuh"
 #include "kernels/cuda/attention_work.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace bole::cuda {
-
-// Rows that a warp merges at a time, so that their loads overlap.
-constexpr int kMergeRows = 4;
-
-// A row of which a lane holds columns 4 lane .. and 128 + 4 lane ..
-struct MergedRow {
-  float max;
-  float sum;
-  float4 out[2];
-};
-
-// Of the cluster's shared memory, or of scratch, past the first cache.
-__device__ inline float4 LoadPart(const float* from, bool in_scratch) {
-  if (!in_scratch) return *reinterpret_cast<const float4*>(from);
-  float4 x;
-  asm volatile("ld.relaxed.gpu.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-               : "l"(from)
-               : "memory");
-  return x;
-}
-
-// The largest of the warp, in every lane.
-__device__ inline float WarpMax(float x) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));
-  }
-  return x;
-}
-
-__device__ inline void AddScaled(float scale, const float4& x, float4& sum) {
-  sum.x += scale * x.x;
-  sum.y += scale * x.y;
-  sum.z += scale * x.z;
-  sum.w += scale * x.w;
-}
-
-// Merges `count` <= 32 parts of each row; lane i has where part i is.
-__device__ inline void Merge(int count, bool in_scratch,
-                             const PartialRow* const (&parts)[kMergeRows],
-                             MergedRow (&merged)[kMergeRows]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float scale[kMergeRows];
-  float4 found[kMergeRows];  // max, sum
-#pragma unroll
-  for (int k = 0; k < kMergeRows; ++k) {
-    found[k] = {-INFINITY, 0, 0, 0};
-    if (lane < count) found[k] = LoadPart(&parts[k]->max, in_scratch);
-  }
-#pragma unroll
-  for (int k = 0; k < kMergeRows; ++k) {
-    merged[k] = {};
-    merged[k].max = WarpMax(found[k].x);
-    scale[k] = Rescale(found[k].x, merged[k].max);
-    merged[k].sum = WarpSum(scale[k] * found[k].y);
-  }
-#pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-#pragma unroll
-    for (int k = 0; k < kMergeRows; ++k) {
-      const auto part = reinterpret_cast<const PartialRow*>(
-          __shfl_sync(~0u, reinterpret_cast<unsigned long long>(parts[k]), i));
-      const float part_scale = __shfl_sync(~0u, scale[k], i);
-      AddScaled(part_scale, LoadPart(part->out + 4 * lane, in_scratch),
-                merged[k].out[0]);
-      AddScaled(part_scale, LoadPart(part->out + 4 * lane + 128, in_scratch),
-                merged[k].out[1]);
-    }
-  }
-}
 
 // Where a cluster leaves rows: [groups, N, Hq].
 __device__ inline PartialRow* RowInScratch(const TileArgs& args, int group,
@@ -175,27 +105,41 @@ struct MergeRows {
 
   __device__ int Row(int k) const { return min(first + k * step, last); }
   __device__ bool Has(int k) const { return first + k * step <= last; }
+  __device__ int Live() const {
+    int live = 0;
+#pragma unroll
+    for (int k = 0; k < kMergeRows; ++k) live += Has(k) ? 1 : 0;
+    return live;
+  }
 };
+
+// Where those rows go, with their gates on the way.
+__device__ inline void FindTargets(const TileArgs& args, const TileWork& work,
+                                   const MergeRows& rows,
+                                   HeadRow (&to)[kMergeRows]) {
+#pragma unroll
+  for (int k = 0; k < kMergeRows; ++k)
+    to[k] = TargetOf(args, work, rows.Row(k));
+}
 
 // Merges what the blocks of the cluster have in shared memory, or what all
 // clusters have left in scratch.
 template <int kWarpgroups>
 __device__ void MergeSome(const TileArgs& args, const TileWork& work,
-                          const MergeRows& rows, bool in_scratch,
+                          const MergeRows& rows,
+                          const HeadRow (&to)[kMergeRows], bool in_scratch,
                           TileShared<kWarpgroups>& shared) {
   const bool is_final = in_scratch || work.active_groups == 1;
   const int count = in_scratch ? work.active_groups : args.plan.cluster;
   const int part = min(static_cast<int>(threadIdx.x) % 32, count - 1);
-  HeadRow to[kMergeRows];
   const PartialRow* parts[kMergeRows];
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
-    to[k] = TargetOf(args, work, rows.Row(k));
     parts[k] = in_scratch ? RowInScratch(args, part, to[k].index)
                           : InBlock(&shared.rows[rows.Row(k)], part);
   }
   MergedRow merged[kMergeRows];
-  Merge(count, in_scratch, parts, merged);
+  Merge(count, rows.Live(), in_scratch, parts, merged);
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
     if (!rows.Has(k)) continue;
@@ -207,25 +151,37 @@ __device__ void MergeSome(const TileArgs& args, const TileWork& work,
   }
 }
 
-// After SyncCluster(): the blocks' results are in shared memory. The blocks
+// Once the block's results are in its shared memory. The blocks of a cluster
 // take the rows in turn, and if there are several clusters, those of the last
 // one to come take them once more.
+//
+// The next kernel starts when all that this block waits for from memory has
+// come or, the gates, been asked for: what it loads would stand before that.
 template <int kWarpgroups>
 __device__ void MergeAndStore(const TileArgs& args, const TileWork& work,
                               TileShared<kWarpgroups>& shared) {
   const int cluster = args.plan.cluster;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const MergeRows first = {
+      .first = ClusterRank() + cluster * static_cast<int>(threadIdx.x / 32),
+      .step = 4 * kWarpgroups * cluster,
+      .last = work.item.rows - 1};
+  HeadRow to[kMergeRows];
+  FindTargets(args, work, first, to);
+  // Blocks of the next kernel would take the places of this one's.
+  if (args.plan.at_once) StartNext();
+  SyncCluster();
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
-    MergeRows rows = {.first = ClusterRank() + cluster * warp,
-                      .step = 4 * kWarpgroups * cluster,
-                      .last = work.item.rows - 1};
+    MergeRows rows = first;
 #pragma unroll 1
-    for (; rows.Has(0); rows.first += kMergeRows * rows.step) {
-      MergeSome(args, work, rows, /*in_scratch=*/pass == 1, shared);
+    while (rows.Has(0)) {
+      MergeSome(args, work, rows, to, /*in_scratch=*/pass == 1, shared);
+      rows.first += kMergeRows * rows.step;
+      FindTargets(args, work, rows, to);
     }
     if (pass == 1 || work.active_groups == 1) return;
     if (!ArrivesLast(args, work, shared.is_last)) return;
+    FindTargets(args, work, first, to);
   }
 }
 

@@ -36,12 +36,13 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
     PrefetchMap(args.keys);
     PrefetchMap(args.values);
   }
-  WaitForPrevious();
-  // Blocks of the next kernel would take the places of this one's.
-  if (args.plan.at_once) StartNext();
+  // The topology, and what is committed, is from before this forward pass.
   // The blocks of a cluster have the same item and group, and return together.
   const TileWork work = WorkOf(args);
-  if (work.group >= work.active_groups) return;
+  if (work.group >= work.active_groups) {
+    WaitForPrevious();
+    return;
+  }
   __syncthreads();
 
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
@@ -53,10 +54,11 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
     return;
   }
   if constexpr (kWarpgroups > 1) GrowRegisters<232>();
-  BeginQueries(args, work, shared.q[warpgroup]);
-  if (threadIdx.x % 32 == 0) Arrive(AddressOf(&shared.asked));
   VisibleTokens<kWarpgroups> visible(args, work, shared);
   visible.Prepare();
+  WaitForPrevious();
+  BeginQueries(args, work, shared.q[warpgroup]);
+  if (threadIdx.x % 32 == 0) Arrive(AddressOf(&shared.asked));
   WaitForUnits();
   FenceForAsync();
   SyncThreads(1, 128 * kWarpgroups);
@@ -65,7 +67,6 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
   } else {
     AttendNothing(work, shared);
   }
-  SyncCluster();
   MergeAndStore(args, work, shared);
   SyncCluster();  // Others may still read this block's memory.
 #else

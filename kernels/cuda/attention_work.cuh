@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/kv_rows.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace bole::cuda {
 
@@ -28,6 +29,10 @@ struct TileWork {
   // The first such tile of the block's.
   __device__ int FirstHidden() const {
     return max(first_tile, span.plain / kTileTokens);
+  }
+  // Whether a tile has tokens that this forward pass has computed.
+  __device__ bool IsNew(int tile) const {
+    return (tile + 1) * kTileTokens > item.committed;
   }
 };
 
@@ -119,15 +124,21 @@ class TileLoader {
         masked_(AddressOf(&shared.masked)),
         kv_(args.p.batch, args.p.shape, args.p.pages, work.item.request) {}
 
-  // K0 K1 V0 K2 V1 .. : in the order in which they are needed. The queries are
-  // needed with K0, and do not wait behind the others.
+  // K0 K1 V0 K2 V1 .. : in the order in which they are needed. What is
+  // committed does not wait for the kernel before. Where K0 does, the queries
+  // are needed with it, and do not wait behind the others.
   __device__ void LoadAll() {
+    bool waited = false;
     for (int tile = work_.first_tile; tile <= work_.last_tile; ++tile) {
       if (tile < work_.last_tile) {
+        if (!waited && work_.IsNew(tile)) {
+          WaitForPrevious();
+          waited = true;
+        }
         const int slot = ring_.Claim();
         Copy(args_.keys, tile, slot, ring_.FullBarrier(slot));
       }
-      if (tile == work_.first_tile && tile < work_.last_tile) {
+      if (tile == work_.first_tile && tile < work_.last_tile && waited) {
         WaitBarrier(asked_, 0);
       }
       if (tile > work_.first_tile) LoadValues(tile - 1);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/commit_path.h"
 #include "kernels/cuda/gdn_verify_two_stage.h"
 #include "kernels/cuda/gdn_verify_walk.h"
 #include "kernels/cuda/graphs.h"
@@ -330,6 +331,13 @@ absl::Status CudaBackend::Attend(const AttentionParams& params) {
 }
 absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
   return cuda::CompactKv(params, on_);
+}
+absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
+                                     const CompactKvParams& attention) {
+  if (CanCommitPath(linear, attention, on_)) {
+    return cuda::CommitPath(linear, attention, on_);
+  }
+  return Backend::CommitPath(linear, attention);
 }
 
 absl::Status CudaBackend::Sample(const SampleParams& params) {

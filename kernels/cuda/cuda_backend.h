@@ -81,6 +81,8 @@ class CudaBackend final : public Backend {
   absl::Status PrepareQkv(const QkvParams& params) override;
   absl::Status Attend(const AttentionParams& params) override;
   absl::Status CompactKv(const CompactKvParams& params) override;
+  absl::Status CommitPath(const GdnCommitParams& linear,
+                          const CompactKvParams& attention) override;
 
   absl::Status Sample(const SampleParams& params) override;
   absl::Status CountTokens(const CountTokensParams& params) override;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda_runtime.h"
 #include "kernels/attention.h"
 #include "kernels/row_batch.h"
 
@@ -25,7 +26,8 @@ class KvRows {
   // Of KV index `index` in the first head of the first layer.
   __device__ int64_t Row(int index) const {
     const int place = index / page_size_;
-    return static_cast<int64_t>(page_table_[place]) * kv_heads_ * page_size_ +
+    return static_cast<int64_t>(__ldcg(page_table_ + place)) * kv_heads_ *
+               page_size_ +
            (index - place * page_size_);
   }
   // What leads from there to the same index of another layer and head.

@@ -152,29 +152,38 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int kv_head = head - s.query_heads;
   const bool is_query = kv_head < 0;
   const bool is_key = !is_query && kv_head < s.kv_heads;
-  // No kernel writes weights.
+  // No kernel writes weights, and the topology is older than the forward pass.
   const Weight weight(is_query ? p.q_norm : p.k_norm);
+  const bool exists = row < __ldcg(p.batch.rows.count);
+  int64_t kv_row = 0;
+  if (exists) {
+    const int request = __ldcg(p.batch.request + row);
+    const int committed = __ldcg(p.batch.committed + request);
+    const int position = committed + __ldcg(p.batch.depth + row);
+    if (is_key) {
+      const KvRows rows(p.batch, s, p.pages, request);
+      kv_row = rows.Row(committed + __ldcg(p.batch.node + row)) +
+               rows.Distance(p.layer, kv_head);
+    }
+    if (static_cast<int>(threadIdx.x) < s.rotary_dim / 2) {
+      const float angle =
+          static_cast<float>(position) * p.inverse_frequency[threadIdx.x];
+      turn[threadIdx.x] = {cosf(angle) * p.rotary_scale,
+                           sinf(angle) * p.rotary_scale};
+    }
+  }
   WaitForPrevious();
-  StartNext();
-  if (row >= *p.batch.rows.count) return;
   const BFloat16* projected = As<BFloat16>(p.projected) +
                               static_cast<int64_t>(row) * s.projected_width();
   Unit x = {};
   Unit value = {};
-  if (is_query) x = LoadUnit(projected + 2 * head * s.head_dim);
-  if (is_key) {
+  if (exists && is_query) x = LoadUnit(projected + 2 * head * s.head_dim);
+  if (exists && is_key) {
     x = LoadUnit(projected + s.k_column() + kv_head * s.head_dim);
     value = LoadUnit(projected + s.v_column() + kv_head * s.head_dim);
   }
-  const int request = p.batch.request[row];
-  const int committed = p.batch.committed[request];
-  const int position = committed + p.batch.depth[row];
-  if (static_cast<int>(threadIdx.x) < s.rotary_dim / 2) {
-    const float angle =
-        static_cast<float>(position) * p.inverse_frequency[threadIdx.x];
-    turn[threadIdx.x] = {cosf(angle) * p.rotary_scale,
-                         sinf(angle) * p.rotary_scale};
-  }
+  StartNext();
+  if (!exists) return;
   __syncthreads();
   x = NormAndRotateUnit(p, x, weight, turn);
   if (is_query) {
@@ -182,12 +191,8 @@ __global__ void __launch_bounds__(32 * kWarps)
     StoreUnit(x, As<BFloat16>(p.q) + q_row * s.head_dim);
   }
   if (is_key) {
-    const KvRows rows(p.batch, s, p.pages, request);
-    const int64_t first = (rows.Row(committed + p.batch.node[row]) +
-                           rows.Distance(p.layer, kv_head)) *
-                          s.head_dim;
-    StoreUnit(x, As<BFloat16>(p.pages.k) + first);
-    StoreUnit(value, As<BFloat16>(p.pages.v) + first);
+    StoreUnit(x, As<BFloat16>(p.pages.k) + kv_row * s.head_dim);
+    StoreUnit(value, As<BFloat16>(p.pages.v) + kv_row * s.head_dim);
   }
 }
 

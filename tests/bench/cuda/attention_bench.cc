@@ -127,11 +127,19 @@ absl::Status Bench::TimeNeighbours(const AttentionLayers& layers,
                         MedianMicroseconds(backend_, 4, [&](int) {
                           return backend_.CompactKv(layers.Compact());
                         }));
+  BOLE_ASSIGN_OR_RETURN(
+      const double both,
+      MedianMicroseconds(
+          backend_, layers.num_layers(), [&](int layer) -> absl::Status {
+            BOLE_RETURN_IF_ERROR(backend_.PrepareQkv(layers.PrepareQkv(layer)));
+            return backend_.Attend(layers.Attend(layer));
+          }));
   row["prepare_us"] = prepare;
+  row["prepare_and_attend_us"] = both;
   row["compact_us"] = compact;
   row["compact_layers"] = layers.num_layers();
-  std::printf("  prepare %6.2f  compact %6.2f (%d layers)", prepare, compact,
-              layers.num_layers());
+  std::printf("  prepare %6.2f  with it %6.2f  compact %6.2f (%d layers)",
+              prepare, both, compact, layers.num_layers());
   return absl::OkStatus();
 }
 
@@ -256,7 +264,7 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   app.add_flag("--plain", flags.plain, "the kernel for all shapes as well");
   app.add_flag("--neighbours", flags.neighbours,
-               "PrepareQkv and CompactKv as well");
+               "PrepareQkv, it and Attend together, and CompactKv as well");
   app.add_option("--replays", flags.replays, "of each graph")
       ->capture_default_str();
   app.add_option("--json", flags.json, "file for the results");

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <random>
 
 #include "common/status_macros.h"
@@ -16,6 +17,11 @@ namespace {
 using ::bole::testing::GuardedBuffer;
 using ::bole::testing::HostBatch;
 using ::bole::testing::Parents;
+
+constexpr int kCommitted = 1000;
+constexpr int kPageSize = 64;
+constexpr AttentionShape kAttention = {
+    .query_heads = 16, .kv_heads = 4, .head_dim = 256, .rotary_dim = 64};
 
 template <typename T>
 const T* Copy(const GuardedBuffer<T>& host, DeviceArrays& arrays) {
@@ -117,7 +123,9 @@ GdnLayers::GdnLayers(CudaBackend& backend, const GdnLayersOptions& options)
     paths.push_back(DeepestPath(trees.back(), options.num_accepted));
   }
   HostBatch batch = testing::PackTrees(trees);
-  for (int b = 0; b < options.num_requests; ++b) batch.committed[b] = 1000;
+  for (int b = 0; b < options.num_requests; ++b) {
+    batch.committed[b] = kCommitted;
+  }
   batch_ = CopyBatch(batch, arrays_);
   const testing::HostPath path = testing::MakePath(batch, paths);
   path_ = {.first = Copy(path.first, arrays_), .row = Copy(path.row, arrays_)};
@@ -143,6 +151,31 @@ GdnLayers::GdnLayers(CudaBackend& backend, const GdnLayersOptions& options)
              .window = nullptr,
              .num_slots = options.num_requests,
              .num_layers = options.num_layers};
+  AllocateRows();
+}
+
+void GdnLayers::AllocateRows() {
+  const int64_t width = options_.shape.conv_width();
+  factors_.raw = arrays_.Activations(
+      Rows(options_) * options_.num_layers * width, "raw rows");
+  states_.window = arrays_.Activations(
+      static_cast<int64_t>(options_.num_requests) * options_.num_layers *
+          options_.shape.conv_taps * width,
+      "windows");
+  batch_.max_pages = (kCommitted + options_.num_nodes) / kPageSize + 1;
+  std::vector<int32_t> table(static_cast<size_t>(options_.num_requests) *
+                             batch_.max_pages);
+  std::iota(table.begin(), table.end(), 0);
+  batch_.page_table = arrays_.Copy(table, "page table");
+  pages_ = {.k = nullptr,
+            .v = nullptr,
+            .num_layers = kAttentionLayers,
+            .num_pages = static_cast<int>(table.size()),
+            .page_size = kPageSize};
+  const int64_t pool = int64_t{kAttentionLayers} * pages_.num_pages *
+                       kPageSize * kAttention.kv_width();
+  pages_.k = arrays_.Activations(pool, "keys");
+  pages_.v = arrays_.Activations(pool, "values");
 }
 
 absl::Status GdnLayers::Fill(CudaBackend& backend) {
@@ -193,6 +226,14 @@ GdnCommitParams GdnLayers::Commit(bool from_node_states) const {
           .factors = factors,
           .first_layer = 0,
           .num_layers = options_.num_layers};
+}
+
+CompactKvParams GdnLayers::Compact() const {
+  return {.batch = batch_,
+          .path = path_,
+          .shape = kAttention,
+          .pages = pages_,
+          .num_layers = kAttentionLayers};
 }
 
 }  // namespace bole::cuda

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/attention.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/gdn.h"
 #include "tests/testing/random_forest.h"
@@ -28,6 +29,8 @@ struct GdnLayersOptions {
 // Operands of L layers, each with its own: states, factors, q, out.
 class GdnLayers {
  public:
+  static constexpr int kAttentionLayers = 8;
+
   // `backend` must outlive the object.
   static absl::StatusOr<std::unique_ptr<GdnLayers>> Create(
       CudaBackend& backend, const GdnLayersOptions& options);
@@ -36,6 +39,8 @@ class GdnLayers {
   GdnCoreParams Core(int layer, TreeSolver solver) const;
   // All layers: by replay, or from the nodes' states.
   GdnCommitParams Commit(bool from_node_states = false) const;
+  // The keys and values of the same paths, in kAttentionLayers.
+  CompactKvParams Compact() const;
 
   // What a round keeps of every node for its commit, in bytes: of the states'
   // commit (k, v and gates), of the windows' (raw rows), and node states.
@@ -53,6 +58,8 @@ class GdnLayers {
 
  private:
   GdnLayers(CudaBackend& backend, const GdnLayersOptions& options);
+  // Keys, values and windows of what is committed: of any content.
+  void AllocateRows();
   absl::Status Fill(CudaBackend& backend);
 
   GdnLayersOptions options_;
@@ -62,6 +69,7 @@ class GdnLayers {
   RowPath path_ = {};
   GdnStates states_ = {};
   GdnFactors factors_ = {};
+  KvPages pages_ = {};
   Activation* q_ = nullptr;         // [L, N, Hk, dk]
   Activation* out_ = nullptr;       // [L, N, Hv, dv]
   const float* q_scale_ = nullptr;  // [N, Hk]

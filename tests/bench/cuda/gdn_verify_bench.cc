@@ -52,6 +52,9 @@ struct Flags {
   std::string commit;
 };
 
+// Linear layers of the 4B and the 9B.
+constexpr int kModelLayers = 24;
+
 // Layers whose operands are together larger than any L2.
 int NumLayers(const GdnLayersOptions& options) {
   constexpr int64_t kWorkingSet = int64_t{256} << 20;
@@ -83,28 +86,53 @@ class Measurement {
             {"commit_floor_us", Microseconds(GdnLayers::CommitBytes(options))}};
     std::printf("%-5s B %2d  T %3d  floor %6.2f", shape.c_str(),
                 options.num_requests, options.num_nodes, Microseconds(bytes));
+    BOLE_RETURN_IF_ERROR(TimeCommits(*layers, options.num_layers));
     for (const std::string& name : solvers) {
-      const TreeSolver solver = SolverOf(name);
-      BOLE_RETURN_IF_ERROR(
-          Time(name, "floor_us", options.num_layers, 1, [&](int layer) {
-            return backend_.GdnVerify(layers->Core(layer, solver));
-          }));
-      if (solver != TreeSolver::kSerial) continue;
-      BOLE_RETURN_IF_ERROR(
-          Time("snapshot_commit", "commit_floor_us", 1, options.num_layers,
-               [&](int) {
-                 return backend_.GdnCommitStates(
-                     layers->Commit(/*from_node_states=*/true));
-               }));
+      BOLE_RETURN_IF_ERROR(TimeSolver(*layers, name, options.num_layers));
     }
-    BOLE_RETURN_IF_ERROR(
-        Time("commit", "commit_floor_us", 1, options.num_layers,
-             [&](int) { return backend_.GdnCommitStates(layers->Commit()); }));
     std::printf("\n");
     return row_;
   }
 
  private:
+  // By replay: the states by themselves, and with windows, keys and values, a
+  // model's layers at a time.
+  absl::Status TimeCommits(const GdnLayers& layers, int num_layers) {
+    BOLE_RETURN_IF_ERROR(
+        Time("commit", "commit_floor_us", 1, num_layers,
+             [&](int) { return backend_.GdnCommitStates(layers.Commit()); }));
+    GdnCommitParams some = layers.Commit();
+    some.num_layers = std::min(kModelLayers, num_layers);
+    return Time("commit_path", "commit_floor_us", num_layers / some.num_layers,
+                some.num_layers, [&](int call) {
+                  some.first_layer = call * some.num_layers;
+                  return backend_.CommitPath(some, layers.Compact());
+                });
+  }
+
+  // And its sum with the commit that its design allows.
+  absl::Status TimeSolver(const GdnLayers& layers, const std::string& name,
+                          int num_layers) {
+    const TreeSolver solver = SolverOf(name);
+    BOLE_RETURN_IF_ERROR(Time(name, "floor_us", num_layers, 1, [&](int layer) {
+      return backend_.GdnVerify(layers.Core(layer, solver));
+    }));
+    std::string commit = "commit";
+    if (solver == TreeSolver::kSerial) {
+      commit = "snapshot_commit";
+      BOLE_RETURN_IF_ERROR(
+          Time(commit, "commit_floor_us", 1, num_layers, [&](int) {
+            return backend_.GdnCommitStates(
+                layers.Commit(/*from_node_states=*/true));
+          }));
+    }
+    const double sum =
+        row_[name + "_us"].get<double>() + row_[commit + "_us"].get<double>();
+    row_[name + "_and_commit_us"] = sum;
+    std::printf("  %s and commit %7.2f", name.c_str(), sum);
+    return absl::OkStatus();
+  }
+
   double Microseconds(int64_t bytes) const {
     return 1e6 * static_cast<double>(bytes) / bandwidth_;
   }

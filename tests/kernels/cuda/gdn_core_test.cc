@@ -245,6 +245,35 @@ TEST_P(GdnCommitTest, StatesHaveTheBitsOfDecodingThePath) {
   }
 }
 
+// More nodes than a warp has lanes.
+TEST_P(GdnCommitTest, LongPathsHaveTheBitsOfDecoding) {
+  const std::vector<Parents> trees = {ChainParents(70), ChainParents(33),
+                                      ChainParents(32), ChainParents(1)};
+  HostBatch batch = PackTrees(trees);
+  CommitSomething(rng_, 6, batch);
+  GdnProblem committed(rng_,
+                       {.shape = {.key_heads = 2,
+                                  .value_heads = 6,
+                                  .key_dim = 128,
+                                  .value_dim = 48,
+                                  .conv_taps = 4},
+                        .num_layers = kLayers,
+                        .key_correlation = 0.5f},
+                       std::move(batch));
+  GdnProblem decoded = committed;
+  std::vector<std::vector<int>> nodes;
+  nodes.reserve(trees.size());
+  for (const Parents& tree : trees) {
+    nodes.push_back(PathTo(tree, static_cast<int>(tree.size()) - 1));
+  }
+  HostPath path = MakePath(committed.batch, nodes);
+
+  Commit(committed, path);
+  Decode(decoded, path);
+
+  ASSERT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
+}
+
 TEST_P(GdnCommitTest, WindowsHaveTheBitsOfTheReference) {
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
