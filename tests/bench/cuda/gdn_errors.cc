@@ -29,7 +29,6 @@ namespace {
 using ::bole::testing::Decay;
 using ::bole::testing::GdnProblem;
 using ::bole::testing::GuardedBuffer;
-using ::bole::testing::HeadProblem;
 using ::bole::testing::HeadSolution;
 
 constexpr int kDim = 128;
@@ -65,10 +64,10 @@ constexpr Case kCases[] = {
     {"decays to e^-10000", 64, 8, 0, Decay::kExtreme},
 };
 
-GdnProblem MakeProblem(std::mt19937& rng, const Case& c, int num_nodes) {
-  const std::vector<testing::Parents> trees = {DraftTree(
-      rng, {.num_nodes = num_nodes, .max_depth = c.max_depth, .top_k = 4})};
-  testing::HostBatch batch = testing::PackTrees(trees);
+GdnProblem MakeProblem(std::mt19937& rng, const Case& c,
+                       const testing::Parents& tree) {
+  testing::HostBatch batch =
+      testing::PackTrees(std::vector<testing::Parents>{tree});
   batch.committed[0] = 1000;
   GdnProblem p(rng,
                {.shape = {.key_heads = kKeyHeads,
@@ -88,54 +87,105 @@ GdnProblem MakeProblem(std::mt19937& rng, const Case& c, int num_nodes) {
   return p;
 }
 
-// Turns the problem into one whose outputs are errors of U. Keys lose their
-// last dimensions to two marks for each node: k_i alone has mark i, and no key
-// has mark T + i. The query i is both marks, so that
-//   o_i = (k_i's mark) u_i + exp(Gamma_i) S[:, T + i].
-// The state has nothing at the first T marks; its column T + i, which no key
-// reads, is set to cancel most of the first term: to the nearest that is exact
-// in bfloat16. What is
-// left is small, and its rounding to bfloat16 does not hide the error of u_i.
-// Returns the rms of the first term.
-double PickCorrections(GdnProblem& p) {
-  const int n = p.batch.num_rows();
-  const int content = kDim - 2 * n;
-  for (int i = 0; i < n; ++i) {
+testing::Parents TreeOf(std::mt19937& rng, const Case& c, int num_nodes) {
+  return DraftTree(
+      rng, {.num_nodes = num_nodes, .max_depth = c.max_depth, .top_k = 4});
+}
+
+// A problem whose outputs are errors of U, of the first num_marked nodes of the
+// tree. Behind them each has a child, the canceller, and that has one, the
+// reader, neither of which decays. Keys lose their last dimensions to two marks
+// for each node: k_i alone has mark i, its canceller alone mark T + i and
+// nothing else, and the state has nothing at either. Readers write nothing and
+// ask for both marks, all others for nothing, so that with k' for normalised
+// keys
+//   o_reader = (q k'_i) u_i + (q k'_canceller) v_canceller.
+// The canceller's value takes away most of the first term: to the nearest that
+// is exact in bfloat16. What is left is small, and its rounding to bfloat16
+// does not hide the error of u_i.
+struct MarkedProblem {
+  GdnProblem problem;
+  double norm;  // The rms of the first term.
+};
+
+class MarkedTree {
+ public:
+  MarkedTree(std::mt19937& rng, const Case& c, int num_marked)
+      : count_(num_marked), p_(MakeProblem(rng, c, Extended(rng, c))) {
+    for (int row = 0; row < p_.batch.num_rows(); ++row) SetRow(row);
+    for (int head = 0; head < kValueHeads; ++head) {
+      const std::span<float> state = p_.HeadState(0, 0, head);
+      for (int c = 0; c < kDim; ++c) {
+        for (int d = kDim - 2 * count_; d < kDim; ++d) state[c * kDim + d] = 0;
+      }
+      SetCancellers(head);
+    }
+  }
+
+  MarkedProblem Take() && {
+    const double norm = std::sqrt(sum_ / (kValueHeads * count_ * kDim));
+    return {std::move(p_), norm};
+  }
+
+ private:
+  testing::Parents Extended(std::mt19937& rng, const Case& c) const {
+    testing::Parents tree = TreeOf(rng, c, count_);
+    for (int i = 0; i < 2 * count_; ++i) tree.push_back(i);
+    return tree;
+  }
+  int canceller(int i) const { return count_ + i; }
+  int reader(int i) const { return 2 * count_ + i; }
+
+  void SetRow(int row) {
+    const int content = kDim - 2 * count_;
+    const int i = row % count_;
+    const bool is_reader = row >= 2 * count_;
+    const bool is_node = row < count_;
     for (int head = 0; head < kKeyHeads; ++head) {
-      const size_t row = p.KeyRow(0, i, head);
-      const std::span<float> k = p.k.span(row * kDim, kDim);
-      const std::span<float> q = p.q.span(row * kDim, kDim);
+      const size_t key_row = p_.KeyRow(0, row, head);
+      const std::span<float> k = p_.k.span(key_row * kDim, kDim);
+      const std::span<float> q = p_.q.span(key_row * kDim, kDim);
+      const int mark = content + i;
+      const int other_mark = mark + count_;
       double norm = 1e-6;
       for (int d = 0; d < kDim; ++d) {
-        if (d >= content) k[d] = d == content + i ? 0.5f : 0.0f;
-        q[d] = d == content + i || d == content + n + i ? 1.0f : 0.0f;
+        if (d >= content || !is_node) k[d] = 0;
+        if (d == (is_node ? mark : other_mark) && !is_reader) k[d] = 0.5f;
+        q[d] = is_reader && (d == mark || d == other_mark) ? 1.0f : 0.0f;
         norm += static_cast<double>(k[d]) * k[d];
       }
-      p.k_scale[row] = static_cast<float>(1 / std::sqrt(norm));
-      p.q_scale[row] = 1;
+      p_.k_scale[key_row] = static_cast<float>(1 / std::sqrt(norm));
+      p_.q_scale[key_row] = 1;
+    }
+    if (is_node) return;
+    for (int head = 0; head < kValueHeads; ++head) {
+      const size_t value_row = p_.ValueRow(0, row, head);
+      p_.log_decay[value_row] = 0;
+      p_.beta[value_row] = is_reader ? 0.0f : 1.0f;
+      for (int c = 0; c < kDim; ++c) p_.v[value_row * kDim + c] = 0;
     }
   }
-  double sum = 0;
-  for (int head = 0; head < kValueHeads; ++head) {
-    const std::span<float> state = p.HeadState(0, 0, head);
-    for (int c = 0; c < kDim; ++c) {
-      for (int d = content; d < kDim; ++d) state[c * kDim + d] = 0;
-    }
-    const HeadProblem h = ExtractHead(p, 0, 0, head);
-    const HeadSolution exact = RunRecurrence(h);
-    for (int i = 0; i < n; ++i) {
-      double gamma = 0;
-      for (int j = i; j >= 0; j = h.parents[j]) gamma += h.log_decay[j];
+
+  void SetCancellers(int head) {
+    const HeadSolution exact = RunRecurrence(ExtractHead(p_, 0, 0, head));
+    for (int i = 0; i < count_; ++i) {
+      const int key_head = p_.KeyHeadOf(head);
+      // q k' of the canceller.
+      const double weight =
+          0.5 * p_.k_scale[p_.KeyRow(0, canceller(i), key_head)];
       for (int c = 0; c < kDim; ++c) {
-        const double o = exact.o[i * kDim + c];
-        sum += o * o;
-        state[c * kDim + content + n + i] =
-            Rounded(static_cast<float>(-o * std::exp(-gamma)));
+        const double o = exact.o[reader(i) * kDim + c];
+        sum_ += o * o;
+        p_.v[p_.ValueRow(0, canceller(i), head) * kDim + c] =
+            Rounded(static_cast<float>(-o / weight));
       }
     }
   }
-  return std::sqrt(sum / (kValueHeads * n * kDim));
-}
+
+  int count_;
+  double sum_ = 0;
+  GdnProblem p_;
+};
 
 Activation* CopyActivations(const GuardedBuffer<float>& host,
                             DeviceArrays& arrays) {
@@ -149,10 +199,10 @@ float* CopyFloats(const GuardedBuffer<float>& host, DeviceArrays& arrays) {
   return const_cast<float*>(arrays.Copy(values, "operands"));
 }
 
-// The rms difference of the outputs and float64's, over the rms of those or
-// over `norm` if there is one.
+// The rms difference of the outputs of the rows from `first` on and float64's,
+// over the rms of those or over `norm` if there is one.
 absl::StatusOr<double> OutputError(CudaBackend& backend, const GdnProblem& p,
-                                   TreeSolver solver, double norm) {
+                                   TreeSolver solver, int first, double norm) {
   DeviceArrays arrays(backend);
   GdnCoreParams params = {
       .batch = CopyBatch(p.batch, arrays),
@@ -181,7 +231,7 @@ absl::StatusOr<double> OutputError(CudaBackend& backend, const GdnProblem& p,
   double total = 0;
   for (int head = 0; head < kValueHeads; ++head) {
     const HeadSolution exact = RunRecurrence(ExtractHead(p, 0, 0, head));
-    for (int i = 0; i < p.batch.num_rows(); ++i) {
+    for (int i = first; i < p.batch.num_rows(); ++i) {
       for (int c = 0; c < kDim; ++c) {
         const double want = exact.o[i * kDim + c];
         const double got = out[p.ValueRow(0, i, head) * kDim + c];
@@ -190,7 +240,8 @@ absl::StatusOr<double> OutputError(CudaBackend& backend, const GdnProblem& p,
       }
     }
   }
-  const double count = static_cast<double>(out.size());
+  const double count =
+      static_cast<double>(p.batch.num_rows() - first) * kValueHeads * kDim;
   return std::sqrt(error / count) /
          (norm > 0 ? norm : std::sqrt(total / count));
 }
@@ -208,23 +259,21 @@ absl::StatusOr<nlohmann::ordered_json> MeasureErrors(CudaBackend& backend) {
   std::mt19937 rng(1);
   std::printf("rms error of outputs, and of the correction U\n");
   for (const Case& c : kCases) {
-    const GdnProblem whole = MakeProblem(rng, c, c.num_nodes);
+    const GdnProblem whole = MakeProblem(rng, c, TreeOf(rng, c, c.num_nodes));
+    const MarkedProblem marked = MarkedTree(rng, c, kMarkedNodes).Take();
     nlohmann::ordered_json row = {{"errors", c.name}};
     std::printf("%-26s", c.name);
-    // Elsewhere exp(-Gamma) would leave the range of the state.
-    const bool has_marks = c.decay == Decay::kMild;
-    GdnProblem marked = MakeProblem(rng, c, kMarkedNodes);
-    const double norm = has_marks ? PickCorrections(marked) : 0;
     for (const auto& [name, solver] : kSolvers) {
-      BOLE_ASSIGN_OR_RETURN(const double output,
-                            OutputError(backend, whole, solver, 0));
+      BOLE_ASSIGN_OR_RETURN(
+          const double output,
+          OutputError(backend, whole, solver, /*first=*/0, /*norm=*/0));
+      BOLE_ASSIGN_OR_RETURN(
+          const double correction,
+          OutputError(backend, marked.problem, solver,
+                      /*first=*/2 * kMarkedNodes, marked.norm));
       row[std::string(name) + "_output"] = output;
-      std::printf("  %s %.1e", name, output);
-      if (!has_marks) continue;
-      BOLE_ASSIGN_OR_RETURN(const double correction,
-                            OutputError(backend, marked, solver, norm));
       row[std::string(name) + "_correction"] = correction;
-      std::printf(" %.1e", correction);
+      std::printf("  %s %.1e %.1e", name, output, correction);
     }
     std::printf("\n");
     rows.push_back(std::move(row));

@@ -3,14 +3,15 @@
 #
 # usage: run_all.sh BIN OUT COMMIT [--skip NAME[,NAME...]] [--only NAME[,...]]
 #
-# BIN is a folder of programs, as deploy/bundle.sh packs them; what is not in it
-# is left out. OUT gets a log and a JSON file for each run, which
-# tests/bench/cuda/summarize.py reads. COMMIT is told in them. About five minutes
-# on one H200. Exits with 1 if a run failed; the others are run all the same.
+# Run from the root of the source tree. BIN is a folder of programs, as
+# deploy/bundle.sh packs them; what is not in it is left out. OUT gets a log and
+# a JSON file for each run, which tests/bench/cuda/summarize.py reads. COMMIT is
+# told in them. Ten minutes on one H200, half of them compute-sanitizer's. Exits
+# with 1 if a run failed; the others are run all the same.
 set -euo pipefail
 
 usage() {
-  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 
@@ -28,20 +29,24 @@ while (($# > 0)); do
   shift 2
 done
 mkdir -p "$out"
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 status=0
 
-# run NAME PROGRAM ARGUMENT...
-run() {
+# Whether a run of that name is asked for and PROGRAM is there.
+wanted() {
   local name=$1 program=$2
-  shift 2
-  [[ -z $only || $only == *",$name,"* ]] || return 0
-  [[ $skip != *",$name,"* ]] || return 0
-  if [[ ! -x $bin/$program ]]; then
-    echo "== $name: there is no $bin/$program"
-    return 0
-  fi
-  local begin=$SECONDS
-  if "$bin/$program" "$@" >"$out/$name.log" 2>&1; then
+  [[ -z $only || $only == *",$name,"* ]] || return 1
+  [[ $skip != *",$name,"* ]] || return 1
+  [[ -x $program ]] && return 0
+  echo "== $name: there is no $program"
+  return 1
+}
+
+# run NAME COMMAND ARGUMENT...
+run() {
+  local name=$1 begin=$SECONDS
+  shift
+  if "$@" >"$out/$name.log" 2>&1; then
     echo "== $name: $((SECONDS - begin)) s"
   else
     echo "== $name: FAILED after $((SECONDS - begin)) s"
@@ -50,11 +55,22 @@ run() {
   fi
 }
 
+# Tests, and what they recorded, in OUT/NAME.json.
+gtest() {
+  local name=$1 program=$bin/$2
+  wanted "$name" "$program" || return 0
+  run "$name" "$program" --gtest_brief=1 --gtest_output="json:$out/$name.gtest"
+  python3 tests/bench/cuda/gtest_report.py "$out/$name.gtest" \
+    "$out/$name.json" "$gpu" "$commit" || status=1
+  rm -f "$out/$name.gtest"
+}
+
 # Prints JSON to OUT/NAME.json.
 bench() {
   local name=$1 program=$2
   shift 2
-  run "$name" "$program" "$@" --json "$out/$name.json" --commit "$commit"
+  wanted "$name" "$bin/$program" || return 0
+  run "$name" "$bin/$program" "$@" --json "$out/$name.json" --commit "$commit"
 }
 
 model() {
@@ -81,6 +97,9 @@ model lease8_9B "${decode_9B[@]}" --modes plain,blocks --batch 1,8 \
 model steps_9B synthetic:9B --modes none --steps --batch 1,4,8,16
 model steps_4B synthetic:4B --modes none --steps --batch 1,8,16 \
   --step-nodes 1,8,16,64,128 --step-kv 1024
+# A mixture of experts.
+model steps_35B_A3B synthetic:35B-A3B --modes none --steps --batch 1,8,16 \
+  --step-nodes 1,8,16,64,128 --step-kv 1024
 model steps_27B synthetic:27B --modes none --steps --batch 1,8,16 \
   --step-nodes 1,8,16,64,128 --step-kv 1024
 # Shares of a round, a commit by itself, and prefill.
@@ -95,6 +114,16 @@ bench products products_bench
 bench products_neighbours products_bench --neighbours --models 4B,9B
 bench attention attention_bench
 bench sampling sampling_bench
-run operators operators_test --gtest_brief=1
+
+gtest operators operators_test
+gtest models models_cuda_test
+if wanted serving "$bin/bole-scheduler"; then
+  run serving python3 tests/e2e/serve_bundle.py "$bin/.." \
+    --json "$out/serving.json" --gpu "$gpu" --commit "$commit"
+fi
+if wanted sanitizer "$bin/operators_test"; then
+  run sanitizer python3 tests/kernels/cuda/sanitize.py "$bin/operators_test" \
+    --json "$out/sanitizer.json" --gpu "$gpu" --commit "$commit"
+fi
 
 exit "$status"

@@ -7,44 +7,19 @@
 
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_backend.h"
+#include "tests/worker_service/eval/golden_files.h"
 #include "worker_service/eval/forward.h"
 #include "worker_service/loaded_model.h"
-#include "worker_service/model/safetensors.h"
 
-namespace bole {
+namespace bole::testing_support {
 namespace {
 
 // Both sides compute in float32, in different orders, through at most eight
 // layers. The bound is relative to the largest magnitude of the tensor.
 constexpr double kTolerance = 1e-3;
 
-struct Golden {
-  std::map<std::string, std::vector<float>> floats;
-  std::map<std::string, std::vector<int32_t>> ints;
-};
-
-Golden ReadGolden(const std::string& path) {
-  absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
-  EXPECT_TRUE(file.ok()) << file.status();
-  Golden golden;
-  for (const auto& [name, tensor] : file->tensors()) {
-    if (tensor.dtype == StoredDtype::kF32) {
-      std::vector<float>& values = golden.floats[name];
-      values.resize(tensor.num_elements());
-      EXPECT_TRUE(ConvertToFloat(tensor, values).ok());
-    } else {
-      std::vector<int64_t> wide(tensor.num_elements());
-      EXPECT_TRUE(ConvertToInt64(tensor, wide).ok());
-      golden.ints[name].assign(wide.begin(), wide.end());
-    }
-  }
-  return golden;
-}
-
 struct Case {
-  const char* name;
-  const char* checkpoint;
-  const char* golden;
+  GoldenCheckpoint checkpoint;
   int chunk;  // 0: whole.
   TreeSolver solver;
 };
@@ -66,18 +41,13 @@ void ExpectNear(const std::string& name, const std::vector<float>& got,
 
 TEST_P(GoldenTest, EveryTensorAgreesWithTheReference) {
   const Case& c = GetParam();
-  const Golden golden = ReadGolden(c.golden);
+  const Golden golden = ReadGolden(c.checkpoint.golden);
   ReferenceBackend backend(/*num_threads=*/2);
-  absl::StatusOr<LoadedModel> model = LoadModel(c.checkpoint, backend);
+  absl::StatusOr<LoadedModel> model = LoadModel(c.checkpoint.folder, backend);
   ASSERT_TRUE(model.ok()) << model.status();
 
   const absl::StatusOr<ForwardResult> result =
-      RunForward(*model, backend,
-                 {.ids = golden.ints.at("ids"),
-                  .tree = NodeList{.token = golden.ints.at("tree_tokens"),
-                                   .parent = golden.ints.at("tree_parents")},
-                  .chunk = c.chunk,
-                  .solver = c.solver});
+      RunForward(*model, backend, golden.Inputs(c.chunk, c.solver));
 
   ASSERT_TRUE(result.ok()) << result.status();
   for (const auto& [name, want] : golden.ints) {
@@ -118,30 +88,21 @@ TEST(PrefillGridTest, ChunksOnTheGridGiveTheBitsOfTheWhole) {
   }
 }
 
-constexpr char kDemo[] = "models/demo";
-constexpr char kDemoGolden[] = "tests/golden/demo/golden.safetensors";
-
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  const auto add = [&](const char* name, const char* checkpoint,
-                       const char* golden) {
+  for (const GoldenCheckpoint& checkpoint : kGoldenCheckpoints) {
     for (int chunk : {0, 64, 1, 37}) {
-      cases.push_back({name, checkpoint, golden, chunk, TreeSolver::kBlocks});
+      cases.push_back({checkpoint, chunk, TreeSolver::kBlocks});
     }
-    cases.push_back({name, checkpoint, golden, 0, TreeSolver::kNeumann});
-    cases.push_back({name, checkpoint, golden, 0, TreeSolver::kSerial});
-  };
-  add("demo", kDemo, kDemoGolden);
-  add("dense", "tests/golden/dense", "tests/golden/dense/golden.safetensors");
-  add("tied", "tests/golden/dense_flat_tied_bf16",
-      "tests/golden/dense_flat_tied_bf16/golden.safetensors");
-  add("moe", "tests/golden/moe", "tests/golden/moe/golden.safetensors");
+    cases.push_back({checkpoint, 0, TreeSolver::kNeumann});
+    cases.push_back({checkpoint, 0, TreeSolver::kSerial});
+  }
   return cases;
 }
 
 std::string NameOf(const testing::TestParamInfo<Case>& info) {
   const char* solvers[] = {"blocks", "neumann", "serial"};
-  return std::string(info.param.name) + "_chunk" +
+  return std::string(info.param.checkpoint.name) + "_chunk" +
          std::to_string(info.param.chunk) + "_" +
          solvers[static_cast<int>(info.param.solver)];
 }
@@ -149,4 +110,4 @@ std::string NameOf(const testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(Cases()), NameOf);
 
 }  // namespace
-}  // namespace bole
+}  // namespace bole::testing_support

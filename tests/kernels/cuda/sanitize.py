@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""compute-sanitizer over every test of a program, on a machine with a GPU.
+
+    deploy/bundle.sh BUNDLE //tests/kernels/cuda:operators_test
+    # copy the folder and the source tree, then there:
+    LD_LIBRARY_PATH=BUNDLE/lib tests/kernels/cuda/sanitize.py \\
+        BUNDLE/bin/operators_test --json sanitize.json
+
+Runs memcheck and racecheck, a process for each test, several at a time. Exits
+with 1 if a tool finds something, a test fails, or one takes too long. FILE gets
+the tests, what was found in which, and how long it took.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+# "========= ERROR SUMMARY: 0 errors", "========= RACECHECK SUMMARY: 0 hazards
+# displayed (0 errors, 0 warnings)"
+SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)",
+                     re.MULTILINE)
+FINDING = re.compile(r"^=+ ((?:Error|Warning|Invalid|Race).*)$", re.MULTILINE)
+PLACE = re.compile(r" in (\S+\.(?:cu|cuh|h):\d+)")
+
+
+def tests_of(program, chosen):
+    """Full names, as gtest lists them."""
+    listed = subprocess.run(
+        [program, "--gtest_list_tests", f"--gtest_filter={chosen}"], check=True,
+        stdout=subprocess.PIPE, text=True).stdout
+    names = []
+    suite = ""
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if name.startswith("  "):
+            names.append(suite + name.strip())
+        elif name.endswith("."):
+            suite = name
+    return names
+
+
+def findings_of(output):
+    """What is told, with the places in the source, each once."""
+    found = collections.Counter()
+    for block in re.split(r"^=+ *$", output, flags=re.MULTILINE):
+        first = FINDING.search(block)
+        if first is None or "SUMMARY" in first[1]:
+            continue
+        what = re.sub(r"0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+", "_", first[1])
+        places = ", ".join(dict.fromkeys(PLACE.findall(block)))
+        found[f"{what.strip()} {places}".strip()] += 1
+    return found
+
+
+def check(tool, test, options):
+    """A row for the test."""
+    begin = time.monotonic()
+    command = ["compute-sanitizer", "--tool", tool, "--show-backtrace", "no",
+               "--print-limit", "1000", options.program,
+               f"--gtest_filter={test}"]
+    row = {"test": test}
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True,
+                              timeout=options.timeout)
+    except subprocess.TimeoutExpired:
+        row["error"] = f"not done after {options.timeout} seconds"
+        return row
+    row["seconds"] = round(time.monotonic() - begin, 1)
+    summary = SUMMARY.findall(done.stdout)
+    if done.returncode != 0 or not summary:
+        row["error"] = (f"ended with {done.returncode}: "
+                        + " | ".join(done.stdout.splitlines()[-3:]))
+    # A test may start several programs.
+    row["found"] = sum(map(int, summary))
+    if row["found"]:
+        row["findings"] = findings_of(done.stdout)
+    return row
+
+
+def run_tool(tool, tests, options):
+    """A section of the report."""
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        rows = list(pool.map(lambda test: check(tool, test, options), tests))
+    section = {
+        "tool": tool,
+        "tests": len(rows),
+        "found": sum(row.get("found", 0) for row in rows),
+        "failed": [row for row in rows if "error" in row],
+        "findings": [row for row in rows if row.get("findings")],
+        "seconds": round(time.monotonic() - begin),
+        "slowest": sorted(((row["seconds"], row["test"]) for row in rows
+                           if "seconds" in row), reverse=True)[:5],
+    }
+    print(f"{tool}: {section['tests']} tests, {section['found']} found, "
+          f"{len(section['failed'])} failed, {section['seconds']} s", flush=True)
+    for row in section["failed"]:
+        print(f"  {row['test']}: {row['error']}")
+    for row in section["findings"]:
+        for what, count in row["findings"].items():
+            print(f"  {row['test']}: {count} x {what}")
+    return section
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("program", metavar="PROGRAM")
+    parser.add_argument("--tools", default="memcheck,racecheck",
+                        help="of compute-sanitizer, with commas between")
+    parser.add_argument("--tests", default="*", help="as --gtest_filter")
+    parser.add_argument("--shard", default="0/1", metavar="I/N",
+                        help="every Nth test, from the Ith")
+    parser.add_argument("--jobs", type=int, default=8, help="at a time")
+    parser.add_argument("--timeout", type=int, default=300,
+                        help="seconds that a test may take")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--gpu", help="told in FILE")
+    parser.add_argument("--commit", help="told in FILE")
+    options = parser.parse_args()
+    index, count = map(int, options.shard.split("/"))
+    tests = tests_of(options.program, options.tests)[index::count]
+    if not tests:
+        sys.exit(f"no test of {options.program} matches {options.tests}")
+    sections = [run_tool(tool, tests, options)
+                for tool in options.tools.split(",")]
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(
+            {"gpu": options.gpu, "commit": options.commit,
+             "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
+             "compute_sanitizer": sections}, indent=1))
+    return 1 if any(s["found"] or s["failed"] for s in sections) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
