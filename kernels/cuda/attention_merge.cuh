@@ -130,8 +130,11 @@ __device__ void MergeSome(const TileArgs& args, const TileWork& work,
                           const HeadRow (&to)[kMergeRows], bool in_scratch,
                           TileShared<kWarpgroups>& shared) {
   const bool is_final = in_scratch || work.active_groups == 1;
-  const int count = in_scratch ? work.active_groups : args.plan.cluster;
-  const int part = min(static_cast<int>(threadIdx.x) % 32, count - 1);
+  // Blocks begin with themselves, so that they do not all read the same one.
+  const MergeOrder order = {
+      .first = in_scratch ? 0 : ClusterRank(),
+      .count = in_scratch ? work.active_groups : args.plan.cluster};
+  const int part = min(static_cast<int>(threadIdx.x) % 32, order.count - 1);
   const PartialRow* parts[kMergeRows];
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
@@ -139,7 +142,7 @@ __device__ void MergeSome(const TileArgs& args, const TileWork& work,
                           : InBlock(&shared.rows[rows.Row(k)], part);
   }
   MergedRow merged[kMergeRows];
-  Merge(count, rows.Live(), in_scratch, parts, merged);
+  Merge(order, rows.Live(), in_scratch, parts, merged);
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
     if (!rows.Has(k)) continue;

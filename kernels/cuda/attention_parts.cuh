@@ -47,9 +47,20 @@ __device__ inline void AddScaled(float scale, const float4& x, float4& sum) {
   sum.w += scale * x.w;
 }
 
-// Merges `count` <= 32 parts of each of the first `live` rows; lane i has where
-// part i is. Loads of kMergeRows parts overlap: of several rows, or of one.
-__device__ inline void Merge(int count, int live, bool in_scratch,
+// The parts that are merged, from `first` on around.
+struct MergeOrder {
+  int first;
+  int count;  // <= 32
+
+  __device__ int Part(int i) const {
+    const int part = first + i;
+    return part < count ? part : part - count;
+  }
+};
+
+// Merges the parts of each of the first `live` rows; lane i has where part i
+// is. Loads of kMergeRows parts overlap: of several rows, or of one.
+__device__ inline void Merge(const MergeOrder& order, int live, bool in_scratch,
                              const PartialRow* const (&parts)[kMergeRows],
                              MergedRow (&merged)[kMergeRows]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -59,7 +70,7 @@ __device__ inline void Merge(int count, int live, bool in_scratch,
 #pragma unroll
   for (int k = 0; k < kMergeRows; ++k) {
     found[k] = {-INFINITY, 0, 0, 0};
-    if (lane < count && k < live) {
+    if (lane < order.count && k < live) {
       found[k] = LoadPart(&parts[k]->max, in_scratch);
     }
   }
@@ -71,18 +82,18 @@ __device__ inline void Merge(int count, int live, bool in_scratch,
     merged[k].sum = WarpSum(scale[k] * found[k].y);
   }
 #pragma unroll 1
-  for (int i = 0; i < count; i += is_one ? kMergeRows : 1) {
+  for (int i = 0; i < order.count; i += is_one ? kMergeRows : 1) {
     float4 x[kMergeRows][2];
     float part_scale[kMergeRows];
 #pragma unroll
     for (int k = 0; k < kMergeRows; ++k) {
-      const int index = is_one ? min(i + k, count - 1) : i;
+      const int index = order.Part(is_one ? min(i + k, order.count - 1) : i);
       const auto part = reinterpret_cast<const PartialRow*>(__shfl_sync(
           ~0u,
           reinterpret_cast<unsigned long long>(is_one ? parts[0] : parts[k]),
           index));
       part_scale[k] = __shfl_sync(~0u, is_one ? scale[0] : scale[k], index);
-      if (is_one && i + k >= count) part_scale[k] = 0;
+      if (is_one && i + k >= order.count) part_scale[k] = 0;
       x[k][0] = LoadPart(part->out + 4 * lane, in_scratch);
       x[k][1] = LoadPart(part->out + 4 * lane + 128, in_scratch);
     }

@@ -141,22 +141,25 @@ __device__ inline void Pack(const float (&scores)[32],
   }
 }
 
+// The first `count` of the item's.
 template <int kWarpgroups>
 __device__ void StoreRows(const RowWeights& rows, const float (&out)[128],
-                          TileShared<kWarpgroups>& shared) {
+                          int count, TileShared<kWarpgroups>& shared) {
   const int quad = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     PartialRow& to = shared.rows[RowOf(half)];
+    const bool exists = RowOf(half) < count;
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
+      if (!exists) break;
       *reinterpret_cast<float2*>(&to.out[8 * i + 2 * quad]) = {
           out[4 * i + 2 * half], out[4 * i + 2 * half + 1]};
     }
     float sum = rows.sum[half];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    if (quad == 0) {
+    if (quad == 0 && exists) {
       to.max = rows.max[half];
       to.sum = sum;
     }
@@ -218,7 +221,7 @@ __device__ void AttendRows(const TileArgs& args, const TileWork& work,
     WgmmaResults(out);
   }
   SyncThreads(1, 128 * kWarpgroups);
-  StoreRows(rows, out, shared);
+  StoreRows(rows, out, work.item.rows, shared);
 }
 
 // For a warpgroup without rows.

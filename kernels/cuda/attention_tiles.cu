@@ -74,18 +74,24 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
 #endif
 }
 
+// All the memory of a multiprocessor, and clusters of more than 8 blocks.
 template <int kWarpgroups>
-absl::Status AllowSharedMemory() {
-  return ToStatus(
+absl::Status AllowLargeBlocks() {
+  absl::Status status = ToStatus(
       cudaFuncSetAttribute(&AttendTilesKernel<kWarpgroups>,
                            cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(sizeof(TileShared<kWarpgroups>))),
       "shared memory of Attend");
+  if (!status.ok()) return status;
+  return ToStatus(
+      cudaFuncSetAttribute(&AttendTilesKernel<kWarpgroups>,
+                           cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+      "clusters of Attend");
 }
 
 template <int kWarpgroups>
 absl::Status LaunchTiles(const TileArgs& args, const Launch& on) {
-  absl::Status status = AllowSharedMemory<kWarpgroups>();
+  absl::Status status = AllowLargeBlocks<kWarpgroups>();
   if (!status.ok()) return status;
   const dim3 grid(args.plan.cluster * args.plan.groups, args.plan.items,
                   args.p.shape.kv_heads);
@@ -115,8 +121,9 @@ void PlanItems(const AttentionParams& params, TilePlan& plan) {
 }  // namespace
 
 absl::Status QueryClusters(ClusterLimits& limits) {
-  absl::Status status = AllowSharedMemory<2>();
+  absl::Status status = AllowLargeBlocks<2>();
   if (!status.ok()) return status;
+  constexpr int kPortableCluster = 8;  // Larger ones are up to the GPU.
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeClusterDimension;
   cudaLaunchConfig_t config = {};
@@ -129,13 +136,14 @@ absl::Status QueryClusters(ClusterLimits& limits) {
     const auto blocks = static_cast<unsigned>(cluster);
     attribute.val.clusterDim = {blocks, 1, 1};
     config.gridDim = dim3(blocks * 1024);
-    if (absl::Status found =
-            ToStatus(cudaOccupancyMaxActiveClusters(
-                         &limits[cluster], &AttendTilesKernel<2>, &config),
-                     "clusters of Attend");
-        !found.ok()) {
-      return found;
+    const cudaError_t found = cudaOccupancyMaxActiveClusters(
+        &limits[cluster], &AttendTilesKernel<2>, &config);
+    if (found == cudaSuccess) continue;
+    if (cluster <= kPortableCluster) {
+      return ToStatus(found, "clusters of Attend");
     }
+    cudaGetLastError();
+    limits[cluster] = 0;
   }
   return status;
 }

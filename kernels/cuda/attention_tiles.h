@@ -43,14 +43,14 @@ struct TilePlan {
   int warpgroups;  // Of a block: 1 or 2.
   int items;     // Bound on the items of all requests, see attention_items.cuh
   int cluster;   // Blocks that share an item's tokens and merge in shared
-                 // memory: 1 .. 8.
+                 // memory: 1 .. kMaxCluster.
   int groups;    // Clusters that share an item's tokens and merge in scratch.
   bool at_once;  // All blocks run at a time.
 
   constexpr int item_rows() const { return warpgroups * kWarpgroupRows; }
 };
 
-inline constexpr int kMaxCluster = 8;
+inline constexpr int kMaxCluster = 16;
 
 // How many clusters of 1 .. kMaxCluster blocks a GPU runs at a time; [0] is 0.
 // Larger ones leave multiprocessors over.

@@ -194,8 +194,9 @@ class TileLoader {
                               << 32;
     WaitBarrier(landed_, landed_parity_);
     landed_parity_ ^= 1;
-    for (uint64_t unused = ~used; unused != 0; unused &= unused - 1) {
-      ClearRow(ring_.Tile(slot), __ffsll(static_cast<int64_t>(unused)) - 1);
+#pragma unroll 16
+    for (int row = 0; row < kTileTokens; ++row) {
+      if ((used >> row & 1) == 0) ClearRow(ring_.Tile(slot), row);
     }
     FenceForAsync();
     __syncwarp();

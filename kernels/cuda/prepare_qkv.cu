@@ -152,6 +152,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int kv_head = head - s.query_heads;
   const bool is_query = kv_head < 0;
   const bool is_key = !is_query && kv_head < s.kv_heads;
+  StartNext();
   // No kernel writes weights, and the topology is older than the forward pass.
   const Weight weight(is_query ? p.q_norm : p.k_norm);
   const bool exists = row < __ldcg(p.batch.rows.count);
@@ -182,7 +183,6 @@ __global__ void __launch_bounds__(32 * kWarps)
     x = LoadUnit(projected + s.k_column() + kv_head * s.head_dim);
     value = LoadUnit(projected + s.v_column() + kv_head * s.head_dim);
   }
-  StartNext();
   if (!exists) return;
   __syncthreads();
   x = NormAndRotateUnit(p, x, weight, turn);
