@@ -1,21 +1,21 @@
-// Six launches: logits, routing, grouping, both products, the sum.
-//
-// A warp computes an output column for up to kChunk rows at once, so that the
-// weights are read once for them. That suits few rows; it is no match for
-// tensor cores where there are many.
+// Six launches: logits, routing and grouping (moe_routing.cu), both products,
+// the sum. Products are here for any type and size: a warp computes an output
+// column for up to kChunk rows at once, so that the weights are read once for
+// them. moe_products.cu has them for tensor cores.
 #include "kernels/cuda/moe_kernels.h"
 
 #include <cstdint>
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/moe_products.h"
 
 namespace bole::cuda {
 namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kGroupThreads = 512;
 constexpr int kChunk = 8;
 
 __device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
@@ -65,6 +65,8 @@ __device__ void Dots(const T* const (&weights)[kWeights], const Chunk<X>& chunk,
 // in groups of kWarps, rows in chunks.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) LogitsKernel(MoeTask t) {
+  WaitForPrevious();
+  StartNext();
   const MoeExperts& m = t.experts;
   const int first_row = static_cast<int>(blockIdx.y) * kChunk;
   const int expert = WarpOfGrid();
@@ -90,122 +92,12 @@ __global__ void __launch_bounds__(kThreads) LogitsKernel(MoeTask t) {
   }
 }
 
-// Greater for the better expert: by the logit, then by the lower number. All
-// differ, not-a-numbers too.
-__device__ uint64_t RankKey(float logit, int expert) {
-  const uint32_t bits = __float_as_uint(logit);
-  const uint32_t ordered = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-  return uint64_t{ordered} << 32 |
-         (0xfffffffeu - static_cast<uint32_t>(expert));
-}
-__device__ int ExpertOf(uint64_t key) {
-  return static_cast<int>(0xfffffffeu - static_cast<uint32_t>(key));
-}
-
-// The greatest key below `bound` of a row's logits, in every lane.
-__device__ uint64_t BestBelow(uint64_t bound, const float* logits,
-                              int num_experts) {
-  uint64_t best = 0;
-  for (int e = Lane(); e < num_experts; e += 32) {
-    const uint64_t key = RankKey(logits[e], e);
-    if (key < bound && key > best) best = key;
-  }
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const uint64_t other = __shfl_xor_sync(0xffffffffu, best, offset);
-    if (other > best) best = other;
-  }
-  return best;
-}
-
-// A row's experts and weights. Softmax over all experts, then division by the
-// chosen ones' sum, is the softmax over the chosen logits. A warp for each row.
-__global__ void __launch_bounds__(kThreads) RouteKernel(MoeTask t) {
-  const int num_experts = t.experts.num_experts;
-  const int row = WarpOfGrid();
-  if (row >= *t.rows.count) return;
-  const float* logits =
-      t.scratch.logits + static_cast<int64_t>(row) * (num_experts + 1);
-  uint64_t bound = ~uint64_t{0};
-  float max = 0;
-  float sum = 0;
-  for (int i = 0; i < t.experts_per_token; ++i) {
-    bound = BestBelow(bound, logits, num_experts);
-    const float logit = logits[ExpertOf(bound)];
-    if (i == 0) max = logit;
-    sum += expf(logit - max);
-  }
-
-  // The chosen are those that rank no lower than the last one.
-  int32_t* expert = t.scratch.expert + static_cast<int64_t>(row) * t.places();
-  float* weight = t.scratch.weight + static_cast<int64_t>(row) * t.places();
-  int next = 0;
-  for (int first = 0; first < num_experts; first += 32) {
-    const int e = first + Lane();
-    const bool chosen = e < num_experts && RankKey(logits[e], e) >= bound;
-    const unsigned lanes = __ballot_sync(0xffffffffu, chosen);
-    if (chosen) {
-      const int place = next + __popc(lanes & ((1u << Lane()) - 1));
-      expert[place] = e;
-      weight[place] = expf(logits[e] - max) / sum;
-    }
-    next += __popc(lanes);
-  }
-  if (Lane() != 0) return;
-  expert[t.experts_per_token] = num_experts;
-  weight[t.experts_per_token] = Sigmoid(logits[num_experts]);
-}
-
-// Sorts the entries by expert. Those of one expert come in no order, which
-// leaves no trace: each is computed for itself. One block.
-__global__ void __launch_bounds__(kGroupThreads) GroupKernel(MoeTask t) {
-  extern __shared__ int32_t shared[];
-  const int num_experts = t.experts.num_experts;
-  int32_t* count = shared;                 // [E]
-  int32_t* cursor = shared + num_experts;  // [E]
-  const int num_rows = *t.rows.count;
-  const int chosen = num_rows * t.experts_per_token;
-  const auto entry_of = [&](int i) {
-    return i / t.experts_per_token * t.places() + i % t.experts_per_token;
-  };
-  for (int e = threadIdx.x; e < num_experts; e += kGroupThreads) count[e] = 0;
-  __syncthreads();
-  for (int i = threadIdx.x; i < chosen; i += kGroupThreads) {
-    atomicAdd(&count[t.scratch.expert[entry_of(i)]], 1);
-  }
-  __syncthreads();
-
-  // Number E closes the list.
-  for (int e = threadIdx.x; e <= num_experts; e += kGroupThreads) {
-    int first = 0;
-    int place = 0;
-    for (int before = 0; before < e; ++before) {
-      first += count[before];
-      place += count[before] > 0 ? 1 : 0;
-    }
-    if (e == num_experts) {
-      t.scratch.group[place] = {.expert = e, .first = first, .count = num_rows};
-      *t.scratch.num_groups = place + 1;
-      continue;
-    }
-    cursor[e] = first;
-    if (count[e] == 0) continue;
-    t.scratch.group[place] = {.expert = e, .first = first, .count = count[e]};
-  }
-  __syncthreads();
-
-  for (int i = threadIdx.x; i < chosen; i += kGroupThreads) {
-    const int entry = entry_of(i);
-    t.scratch.entry[atomicAdd(&cursor[t.scratch.expert[entry]], 1)] = entry;
-  }
-  for (int row = threadIdx.x; row < num_rows; row += kGroupThreads) {
-    t.scratch.entry[chosen + row] = row * t.places() + t.experts_per_token;
-  }
-}
-
 // inner = silu(gate_e x) * up_e x. Grid: columns of the widest expert in groups
 // of kWarps, groups.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) GateUpKernel(MoeTask t) {
+  WaitForPrevious();
+  StartNext();
   if (static_cast<int>(blockIdx.y) >= *t.scratch.num_groups) return;
   const MoeExperts& m = t.experts;
   const MoeGroup group = t.scratch.group[blockIdx.y];
@@ -240,6 +132,8 @@ __global__ void __launch_bounds__(kThreads) GateUpKernel(MoeTask t) {
 // y = down_e inner. Grid: columns in groups of kWarps, groups.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) DownKernel(MoeTask t) {
+  WaitForPrevious();
+  StartNext();
   if (static_cast<int>(blockIdx.y) >= *t.scratch.num_groups) return;
   const MoeExperts& m = t.experts;
   const MoeGroup group = t.scratch.group[blockIdx.y];
@@ -272,6 +166,8 @@ __global__ void __launch_bounds__(kThreads) DownKernel(MoeTask t) {
 // out += sum of weight * y. Grid: rows, columns in groups of kThreads.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) SumKernel(MoeTask t) {
+  WaitForPrevious();
+  StartNext();
   const int hidden = t.experts.hidden;
   const int row = blockIdx.x;
   const int column = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
@@ -279,6 +175,7 @@ __global__ void __launch_bounds__(kThreads) SumKernel(MoeTask t) {
   T* out = As<T>(t.out) + static_cast<int64_t>(row) * hidden + column;
   const int64_t first_entry = static_cast<int64_t>(row) * t.places();
   float sum = ToFloat(*out);
+#pragma unroll 4
   for (int place = 0; place < t.places(); ++place) {
     const int64_t entry = first_entry + place;
     sum += t.scratch.weight[entry] * t.scratch.y[entry * hidden + column];
@@ -291,31 +188,50 @@ unsigned Blocks(int items, int per_block) {
 }
 
 template <typename T>
-void LaunchAll(const MoeTask& t, cudaStream_t stream) {
+absl::Status LaunchLogits(const MoeTask& t, const Launch& on) {
+  if (CanTileMoe(t, on)) return LaunchMoeLogits(t, on);
+  const dim3 grid(Blocks(t.experts.num_experts + 1, kWarps),
+                  Blocks(t.rows.max, kChunk));
+  return LaunchDependent("Moe, logits", LogitsKernel<T>,
+                         {.grid = grid, .block = kThreads}, on, t);
+}
+
+template <typename T>
+absl::Status LaunchExperts(const MoeTask& t, const Launch& on) {
   const MoeExperts& m = t.experts;
+  const bool tiles = CanTileMoe(t, on);
   const auto groups = static_cast<unsigned>(
       MaxMoeGroups(t.rows.max, t.experts_per_token, m.num_experts));
-  const size_t group_bytes = 2 * sizeof(int32_t) * m.num_experts;
-  const dim3 logits(Blocks(m.num_experts + 1, kWarps),
-                    Blocks(t.rows.max, kChunk));
-  LogitsKernel<T><<<logits, kThreads, 0, stream>>>(t);
-  RouteKernel<<<Blocks(t.rows.max, kWarps), kThreads, 0, stream>>>(t);
-  GroupKernel<<<1, kGroupThreads, group_bytes, stream>>>(t);
   const dim3 gate_up(Blocks(m.max_width(), kWarps), groups);
-  GateUpKernel<T><<<gate_up, kThreads, 0, stream>>>(t);
+  const absl::Status status =
+      tiles ? LaunchMoeGateUp(t, on)
+            : LaunchDependent("Moe, gate and up", GateUpKernel<T>,
+                              {.grid = gate_up, .block = kThreads}, on, t);
+  if (!status.ok()) return status;
   const dim3 down(Blocks(m.hidden, kWarps), groups);
-  DownKernel<T><<<down, kThreads, 0, stream>>>(t);
-  const dim3 sum(t.rows.max, Blocks(m.hidden, kThreads));
-  SumKernel<T><<<sum, kThreads, 0, stream>>>(t);
+  return tiles ? LaunchMoeDown(t, on)
+               : LaunchDependent("Moe, down", DownKernel<T>,
+                                 {.grid = down, .block = kThreads}, on, t);
+}
+
+template <typename T>
+absl::Status LaunchAll(const MoeTask& t, const Launch& on) {
+  const absl::Status logits = LaunchLogits<T>(t, on);
+  if (!logits.ok()) return logits;
+  const absl::Status routing = LaunchMoeRouting(t, on);
+  if (!routing.ok()) return routing;
+  const absl::Status experts = LaunchExperts<T>(t, on);
+  if (!experts.ok()) return experts;
+  const dim3 sum(t.rows.max, Blocks(t.experts.hidden, kThreads));
+  return LaunchDependent("Moe, sum", SumKernel<T>,
+                         {.grid = sum, .block = kThreads}, on, t);
 }
 
 }  // namespace
 
 absl::Status LaunchMoe(const MoeTask& task, const Launch& on) {
-  WithElement(on.type, [&](auto element) {
-    LaunchAll<decltype(element)>(task, on.stream);
-  });
-  return LaunchStatus("Moe");
+  return on.type == ElementType::kFloat32 ? LaunchAll<float>(task, on)
+                                          : LaunchAll<BFloat16>(task, on);
 }
 
 }  // namespace bole::cuda

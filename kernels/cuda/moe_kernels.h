@@ -45,9 +45,9 @@ struct MoeScratch {
   int32_t* expert;      // [N, P]
   float* weight;        // [N, P]
   int32_t* num_groups;  // [1]
-  MoeGroup* group;      // [MaxMoeGroups()], none empty, the shared one last.
+  MoeGroup* group;      // [MaxMoeGroups()], none empty, the shared one first.
   int32_t* entry;       // [N P], group by group.
-  float* inner;         // [N P, max_width]
+  float* inner;         // [N P, max_width], or of bfloat16 (moe_products.h).
   float* y;             // [N P, H]
 };
 
@@ -75,6 +75,9 @@ inline constexpr int kMaxMoeExperts = 4096;
 // experts are added in ascending order, the shared one last, and rounded once:
 // its bits do not depend on the rows beside it.
 absl::Status LaunchMoe(const MoeTask& task, const Launch& on);
+
+// Of which: from the logits to the groups.
+absl::Status LaunchMoeRouting(const MoeTask& task, const Launch& on);
 
 }  // namespace bole::cuda
 

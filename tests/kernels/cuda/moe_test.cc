@@ -249,7 +249,13 @@ TEST_P(MoeTest, IsTheReferenceOnSizesOfModels) {
                                   .num_experts = 512,
                                   .experts_per_token = 10,
                                   .width = 16,
-                                  .shared_width = 8}};
+                                  .shared_width = 8},
+                                 {.num_rows = 64,
+                                  .hidden = 96,
+                                  .num_experts = 20,
+                                  .experts_per_token = 8,
+                                  .width = 32,
+                                  .shared_width = 160}};
   for (const MoeSizes& sizes : kSizes) {
     SCOPED_TRACE(Text(sizes));
     MoeProblem p(rng_, sizes);
@@ -272,25 +278,36 @@ TEST_P(MoeTest, TiesGoToTheLowerExpertAndTheRestIsNotRead) {
 }
 
 TEST_P(MoeTest, ARowHasTheBitsItHasAlone) {
-  MoeProblem batch(rng_, {.num_rows = 40,
-                          .hidden = 70,
-                          .num_experts = 9,
-                          .experts_per_token = 3,
-                          .width = 33,
-                          .shared_width = 20});
-  const LoadedMoe weights(*cuda_, batch);
-  const MoeProblem given = Run(weights, batch);
+  constexpr MoeSizes kSizes[] = {{.num_rows = 40,
+                                  .hidden = 70,
+                                  .num_experts = 9,
+                                  .experts_per_token = 3,
+                                  .width = 33,
+                                  .shared_width = 20},
+                                 {.num_rows = 70,
+                                  .hidden = 288,
+                                  .num_experts = 9,
+                                  .experts_per_token = 3,
+                                  .width = 96,
+                                  .shared_width = 32}};
+  for (const MoeSizes& sizes : kSizes) {
+    SCOPED_TRACE(Text(sizes));
+    MoeProblem batch(rng_, sizes);
+    const LoadedMoe weights(*cuda_, batch);
+    const MoeProblem given = Run(weights, batch);
 
-  for (int row = 0; row < 40; row += 7) {
-    MoeProblem alone = given;
-    alone.sizes.num_rows = 1;
-    alone.count[0] = 1;
-    const size_t first = static_cast<size_t>(row) * 70;
-    std::ranges::copy(given.x.span(first, 70), alone.x.data());
-    std::ranges::copy(given.out.span(first, 70), alone.out.data());
-    Run(weights, alone);
+    for (int row = 0; row < sizes.num_rows; row += 7) {
+      MoeProblem alone = given;
+      alone.sizes.num_rows = 1;
+      alone.count[0] = 1;
+      const size_t first = static_cast<size_t>(row) * sizes.hidden;
+      std::ranges::copy(given.x.span(first, sizes.hidden), alone.x.data());
+      std::ranges::copy(given.out.span(first, sizes.hidden), alone.out.data());
+      Run(weights, alone);
 
-    EXPECT_TRUE(SameBits(alone.OutRow(0), batch.OutRow(row))) << "row " << row;
+      EXPECT_TRUE(SameBits(alone.OutRow(0), batch.OutRow(row)))
+          << "row " << row;
+    }
   }
 }
 
