@@ -60,7 +60,7 @@ struct TileShared {
     }
     InitBarrier(AddressOf(&landed), 1);
     InitBarrier(AddressOf(&asked), 4 * kWarpgroups);
-    InitBarrier(AddressOf(&masked), 4 * kWarpgroups);
+    InitBarrier(AddressOf(&masked), 128 * kWarpgroups);
     FenceBarrierInit();
   }
 };

@@ -85,8 +85,7 @@ class VisibleTokens {
       shared_.visible[i] =
           Compute(work_.FirstHidden() + tile, i - tile * nodes_);
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) Arrive(AddressOf(&shared_.masked));
+    Arrive(AddressOf(&shared_.masked));
   }
 
   // Of a tile with hidden tokens.

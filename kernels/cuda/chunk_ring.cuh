@@ -21,7 +21,7 @@ class Ring {
     for (int i = 0; i < kStages; ++i) {
       // Every thread's own copies, and the copy engine's.
       Init(full_[i], kLoaders + 1);
-      Init(empty_[i], kReaders);
+      Init(empty_[i], 32 * kReaders);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -55,7 +55,7 @@ class Ring {
   __device__ void WaitFull(int i) {
     Wait(full_[i % kStages], (i / kStages) & 1);
   }
-  // By one lane of each reading warp, when none of its lanes reads item i.
+  // By all lanes of the reading warps, when they have read item i.
   __device__ void Release(int i) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
                      SharedBytes(&empty_[i % kStages]))

@@ -33,7 +33,6 @@ struct RowGates {
   float beta[kChunkRows];
   float k_scale[kChunkRows];
   float q_scale[kChunkRows];
-  double first_half;  // Gamma of row 31.
 };
 
 struct Workspace {
@@ -113,6 +112,7 @@ __device__ void LoadTiles(const GdnCoreParams& p, const ChunkAt& chunk,
 struct OwnGates {
   float beta = 0;
   float log_decay = 0;
+  float log_decay_before = 0;  // Of 32 rows before.
   float k_scale = 0;
   float q_scale = 0;
 
@@ -120,10 +120,14 @@ struct OwnGates {
                                   int head) {
     OwnGates own;
     const int i = static_cast<int>(threadIdx.x);
-    if (i >= chunk.count) return own;
+    if (i >= kChunkRows) return own;
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-    const int key_head = KeyHead(p.shape, head);
     const int row = chunk.first_row + i;
+    if (i >= 32 && i - 32 < chunk.count) {
+      own.log_decay_before = factors.log_decay(row - 32, head);
+    }
+    if (i >= chunk.count) return own;
+    const int key_head = KeyHead(p.shape, head);
     own.beta = factors.beta(row, head);
     own.log_decay = factors.log_decay(row, head);
     own.k_scale = factors.k_scale(row, key_head);
@@ -133,17 +137,18 @@ struct OwnGates {
   }
 };
 
-// By the first two warps, a row for each thread; sums in double.
+// By the first two warps, a row for each thread; sums in double. The second
+// warp adds up the first one's rows by itself.
 __device__ void StoreGates(const OwnGates& own, RowGates& gates) {
   const int i = static_cast<int>(threadIdx.x);
   double through = own.log_decay;
+  double first_half = own.log_decay_before;
   for (int offset = 1; offset < 32; offset *= 2) {
     const double before = __shfl_up_sync(0xffffffffu, through, offset);
+    first_half += __shfl_xor_sync(0xffffffffu, first_half, offset);
     if (i % 32 >= offset) through += before;
   }
-  if (i == 31) gates.first_half = through;
-  asm volatile("bar.sync 1, 64;" ::: "memory");
-  if (i >= 32) through += gates.first_half;
+  through += first_half;
   const float high = static_cast<float>(through);
   gates.gamma_high[i] = high;
   gates.gamma_low[i] = static_cast<float>(through - high);

@@ -232,8 +232,7 @@ __device__ void ComputeChunks(const GdnCoreParams& p, const HeadTile& tile,
   };
   const auto store = [&](int i) {
     StoreOut(p, tile, i, o, w.stages[i % kScanStages]);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) w.ring.Release(i);
+    w.ring.Release(i);
   };
   start(0);
   SolveChunk(w.stages[0], keys, u);

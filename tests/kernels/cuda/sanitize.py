@@ -7,7 +7,8 @@
         BUNDLE/bin/operators_test --json sanitize.json
 
 Runs memcheck and racecheck, a process for each test, several at a time. Exits
-with 1 if a tool finds something, a test fails, or one takes too long. FILE gets
+with 1 if a tool finds something that is not a limit of its own (LIMITS), a test
+fails, or one takes too long. FILE gets
 the tests, what was found in which, and how long it took.
 """
 
@@ -27,6 +28,17 @@ SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)",
                      re.MULTILINE)
 FINDING = re.compile(r"^=+ ((?:Error|Warning|Invalid|Race).*)$", re.MULTILINE)
 PLACE = re.compile(r" in (\S+\.(?:cu|cuh|h):\d+)")
+
+# Where racecheck is wrong: the files that a finding names, and why. After a
+# barrier of some of a block's warps it does not see the next barrier of all: it
+# names a write before that and a read after it, by different warps. (Written and
+# read at both sides of such a pair of barriers alone, it does so as well; with
+# either barrier by itself it does not.)
+LIMITS = {
+    frozenset({"tree_matrices.cuh", "mma.cuh"}):
+        "the warps that build the matrices wait for the gates at a barrier of "
+        "their own, store the matrices, and meet all others at the block's",
+}
 
 
 def tests_of(program, chosen):
@@ -58,9 +70,16 @@ def findings_of(output):
     return found
 
 
+def is_limit(finding):
+    files = frozenset(re.findall(r"(\S+\.(?:cu|cuh|h)):", finding))
+    return files in LIMITS
+
+
 def check(tool, test, options):
     """A row for the test."""
     begin = time.monotonic()
+    if begin > options.last_begin:
+        return {"test": test, "error": "not begun"}
     command = ["compute-sanitizer", "--tool", tool, "--show-backtrace", "no",
                "--print-limit", "1000", options.program,
                f"--gtest_filter={test}"]
@@ -80,7 +99,10 @@ def check(tool, test, options):
     # A test may start several programs.
     row["found"] = sum(map(int, summary))
     if row["found"]:
-        row["findings"] = findings_of(done.stdout)
+        told = findings_of(done.stdout)
+        row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
+        row["found"] -= sum(row["limits"].values())
+        row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
     return row
 
 
@@ -95,6 +117,7 @@ def run_tool(tool, tests, options):
         "found": sum(row.get("found", 0) for row in rows),
         "failed": [row for row in rows if "error" in row],
         "findings": [row for row in rows if row.get("findings")],
+        "limits_of_the_tool": [row for row in rows if row.get("limits")],
         "seconds": round(time.monotonic() - begin),
         "slowest": sorted(((row["seconds"], row["test"]) for row in rows
                            if "seconds" in row), reverse=True)[:5],
@@ -121,10 +144,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=8, help="at a time")
     parser.add_argument("--timeout", type=int, default=300,
                         help="seconds that a test may take")
+    parser.add_argument("--begin-within", type=int, default=86400,
+                        help="seconds after which no test is begun")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--gpu", help="told in FILE")
     parser.add_argument("--commit", help="told in FILE")
     options = parser.parse_args()
+    options.last_begin = time.monotonic() + options.begin_within
     index, count = map(int, options.shard.split("/"))
     tests = tests_of(options.program, options.tests)[index::count]
     if not tests:
@@ -134,6 +160,9 @@ def main():
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(
             {"gpu": options.gpu, "commit": options.commit,
+             "limits_of_the_tool": [
+                 {"files": sorted(files), "why": why}
+                 for files, why in LIMITS.items()],
              "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
              "compute_sanitizer": sections}, indent=1))
     return 1 if any(s["found"] or s["failed"] for s in sections) else 0
