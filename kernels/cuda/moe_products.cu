@@ -14,170 +14,11 @@
 #include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/moe_tiles.cuh"
 
 namespace bole::cuda {
+namespace moe {
 namespace {
-
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
-constexpr int kSpan = 32;      // Columns of two products.
-constexpr int kBlockRows = 8;  // Rows of x in a product.
-constexpr int kMaxBlocks = 4;  // Of them, at a time.
-
-__device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-__device__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
-
-// Read once: the first-level cache is left to x.
-__device__ uint4 LoadWeights(const BFloat16* from) {
-  uint4 v;
-  asm volatile(
-      "ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-      : "l"(from));
-  return v;
-}
-
-// A lane's two rows of a tile of weights, at its first column.
-struct TileRows {
-  const BFloat16* low;   // Row lane / 4.
-  const BFloat16* high;  // Row lane / 4 + 8.
-};
-
-// A lane's rows of x, at its first column; null: zeros.
-template <int kBlocks>
-struct RowBlocks {
-  const BFloat16* row[kBlocks];
-};
-
-// sum[b] = tile x^T over `spans` spans, as mma.cuh lays it out: tile rows by
-// rows of x.
-template <int kBlocks>
-__device__ void MultiplySpans(const TileRows& tile, const RowBlocks<kBlocks>& x,
-                              int spans, float (&sum)[kBlocks][4]) {
-  // So many loads are on their way together.
-  constexpr int kAhead = kBlocks == 1 ? 8 : 2;
-#pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[b][i] = 0;
-  }
-  for (int first = 0; first < spans; first += kAhead) {
-    uint4 low[kAhead];
-    uint4 high[kAhead];
-    uint4 right[kAhead][kBlocks];
-#pragma unroll
-    for (int s = 0; s < kAhead; ++s) {
-      if (first + s >= spans) continue;
-      low[s] = LoadWeights(tile.low + (first + s) * kSpan);
-      high[s] = LoadWeights(tile.high + (first + s) * kSpan);
-    }
-#pragma unroll
-    for (int s = 0; s < kAhead; ++s) {
-      if (first + s >= spans) continue;
-#pragma unroll
-      for (int b = 0; b < kBlocks; ++b) {
-        right[s][b] = make_uint4(0, 0, 0, 0);
-        if (x.row[b] == nullptr) continue;
-        right[s][b] = LoadVector(x.row[b] + (first + s) * kSpan);
-      }
-    }
-#pragma unroll
-    for (int s = 0; s < kAhead; ++s) {
-      if (first + s >= spans) continue;
-      const uint32_t left[2][4] = {{low[s].x, high[s].x, low[s].y, high[s].y},
-                                   {low[s].z, high[s].z, low[s].w, high[s].w}};
-#pragma unroll
-      for (int b = 0; b < kBlocks; ++b) {
-        MultiplyAdd(sum[b], left[0], right[s][b].x, right[s][b].y);
-        MultiplyAdd(sum[b], left[1], right[s][b].z, right[s][b].w);
-      }
-    }
-  }
-}
-
-// The sums of kSplit warps that divided the columns of one tile, in the first
-// of them, in the order of the warps.
-template <int kSplit, int kBlocks>
-__device__ void AddParts(float4 (&shared)[kMaxBlocks][kThreads],
-                         float (&sum)[kBlocks][4]) {
-#pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-    shared[b][threadIdx.x] =
-        make_float4(sum[b][0], sum[b][1], sum[b][2], sum[b][3]);
-  }
-  __syncthreads();
-  if (Warp() % kSplit == 0) {
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-#pragma unroll
-      for (int part = 1; part < kSplit; ++part) {
-        const float4 other = shared[b][threadIdx.x + 32 * part];
-        sum[b][0] += other.x;
-        sum[b][1] += other.y;
-        sum[b][2] += other.z;
-        sum[b][3] += other.w;
-      }
-    }
-  }
-  __syncthreads();
-}
-
-// What a kernel multiplies. Each type has
-//   kSplit             warps to a tile,
-//   kMajor             entries of a group, or all rows,
-//   num_rows()         rows of x,
-//   columns()          of the matrix and of x,
-//   Tile(tile)         the matrix's rows, at column 0,
-//   Row(i)             row i of x, at column 0,
-//   Store(tile, i, sums)  what a lane has of row i and the next: of tile rows
-//                      lane / 4 and lane / 4 + 8.
-template <int kBlocks, typename Product>
-__device__ void RunTile(const Product& product, int tile,
-                        float4 (&shared)[kMaxBlocks][kThreads]) {
-  constexpr int kSplit = Product::kSplit;
-  const int part = Warp() % kSplit;
-  const int spans = product.columns() / kSpan;
-  const int first_span = part * spans / kSplit;
-  const int my_spans = (part + 1) * spans / kSplit - first_span;
-  const int column = first_span * kSpan + Lane() % 4 * kVector;
-  const bool exists = product.HasTile(tile);
-  TileRows rows = product.Tile(exists ? tile : 0);
-  rows.low += column;
-  rows.high += column;
-  for (int first = 0; first < product.num_rows();
-       first += kBlocks * kBlockRows) {
-    RowBlocks<kBlocks> x;
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      const int i = first + b * kBlockRows + Lane() / 4;
-      x.row[b] = i < product.num_rows() ? product.Row(i) + column : nullptr;
-    }
-    float sum[kBlocks][4];
-    MultiplySpans(rows, x, my_spans, sum);
-    AddParts<kSplit>(shared, sum);
-    if (part != 0 || !exists) continue;
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      product.Store(tile, first + b * kBlockRows + Lane() % 4 * 2, sum[b]);
-    }
-  }
-}
-
-// A block's tiles, the blocks of a grid along x.
-template <typename Product>
-__device__ void RunTiles(const Product& product) {
-  __shared__ float4 shared[kMaxBlocks][kThreads];
-  constexpr int kTiles = kWarps / Product::kSplit;
-  const int first = static_cast<int>(blockIdx.x) * kTiles;
-  if (!product.HasTile(first)) return;
-  const int tile = first + Warp() / Product::kSplit;
-  if (product.num_rows() <= kBlockRows) {
-    RunTile<1>(product, tile, shared);
-  } else {
-    RunTile<kMaxBlocks>(product, tile, shared);
-  }
-}
 
 // Logits of all experts, the shared gate last: 16 experts a tile.
 struct LogitsProduct {
@@ -219,6 +60,7 @@ struct LogitsProduct {
 // up.
 struct GateUpProduct {
   static constexpr int kSplit = kWarps;
+  static constexpr bool kIsFirst = true;
   const MoeTask& t;
   MoeGroup group;
   int width;
@@ -251,6 +93,7 @@ struct GateUpProduct {
 // y = down inner, 16 columns a tile.
 struct DownProduct {
   static constexpr int kSplit = 2;
+  static constexpr bool kIsFirst = false;
   const MoeTask& t;
   MoeGroup group;
   int width;
@@ -283,6 +126,65 @@ struct DownProduct {
   }
 };
 
+// Blocks end while their sums are added up and the next ones find out what to
+// read: so that memory is busy meanwhile, a block asks for what a block reads
+// that starts about when it ends.
+template <typename Product>
+class LaterBlock {
+ public:
+  // Looks for its group; there may be none of that number.
+  __device__ explicit LaterBlock(const MoeTask& t) : t_(t) {
+    const auto width = static_cast<int>(gridDim.x);
+    const int block =
+        static_cast<int>(blockIdx.y) * width + static_cast<int>(blockIdx.x);
+    x_ = (block + kAhead) % width;
+    y_ = (block + kAhead) / width;
+    group_ = t.scratch.group[min(y_, static_cast<int>(gridDim.y) - 1)];
+  }
+
+  __device__ void Prefetch(int num_groups) const {
+    if (y_ >= num_groups) return;
+    const Product product{
+        .t = t_, .group = group_, .width = t_.experts.WidthOf(group_.expert)};
+    const int tile = x_ * kWarps / Product::kSplit + Warp() / Product::kSplit;
+    if (!product.HasTile(tile)) return;
+    const int part = Warp() % Product::kSplit;
+    const TileRows rows = product.Tile(tile);
+    const int end = (part + 1) * product.columns() / Product::kSplit;
+    for (int c =
+             part * product.columns() / Product::kSplit + Lane() % 4 * kLine;
+         c < end; c += 4 * kLine) {
+      PrefetchLine(rows.low + c);
+      PrefetchLine(rows.high + c);
+    }
+  }
+
+ private:
+  static constexpr int kAhead = 264;
+
+  const MoeTask& t_;
+  MoeGroup group_;
+  int x_;
+  int y_;
+};
+
+// What DownProduct will read of this block's expert, a block's share of it,
+// where all of it together stays in the second-level cache.
+__device__ void PrefetchDown(const MoeTask& t, const MoeGroup& group) {
+  constexpr int64_t kMostElements = int64_t{12} << 20;
+  const int64_t size =
+      static_cast<int64_t>(t.experts.WidthOf(group.expert)) * t.experts.hidden;
+  if (size * gridDim.y > kMostElements) return;
+  const auto* down =
+      static_cast<const BFloat16*>(t.experts.downs[group.expert]);
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads * kLine;
+  for (int64_t i =
+           (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kLine;
+       i < size; i += stride) {
+    PrefetchLine(down + i);
+  }
+}
+
 // Grid: tiles.
 __global__ void __launch_bounds__(kThreads, 4)
     LogitsKernel(const __grid_constant__ MoeTask t) {
@@ -300,9 +202,12 @@ __global__ void __launch_bounds__(kThreads, 4)
   // Read together; a group beyond the last is not looked at.
   const int num_groups = *t.scratch.num_groups;
   const MoeGroup group = t.scratch.group[blockIdx.y];
+  const LaterBlock<Product> later(t);
   if (static_cast<int>(blockIdx.y) >= num_groups) return;
+  later.Prefetch(num_groups);
   RunTiles(Product{
       .t = t, .group = group, .width = t.experts.WidthOf(group.expert)});
+  if constexpr (Product::kIsFirst) PrefetchDown(t, group);
 }
 
 template <typename Product>
@@ -316,25 +221,28 @@ absl::Status LaunchExperts(const MoeTask& task, int tiles, const Launch& on) {
 }
 
 }  // namespace
+}  // namespace moe
 
 bool CanTileMoe(const MoeTask& task, const Launch& on) {
   const MoeExperts& m = task.experts;
-  return on.type == ElementType::kBFloat16 && m.hidden % kSpan == 0 &&
-         m.width % kSpan == 0 && m.shared_width % kSpan == 0;
+  return on.type == ElementType::kBFloat16 && m.hidden % moe::kSpan == 0 &&
+         m.width % moe::kSpan == 0 && m.shared_width % moe::kSpan == 0;
 }
 
 absl::Status LaunchMoeLogits(const MoeTask& task, const Launch& on) {
   const dim3 grid(task.experts.num_experts / 16 + 1);
-  return LaunchDependent("Moe, logits", LogitsKernel,
-                         {.grid = grid, .block = kThreads}, on, task);
+  return LaunchDependent("Moe, logits", moe::LogitsKernel,
+                         {.grid = grid, .block = moe::kThreads}, on, task);
 }
 
 absl::Status LaunchMoeGateUp(const MoeTask& task, const Launch& on) {
-  return LaunchExperts<GateUpProduct>(task, task.experts.max_width() / 8, on);
+  return moe::LaunchExperts<moe::GateUpProduct>(
+      task, task.experts.max_width() / 8, on);
 }
 
 absl::Status LaunchMoeDown(const MoeTask& task, const Launch& on) {
-  return LaunchExperts<DownProduct>(task, task.experts.hidden / 16, on);
+  return moe::LaunchExperts<moe::DownProduct>(task, task.experts.hidden / 16,
+                                              on);
 }
 
 }  // namespace bole::cuda

@@ -22,88 +22,61 @@ __device__ uint64_t RankKey(float logit, int expert) {
   return uint64_t{ordered} << 32 |
          (0xfffffffeu - static_cast<uint32_t>(expert));
 }
-__device__ int ExpertOf(uint64_t key) {
-  return static_cast<int>(0xfffffffeu - static_cast<uint32_t>(key));
-}
-
-// The keys of a row's logits: those of the first experts in registers.
-class RowKeys {
- public:
-  __device__ RowKeys(const float* logits, int num_experts)
-      : logits_(logits), num_experts_(num_experts) {
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      const int e = 32 * i + Lane();
-      held_[i] = e < num_experts ? RankKey(logits[e], e) : 0;
-    }
-  }
-
-  // The greatest below `bound`, in every lane.
-  __device__ uint64_t BestBelow(uint64_t bound) const {
-    uint64_t best = 0;
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) Take(held_[i], bound, best);
-    for (int e = 32 * kHeld + Lane(); e < num_experts_; e += 32) {
-      Take(RankKey(logits_[e], e), bound, best);
-    }
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const uint64_t other = __shfl_xor_sync(0xffffffffu, best, offset);
-      if (other > best) best = other;
-    }
-    return best;
-  }
-
- private:
-  static constexpr int kHeld = 16;
-
-  __device__ static void Take(uint64_t key, uint64_t bound, uint64_t& best) {
-    if (key < bound && key > best) best = key;
-  }
-
-  const float* logits_;
-  int num_experts_;
-  uint64_t held_[kHeld];
-};
-
 // A row's experts and weights. Softmax over all experts, then division by the
-// chosen ones' sum, is the softmax over the chosen logits. A warp for each row.
+// chosen ones' sum, is the softmax over the chosen logits. A block for each
+// row; every expert is compared with every other.
 __global__ void __launch_bounds__(kThreads) RouteKernel(MoeTask t) {
+  extern __shared__ uint64_t keys[];  // [E]
+  constexpr int kMostOfThread = kMaxMoeExperts / kThreads;
   WaitForPrevious();
   StartNext();
   const int num_experts = t.experts.num_experts;
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x) / 32;
+  const int row = static_cast<int>(blockIdx.x);
   if (row >= *t.rows.count) return;
+  const int thread = static_cast<int>(threadIdx.x);
   const float* logits =
       t.scratch.logits + static_cast<int64_t>(row) * (num_experts + 1);
-  const RowKeys keys(logits, num_experts);
-  uint64_t bound = ~uint64_t{0};
-  float max = 0;
-  float sum = 0;
-  for (int i = 0; i < t.experts_per_token; ++i) {
-    bound = keys.BestBelow(bound);
-    const float logit = logits[ExpertOf(bound)];
-    if (i == 0) max = logit;
-    sum += expf(logit - max);
+  for (int e = thread; e < num_experts; e += kThreads) {
+    keys[e] = RankKey(logits[e], e);
   }
+  __syncthreads();
+  int rank[kMostOfThread];  // Of this thread's experts.
+#pragma unroll 1
+  for (int i = 0; i * kThreads + thread < num_experts; ++i) {
+    const uint64_t key = keys[i * kThreads + thread];
+    int better = 0;
+#pragma unroll 8
+    for (int e = 0; e < num_experts; ++e) better += keys[e] > key ? 1 : 0;
+    rank[i] = better;
+  }
+  __syncthreads();
 
-  // The chosen are those that rank no lower than the last one.
+  // By rank, in the place of the keys.
+  const int num_chosen = t.experts_per_token;
+  auto* chosen = reinterpret_cast<int32_t*>(keys);
+  auto* chosen_logit = reinterpret_cast<float*>(chosen + num_chosen);
+  for (int i = 0; i * kThreads + thread < num_experts; ++i) {
+    if (rank[i] >= num_chosen) continue;
+    const int e = i * kThreads + thread;
+    chosen[rank[i]] = e;
+    chosen_logit[rank[i]] = logits[e];
+  }
+  __syncthreads();
   int32_t* expert = t.scratch.expert + static_cast<int64_t>(row) * t.places();
   float* weight = t.scratch.weight + static_cast<int64_t>(row) * t.places();
-  int next = 0;
-  for (int first = 0; first < num_experts; first += 32) {
-    const int e = first + Lane();
-    const bool chosen = e < num_experts && RankKey(logits[e], e) >= bound;
-    const unsigned lanes = __ballot_sync(0xffffffffu, chosen);
-    if (chosen) {
-      const int place = next + __popc(lanes & ((1u << Lane()) - 1));
-      expert[place] = e;
-      weight[place] = expf(logits[e] - max) / sum;
+  for (int r = thread; r < num_chosen; r += kThreads) {
+    int place = 0;
+    float sum = 0;
+    for (int other = 0; other < num_chosen; ++other) {
+      place += chosen[other] < chosen[r] ? 1 : 0;
+      sum += expf(chosen_logit[other] - chosen_logit[0]);
     }
-    next += __popc(lanes);
+    expert[place] = chosen[r];
+    weight[place] = expf(chosen_logit[r] - chosen_logit[0]) / sum;
   }
-  if (Lane() != 0) return;
-  expert[t.experts_per_token] = num_experts;
-  weight[t.experts_per_token] = Sigmoid(logits[num_experts]);
+  if (thread != 0) return;
+  expert[num_chosen] = num_experts;
+  weight[num_chosen] = Sigmoid(logits[num_experts]);
 }
 
 // How many entries, and how many groups that are not empty, lie before.
@@ -202,16 +175,19 @@ __global__ void __launch_bounds__(kGroupThreads) GroupKernel(MoeTask t) {
 }  // namespace
 
 absl::Status LaunchMoeRouting(const MoeTask& task, const Launch& on) {
-  constexpr int kRows = kThreads / 32;
-  const unsigned blocks = (task.rows.max + kRows - 1) / kRows;
+  const auto num_experts = static_cast<size_t>(task.experts.num_experts);
   const absl::Status status =
       LaunchDependent("Moe, routing", RouteKernel,
-                      {.grid = blocks, .block = kThreads}, on, task);
+                      {.grid = static_cast<unsigned>(task.rows.max),
+                       .block = kThreads,
+                       .shared_bytes = num_experts * sizeof(uint64_t)},
+                      on, task);
   if (!status.ok()) return status;
-  const size_t bytes = 2 * sizeof(int32_t) * task.experts.num_experts;
-  return LaunchDependent(
-      "Moe, groups", GroupKernel,
-      {.grid = 1, .block = kGroupThreads, .shared_bytes = bytes}, on, task);
+  return LaunchDependent("Moe, groups", GroupKernel,
+                         {.grid = 1,
+                          .block = kGroupThreads,
+                          .shared_bytes = 2 * sizeof(int32_t) * num_experts},
+                         on, task);
 }
 
 }  // namespace bole::cuda

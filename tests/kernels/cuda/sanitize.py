@@ -106,11 +106,24 @@ def check(tool, test, options):
     return row
 
 
+def tell(row):
+    """What is wrong with a test, as soon as it is known."""
+    if "error" in row:
+        print(f"  {row['test']}: {row['error']}", flush=True)
+    for what, count in row.get("findings", {}).items():
+        print(f"  {row['test']}: {count} x {what}", flush=True)
+
+
 def run_tool(tool, tests, options):
     """A section of the report."""
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda test: check(tool, test, options), tests))
+        running = [pool.submit(check, tool, test, options) for test in tests]
+        rows = []
+        for done in concurrent.futures.as_completed(running):
+            rows.append(done.result())
+            tell(rows[-1])
+    rows.sort(key=lambda row: row["test"])
     section = {
         "tool": tool,
         "tests": len(rows),
@@ -124,11 +137,6 @@ def run_tool(tool, tests, options):
     }
     print(f"{tool}: {section['tests']} tests, {section['found']} found, "
           f"{len(section['failed'])} failed, {section['seconds']} s", flush=True)
-    for row in section["failed"]:
-        print(f"  {row['test']}: {row['error']}")
-    for row in section["findings"]:
-        for what, count in row["findings"].items():
-            print(f"  {row['test']}: {count} x {what}")
     return section
 
 
