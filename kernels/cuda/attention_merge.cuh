@@ -11,7 +11,6 @@
 #include "kernels/cuda/attention_work.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/hopper.cuh"
-#include "kernels/cuda/launch.cuh"
 
 namespace bole::cuda {
 
@@ -158,8 +157,9 @@ __device__ void MergeSome(const TileArgs& args, const TileWork& work,
 // take the rows in turn, and if there are several clusters, those of the last
 // one to come take them once more.
 //
-// The next kernel starts when all that this block waits for from memory has
-// come or, the gates, been asked for: what it loads would stand before that.
+// The next kernel is not told to start. Its blocks would all go to the
+// multiprocessors that have none of these blocks, which fill theirs; a product
+// that is to be read with all multiprocessors would then be read with half.
 template <int kWarpgroups>
 __device__ void MergeAndStore(const TileArgs& args, const TileWork& work,
                               TileShared<kWarpgroups>& shared) {
@@ -170,8 +170,6 @@ __device__ void MergeAndStore(const TileArgs& args, const TileWork& work,
       .last = work.item.rows - 1};
   HeadRow to[kMergeRows];
   FindTargets(args, work, first, to);
-  // Blocks of the next kernel would take the places of this one's.
-  if (args.plan.at_once) StartNext();
   SyncCluster();
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {

@@ -155,8 +155,7 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
       .warpgroups = 1,
       .items = 1,
       .cluster = 1,
-      .groups = 1,
-      .at_once = false};
+      .groups = 1};
   PlanItems(params, plan);
   const int units = std::max(1, plan.items * params.shape.kv_heads);
   const int tiles =
@@ -176,7 +175,6 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
     if (100 * cluster * groups(cluster) < percent * most) continue;
     plan.cluster = cluster;
     plan.groups = groups(cluster);
-    plan.at_once = true;
     break;
   }
   return plan;

@@ -41,11 +41,10 @@ struct Divisor {
 struct TilePlan {
   Divisor group;   // Query heads of a KV head.
   int warpgroups;  // Of a block: 1 or 2.
-  int items;     // Bound on the items of all requests, see attention_items.cuh
-  int cluster;   // Blocks that share an item's tokens and merge in shared
-                 // memory: 1 .. kMaxCluster.
-  int groups;    // Clusters that share an item's tokens and merge in scratch.
-  bool at_once;  // All blocks run at a time.
+  int items;    // Bound on the items of all requests, see attention_items.cuh
+  int cluster;  // Blocks that share an item's tokens and merge in shared
+                // memory: 1 .. kMaxCluster.
+  int groups;   // Clusters that share an item's tokens and merge in scratch.
 
   constexpr int item_rows() const { return warpgroups * kWarpgroupRows; }
 };

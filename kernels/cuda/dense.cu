@@ -49,8 +49,13 @@ absl::Status WithAccess(ElementType type, Sizes sizes, const F& f) {
                                        : WithAccessOf<BFloat16>(sizes, f);
 }
 
-__device__ void PrefetchToL2(const void* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+// Brings what no kernel writes to the first cache.
+__device__ void PrefetchToL1(const float* address) {
+  asm volatile(
+      "{\n"
+      ".reg .f32 unused;\n"
+      "ld.global.nc.f32 unused, [%0];\n"
+      "}\n" ::"l"(address));
 }
 
 // Where a thread's accesses along a row begin, and how far apart they are.
@@ -100,11 +105,12 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
   __shared__ float shared[kThreads / 32];
   StartNext();
   const int first = static_cast<int>(threadIdx.x) * kCount;
-  for (int c = first; c < p.width; c += kStep) PrefetchToL2(p.weight + c);
+  for (int c = first; c < p.width; c += kStep) PrefetchToL1(p.weight + c);
   WaitForPrevious();
   const int64_t row = blockIdx.x;
-  if (row >= *p.rows.count) return;
+  const int count = *p.rows.count;
 
+  // Every row that there is room for may be read.
   const T* x = As<T>(p.x) + row * p.width;
   Elements<T, kCount> kept[kKept];
 #pragma unroll
@@ -112,6 +118,7 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
     const int c = first + i * kStep;
     if (c < p.width) kept[i] = Load<T, kCount>(x + c);
   }
+  if (row >= count) return;
   float sum = 0;
   const auto add = [&](const Elements<T, kCount>& elements) {
 #pragma unroll
@@ -151,12 +158,13 @@ __global__ void SiluMulKernel(SiluMulParams p) {
   StartNext();
   WaitForPrevious();
   const int64_t row = blockIdx.x;
-  if (row >= *p.rows.count) return;
+  const int count = *p.rows.count;
   const T* gate = As<T>(p.gate_up) + row * 2 * p.width;
   T* out = As<T>(p.out) + row * p.width;
   for (int c = FirstColumn<kCount>(); c < p.width; c += ColumnStep<kCount>()) {
     auto elements = Load<T, kCount>(gate + c);
     const auto up = Load<T, kCount>(gate + p.width + c);
+    if (row >= count) return;
 #pragma unroll
     for (int e = 0; e < kCount; ++e) {
       elements.at[e] =

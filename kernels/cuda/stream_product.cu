@@ -34,9 +34,15 @@ struct Consumer {
   // Whether the warpgroups divide the columns, and not the rows.
   static constexpr bool kHalves = kBoxes == 2;
 
+  static constexpr int kOwners = kHalves ? kConsumers / 2 : kConsumers;
+
   const StreamTask& t;
   const Share& share;
-  float4* sums;  // [kBlocks, kConsumers], where the ring was.
+  float4* sums;   // [kBlocks, kConsumers], where the ring was.
+  int count = 0;  // Rows of x in use.
+  // What the first column block that this thread adds up is added to: read
+  // early, because nothing hides the wait for it at the end.
+  float4 first_old = {};
 
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ bool leaves_sums() const { return kHalves || t.plan.cluster > 1; }
@@ -73,27 +79,46 @@ struct Consumer {
     WgmmaResults(d);
   }
 
-  __device__ void Write(int n, int row, float value) const {
-    if (n >= min(*t.count, t.num_rows)) return;
-    const int64_t at = static_cast<int64_t>(n) * t.rows + row;
-    if (t.float_out) {
-      float* out = static_cast<float*>(t.out) + at;
-      *out = t.accumulate ? *out + value : value;
-    } else {
-      BFloat16* out = static_cast<BFloat16*>(t.out) + at;
-      *out = FromFloat<BFloat16>(t.accumulate ? ToFloat(*out) + value : value);
-    }
-  }
-  // Column block j of D, as wgmma.cuh gives it to thread `owner` of the
-  // consumers, of the tile that begins with first_row.
-  __device__ void WriteBlock(int first_row, int owner, int j, float4 d) const {
+  // Calls f(n, row, element of D) for those of column block j of D that are in
+  // use, as wgmma.cuh gives it to thread `owner` of the consumers, of the tile
+  // that begins with first_row.
+  template <typename F>
+  __device__ void ForEach(int first_row, int owner, int j, const F& f) const {
     const int n = 8 * j + 2 * (owner % 4);
+#pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = owner / 32 * 16 + owner % 32 / 4 + 8 * half;
-      if (row >= t.plan.tile_rows || first_row + row >= t.rows) return;
-      Write(n, first_row + row, half == 0 ? d.x : d.z);
-      Write(n + 1, first_row + row, half == 0 ? d.y : d.w);
+      if (row >= t.plan.tile_rows || first_row + row >= t.rows) continue;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (n + i < count) {
+          f(static_cast<int64_t>(n + i) * t.rows + first_row + row,
+            2 * half + i);
+        }
+      }
     }
+  }
+  // What is in out there, or 0 if it does not count.
+  __device__ float4 Old(int first_row, int owner, int j) const {
+    float old[4] = {};
+    if (t.accumulate) {
+      ForEach(first_row, owner, j, [&](int64_t at, int e) {
+        old[e] = t.float_out ? static_cast<const float*>(t.out)[at]
+                             : ToFloat(static_cast<const BFloat16*>(t.out)[at]);
+      });
+    }
+    return make_float4(old[0], old[1], old[2], old[3]);
+  }
+  __device__ void WriteBlock(int first_row, int owner, int j, float4 d,
+                             float4 old) const {
+    const float sum[4] = {old.x + d.x, old.y + d.y, old.z + d.z, old.w + d.w};
+    ForEach(first_row, owner, j, [&](int64_t at, int e) {
+      if (t.float_out) {
+        static_cast<float*>(t.out)[at] = sum[e];
+      } else {
+        static_cast<BFloat16*>(t.out)[at] = FromFloat<BFloat16>(sum[e]);
+      }
+    });
   }
   __device__ static float4 BlockOf(const float (&d)[kN / 2], int j) {
     return make_float4(d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]);
@@ -112,17 +137,28 @@ struct Consumer {
       } else {
 #pragma unroll
         for (int j = 0; j < kBlocks; ++j) {
-          WriteBlock(share.FirstRow(t, i), thread(), j, BlockOf(d, j));
+          const int row = share.FirstRow(t, i);
+          WriteBlock(row, thread(), j, BlockOf(d, j), Old(row, thread(), j));
         }
       }
     }
   }
 
-  // This block's part of what the cluster's warpgroups left in `sums`, in the
-  // order of blocks, then of warpgroups.
+  // This block's part of what is added up.
+  __device__ int NumSums() const { return kBlocks * kOwners / t.plan.cluster; }
+  // When the kernels before have ended.
+  __device__ void ReadEarly() {
+    count = min(*t.count, t.num_rows);
+    const int at = share.rank * NumSums() + thread();
+    if (leaves_sums() && thread() < NumSums()) {
+      first_old = Old(share.FirstRow(t, 0), at % kOwners, at / kOwners);
+    }
+  }
+
+  // What the cluster's warpgroups left in `sums`, in the order of blocks, then
+  // of warpgroups.
   __device__ void AddUp() const {
-    constexpr int kOwners = kHalves ? kConsumers / 2 : kConsumers;
-    const int size = kBlocks * kOwners / t.plan.cluster;
+    const int size = NumSums();
     for (int i = thread(); i < size; i += kConsumers) {
       const int owner = (share.rank * size + i) % kOwners;
       const int j = (share.rank * size + i) / kOwners;
@@ -136,7 +172,9 @@ struct Consumer {
           sum.w += d.w;
         }
       }
-      WriteBlock(share.FirstRow(t, 0), owner, j, sum);
+      const int row = share.FirstRow(t, 0);
+      WriteBlock(row, owner, j, sum,
+                 i == thread() ? first_old : Old(row, owner, j));
     }
   }
 };
@@ -152,8 +190,11 @@ __device__ void SyncSums(const StreamTask& t) {
 
 #endif
 
+// Few registers, so that a block always fits beside another and short kernels:
+// where one does not, some multiprocessor gets two blocks of a kernel and
+// another none, and the kernel takes a fifth longer.
 template <int kN, int kBoxes>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __maxnreg__(48)
     StreamKernel(const __grid_constant__ StreamTask t) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -161,8 +202,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Ring<kN, kBoxes> ring(shared, RingShape<kN, kBoxes>(t.plan.tile_rows));
   const Share share(t);
   const Producer<kN, kBoxes> producer = {t, share};
-  const Consumer<kN, kBoxes> consumer = {t, share,
-                                         reinterpret_cast<float4*>(shared)};
+  Consumer<kN, kBoxes> consumer = {t, share, reinterpret_cast<float4*>(shared)};
   const bool produces = threadIdx.x == kConsumers;
   const bool consumes = threadIdx.x < kConsumers;
   if (produces) producer.Start(ring);
@@ -170,6 +210,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (produces) producer.Run(ring);
   if (consumes) {
     WaitForPrevious();
+    consumer.ReadEarly();
     consumer.Run(ring);
   }
   if (!consumer.leaves_sums()) return;
