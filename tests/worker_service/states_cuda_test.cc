@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRounds = 200;
 constexpr int kNodes = 64;
-// Of what the trees draw: about six tokens a round, and no repetitions.
-constexpr float kTemperature = 0.4f;
+// Of what the trees draw: nearly six tokens a round, and no repetitions.
+constexpr float kTemperature = 0.3f;
 
 class StatesCudaTest : public testing::CudaTest {
  protected:
