@@ -79,7 +79,7 @@ def check(tool, test, options):
     """A row for the test."""
     begin = time.monotonic()
     if begin > options.last_begin:
-        return {"test": test, "error": "not begun"}
+        return {"test": test, "not_done": "not begun"}
     command = ["compute-sanitizer", "--tool", tool, "--show-backtrace", "no",
                "--print-limit", "1000", options.program,
                f"--gtest_filter={test}"]
@@ -89,13 +89,15 @@ def check(tool, test, options):
                               stderr=subprocess.STDOUT, text=True,
                               timeout=options.timeout)
     except subprocess.TimeoutExpired:
-        row["error"] = f"not done after {options.timeout} seconds"
+        row["not_done"] = f"not done after {options.timeout} seconds"
         return row
     row["seconds"] = round(time.monotonic() - begin, 1)
     summary = SUMMARY.findall(done.stdout)
     if done.returncode != 0 or not summary:
         row["error"] = (f"ended with {done.returncode}: "
                         + " | ".join(done.stdout.splitlines()[-3:]))
+    elif "[  SKIPPED ]" in done.stdout:
+        row["error"] = "skipped: the program found no GPU"
     # A test may start several programs.
     row["found"] = sum(map(int, summary))
     if row["found"]:
@@ -108,8 +110,9 @@ def check(tool, test, options):
 
 def tell(row):
     """What is wrong with a test, as soon as it is known."""
-    if "error" in row:
-        print(f"  {row['test']}: {row['error']}", flush=True)
+    for key in ("error", "not_done"):
+        if key in row:
+            print(f"  {row['test']}: {row[key]}", flush=True)
     for what, count in row.get("findings", {}).items():
         print(f"  {row['test']}: {count} x {what}", flush=True)
 
@@ -126,9 +129,10 @@ def run_tool(tool, tests, options):
     rows.sort(key=lambda row: row["test"])
     section = {
         "tool": tool,
-        "tests": len(rows),
+        "tests": sum("not_done" not in row for row in rows),
         "found": sum(row.get("found", 0) for row in rows),
         "failed": [row for row in rows if "error" in row],
+        "not_done": [row["test"] for row in rows if "not_done" in row],
         "findings": [row for row in rows if row.get("findings")],
         "limits_of_the_tool": [row for row in rows if row.get("limits")],
         "seconds": round(time.monotonic() - begin),
@@ -136,7 +140,8 @@ def run_tool(tool, tests, options):
                            if "seconds" in row), reverse=True)[:5],
     }
     print(f"{tool}: {section['tests']} tests, {section['found']} found, "
-          f"{len(section['failed'])} failed, {section['seconds']} s", flush=True)
+          f"{len(section['failed'])} failed, {len(section['not_done'])} not "
+          f"done, {section['seconds']} s", flush=True)
     return section
 
 
@@ -173,7 +178,8 @@ def main():
                  for files, why in LIMITS.items()],
              "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
              "compute_sanitizer": sections}, indent=1))
-    return 1 if any(s["found"] or s["failed"] for s in sections) else 0
+    wrong = ("found", "failed", "not_done")
+    return 1 if any(s[key] for s in sections for key in wrong) else 0
 
 
 if __name__ == "__main__":
