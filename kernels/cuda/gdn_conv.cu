@@ -1,7 +1,9 @@
 // The front of a linear layer: tree convolution, SiLU, scales, gates.
 //
-// A warp takes two neighbouring heads, 16 lanes each, of some rows, and keeps
-// their weights in registers. The gates are one more task beside the heads.
+// A block takes two neighbouring heads of some rows, all of whose raw values it
+// has brought to shared memory at once: most taps of a row are among them. A
+// warp computes a row at a time, 16 lanes a head. The gates are one more task
+// beside the heads.
 #include "kernels/cuda/gdn_conv.cuh"
 
 #include <algorithm>
@@ -13,19 +15,58 @@
 #include "kernels/cuda/gdn_plain.h"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kHeadsPerBlock = 2 * kWarps;
-constexpr int kMaxRowsPerWarp = 16;
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kMaxRows = 64;  // Of a block.
 
 // The gates take the place of the first pair behind the heads.
 __host__ __device__ int GatesTask(int num_heads) {
   return (num_heads + 1) / 2 * 2;
 }
+
+// What a block brings from memory for its heads; of both a lane has 8 channels.
+struct HeadRows {
+  uint4 raw[kMaxRows][32];
+  float4 weight[32][kVector];  // Permuted, so that a lane's neighbours read
+                               // from other banks.
+
+  __device__ static int Place(int lane, int c) { return c ^ lane % kVector; }
+
+  // Of the block's channels, the first of num_channels; others are left.
+  __device__ void LoadWeights(const float* conv_weight, int num_channels) {
+    for (int i = threadIdx.x; i < 32 * kVector; i += kThreads) {
+      if (i >= num_channels) break;
+      const int lane = i / kVector;
+      CopyAsync16(SharedAddress(&weight[lane][Place(lane, i % kVector)]),
+                  conv_weight + i * kConvTaps, /*valid=*/true);
+    }
+  }
+  __device__ void LoadRows(const GdnConvParams& p, int first, int count,
+                           int channel) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const BFloat16* projected = As<BFloat16>(p.projected) + channel;
+    for (int row = static_cast<int>(threadIdx.x) / 32; row < count;
+         row += kWarps) {
+      CopyAsync16(SharedAddress(&raw[row][lane]),
+                  projected + static_cast<int64_t>(first + row) *
+                                  p.shape.projected_width(),
+                  /*valid=*/true);
+    }
+  }
+  __device__ void ReadWeights(ConvWeights& weights) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int c = 0; c < kVector; ++c) {
+      weights.Set(c, weight[lane][Place(lane, c)]);
+    }
+  }
+};
 
 // The gates of a row, a lane for each head.
 __device__ void WriteGates(const GdnConvParams& p, int row) {
@@ -67,83 +108,69 @@ __device__ void StoreHead(const GdnConvParams& p, int row, int head,
   }
 }
 
-// Has the lane's channels of the rows brought to the second-level cache, all at
-// the same time: the loop below waits for one row after the other.
-__device__ void PrefetchRows(const GdnConvParams& p, int first, int count,
-                             int channel) {
-  for (int i = 0; i < count; ++i) {
-    const BFloat16* raw =
-        As<BFloat16>(p.projected) +
-        static_cast<int64_t>(first + i) * p.shape.projected_width() + channel;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(raw));
-  }
-}
-
-// LoadTaps for the row behind another one, whose taps are there: of a chain
-// only the row itself is loaded.
-__device__ void LoadNextTaps(const GdnConvParams& p, const TapRows& taps,
-                             const TapRows& next_taps,
-                             const uint4 (&raw)[kConvTaps], int channel,
-                             uint4 (&next)[kConvTaps]) {
-  if (!next_taps.Follows(taps)) {
-    LoadTaps(p, next_taps, channel, next);
-    return;
-  }
+// The raw vectors under the taps: of the block's rows, `count` from `first` on,
+// from shared memory.
+__device__ void ReadTaps(const GdnConvParams& p, const TapRows& taps,
+                         const HeadRows& rows, int first, int count,
+                         int channel, uint4 (&raw)[kConvTaps]) {
+  TapRows others = taps;
 #pragma unroll
-  for (int t = 0; t < kConvTaps - 1; ++t) next[t] = raw[t + 1];
-  next[kConvTaps - 1] =
-      LoadVector(As<BFloat16>(p.projected) +
-                 static_cast<int64_t>(next_taps.at[kConvTaps - 1]) *
-                     p.shape.projected_width() +
-                 channel);
+  for (int t = 0; t < kConvTaps; ++t) {
+    const bool is_here = taps.at[t] >= first && taps.at[t] < first + count;
+    if (is_here) others.at[t] = TapRows::kZero;
+  }
+  LoadTaps(p, others, channel, raw);
+#pragma unroll
+  for (int t = 0; t < kConvTaps; ++t) {
+    if (others.at[t] == taps.at[t]) continue;
+    raw[t] = rows.raw[taps.at[t] - first][threadIdx.x % 32];
+  }
 }
 
-// Grid: groups of heads and the gates, groups of rows.
-__global__ void __launch_bounds__(32 * kWarps)
-    ConvKernel(const __grid_constant__ GdnConvParams p, int rows_per_warp) {
+// Grid: pairs of heads and the gates, groups of rows.
+__global__ void __launch_bounds__(kThreads, 3)
+    ConvKernel(const __grid_constant__ GdnConvParams p, int rows_per_block) {
+  __shared__ HeadRows rows;
   const int num_heads = NumConvHeads(p.shape);
-  const int warp_head =
-      static_cast<int>(blockIdx.x * kHeadsPerBlock + threadIdx.x / 32 * 2);
-  const int head = warp_head + static_cast<int>(threadIdx.x % 32) / kHeadLanes;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int block_head = static_cast<int>(blockIdx.x) * 2;
+  const int head = block_head + static_cast<int>(threadIdx.x % 32) / kHeadLanes;
   const int channel = min(head, num_heads - 1) * kHeadDim +
                       static_cast<int>(threadIdx.x) % kHeadLanes * kVector;
-  ConvWeights weights;
-  if (warp_head < num_heads) weights.Load(p.conv_weight, channel);
+  rows.LoadWeights(p.conv_weight + block_head * kHeadDim * kConvTaps,
+                   (num_heads - block_head) * kHeadDim);
+  // The topology is older than this forward pass, whose first kernel (Embed)
+  // waited for all before it.
+  const int first = static_cast<int>(blockIdx.y) * rows_per_block;
+  const int count = min(rows_per_block, __ldcg(p.batch.rows.count) - first);
+  // A lane has the taps of one of the warp's rows.
+  const int own = warp + static_cast<int>(threadIdx.x % 32) * kWarps;
+  TapRows own_taps = TapRows::Nowhere();
+  if (own < count) own_taps = TapRows::Of(p.batch, first + own);
   WaitForPrevious();
-  StartNext();
-
-  const int first = static_cast<int>(blockIdx.y) * rows_per_warp;
-  const int count = min(rows_per_warp, *p.batch.rows.count - first);
-  if (count <= 0) return;
-  if (warp_head == GatesTask(num_heads)) {
-    for (int i = 0; i < count; ++i) WriteGates(p, first + i);
+  if (block_head == GatesTask(num_heads)) {
+    StartNext();
+    for (int row = warp; row < count; row += kWarps) WriteGates(p, first + row);
+    return;
   }
-  if (warp_head >= num_heads) return;
-  PrefetchRows(p, first, count, channel);
-  const int own = min(static_cast<int>(threadIdx.x % 32), count - 1);
-  const TapRows own_taps = TapRows::Of(p.batch, first + own);
-  TapRows taps = own_taps.FromLane(0);
-  uint4 raw[kConvTaps];
-  LoadTaps(p, taps, channel, raw);
-  for (int i = 0; i < count; ++i) {
-    // The next row's are on their way while this row is computed.
-    const TapRows next_taps = own_taps.FromLane(i + 1);
-    uint4 next[kConvTaps];
-    if (i + 1 < count) LoadNextTaps(p, taps, next_taps, raw, channel, next);
-    StoreHead(p, first + i, head, raw[kConvTaps - 1], Convolve(weights, raw));
-#pragma unroll
-    for (int t = 0; t < kConvTaps; ++t) raw[t] = next[t];
-    taps = next_taps;
+  if (count > 0) rows.LoadRows(p, first, count, channel);
+  StartNext();
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  ConvWeights weights;
+  rows.ReadWeights(weights);
+  for (int i = 0; warp + i * kWarps < count; ++i) {
+    uint4 raw[kConvTaps];
+    ReadTaps(p, own_taps.FromLane(i), rows, first, count, channel, raw);
+    StoreHead(p, first + warp + i * kWarps, head, raw[kConvTaps - 1],
+              Convolve(weights, raw));
   }
 }
 
-// Few rows: spread over the GPU. Many: as many warps as run at a time, so that
-// each loads its weights once.
-int RowsPerWarp(int num_rows, int num_heads) {
-  constexpr int kWarpsAtATime = 132 * 20;
-  const int64_t warps = static_cast<int64_t>(num_rows) * (num_heads / 2 + 1);
-  return static_cast<int>(std::clamp<int64_t>(
-      (warps + kWarpsAtATime - 1) / kWarpsAtATime, 1, kMaxRowsPerWarp));
+// Few rows: spread over the GPU. Many: most taps of a tree among the block's.
+int RowsPerBlock(int num_rows) {
+  return std::clamp((num_rows + kMaxRows - 1) / kMaxRows * kWarps, kWarps,
+                    kMaxRows);
 }
 
 }  // namespace
@@ -152,14 +179,13 @@ absl::Status GdnConv(const GdnConvParams& params, const Launch& on) {
   if (on.type != ElementType::kBFloat16 || !FitsVectorConv(params.shape)) {
     return PlainGdnConv(params, on);
   }
-  const int num_heads = NumConvHeads(params.shape);
-  const int rows_per_warp = RowsPerWarp(params.batch.rows.max, num_heads);
-  const int num_rows = params.batch.rows.max;
-  const dim3 grid(GatesTask(num_heads) / kHeadsPerBlock + 1,
-                  (num_rows + rows_per_warp - 1) / rows_per_warp);
+  const int rows_per_block = RowsPerBlock(params.batch.rows.max);
+  const dim3 grid(
+      GatesTask(NumConvHeads(params.shape)) / 2 + 1,
+      (params.batch.rows.max + rows_per_block - 1) / rows_per_block);
   return LaunchDependent("GdnConv", ConvKernel,
-                         {.grid = grid, .block = 32 * kWarps}, on, params,
-                         rows_per_warp);
+                         {.grid = grid, .block = kThreads}, on, params,
+                         rows_per_block);
 }
 
 }  // namespace bole::cuda

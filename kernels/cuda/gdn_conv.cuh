@@ -31,6 +31,54 @@ __host__ __device__ inline int NumConvHeads(const GdnShape& shape) {
   return 2 * shape.key_heads + shape.value_heads;
 }
 
+// The ancestors of a row, as numbers in its request's tree, from the nearest.
+class Ancestors {
+ public:
+  // `node`: the number of the row itself.
+  __device__ Ancestors(const RowBatch& batch, int row, int node)
+      : words_(batch.mask_words),
+        parent_(batch.parent + row - node),
+        number_(node) {
+    if (words_ == 0 || words_ > kWords) return;
+    uint64_t word[kWords];
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      word[w] =
+          w < words_
+              ? __ldcg(&batch.ancestors[static_cast<int64_t>(row) * words_ + w])
+              : 0;
+    }
+    low_ = word[0] | word[1] << 32;
+    high_ = word[2] | word[3] << 32;
+    Next();  // The row itself.
+  }
+
+  // -1 behind the last.
+  __device__ int Next() {
+    if (words_ == 0) {
+      number_ = max(number_ - 1, -1);
+    } else if (words_ > kWords) {
+      number_ = number_ < 0 ? -1 : __ldcg(&parent_[number_]);
+    } else if (high_ != 0) {
+      number_ = 127 - __clzll(static_cast<int64_t>(high_));
+      high_ ^= uint64_t{1} << (number_ - 64);
+    } else {  // No bits: -1.
+      number_ = 63 - __clzll(static_cast<int64_t>(low_));
+      if (number_ >= 0) low_ ^= uint64_t{1} << number_;
+    }
+    return number_;
+  }
+
+ private:
+  static constexpr int kWords = 4;  // Longer masks are not read.
+
+  const int words_;
+  const int32_t* const parent_;
+  int number_;
+  uint64_t low_ = 0;  // Bits of the mask that were not taken.
+  uint64_t high_ = 0;
+};
+
 // Where the raw values under a row's taps are, oldest first.
 struct TapRows {
   static constexpr int kZero = -1 - kConvTaps;  // Before the sequence.
@@ -39,20 +87,29 @@ struct TapRows {
                       // window; or kZero.
   int slot;
 
+  // Of what is no row: all before the sequence.
+  __device__ static TapRows Nowhere() {
+    return {.at = {kZero, kZero, kZero, kZero}, .slot = 0};
+  }
   __device__ static TapRows Of(const RowBatch& batch, int row) {
+    const int request = __ldcg(&batch.request[row]);
+    const int node = __ldcg(&batch.node[row]);
+    return Under(row, node, Ancestors(batch, row, node),
+                 __ldcg(&batch.slot[request]),
+                 __ldcg(&batch.committed[request]) == 0);
+  }
+  // `node` is the row's number; from_zero: nothing is before the tree.
+  __device__ static TapRows Under(int row, int node, Ancestors ancestors,
+                                  int slot, bool from_zero) {
     TapRows taps;
-    const int request = batch.request[row];
-    const int first_row = row - batch.node[row];
-    int parent = batch.parent[row];
-    taps.slot = batch.slot[request];
-    const bool from_zero = batch.committed[request] == 0;
+    taps.slot = slot;
     taps.at[kConvTaps - 1] = row;
     int back = 0;  // Window rows in use.
 #pragma unroll
     for (int t = kConvTaps - 2; t >= 0; --t) {
-      if (parent >= 0) {
-        taps.at[t] = first_row + parent;
-        if (t > 0) parent = batch.parent[first_row + parent];
+      const int ancestor = ancestors.Next();
+      if (ancestor >= 0) {
+        taps.at[t] = row - node + ancestor;
       } else {
         ++back;
         taps.at[t] = from_zero ? kZero : -1 - (kConvTaps - back);
@@ -91,13 +148,14 @@ struct ConvWeights {
   __device__ void Load(const float* conv_weight, int channel) {
 #pragma unroll
     for (int c = 0; c < kVector; ++c) {
-      const float4 w =
-          reinterpret_cast<const float4*>(conv_weight)[channel + c];
-      tap[c][0] = w.x;
-      tap[c][1] = w.y;
-      tap[c][2] = w.z;
-      tap[c][3] = w.w;
+      Set(c, reinterpret_cast<const float4*>(conv_weight)[channel + c]);
     }
+  }
+  __device__ void Set(int c, const float4& w) {
+    tap[c][0] = w.x;
+    tap[c][1] = w.y;
+    tap[c][2] = w.z;
+    tap[c][3] = w.w;
   }
 };
 

@@ -26,10 +26,10 @@ __global__ void __launch_bounds__(kThreads)
   float weight[kVector];
 #pragma unroll
   for (int c = 0; c < kVector; ++c) weight[c] = p.weight[lane * kVector + c];
+  // The count is older than this forward pass, whose first kernel (Embed)
+  // waited for all before it.
+  const bool is_used = row < __ldcg(p.rows.count);
   WaitForPrevious();
-  StartNext();
-
-  const bool is_used = row < *p.rows.count;
   uint4 vector = make_uint4(0, 0, 0, 0);
   uint4 gate = vector;
   if (is_used) {
@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(kThreads)
   Unpack(vector, o);
   Unpack(gate, z);
   const float scale = RmsScaleOfHead(o, p.epsilon);
+  StartNext();
   if (!is_used) return;
   StoreVector(As<BFloat16>(p.out) + at * kHeadDim + lane * kVector,
               GateNormed(o, scale, weight, z));
