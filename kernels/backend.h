@@ -157,8 +157,9 @@ class Backend {
   virtual absl::Status GdnGatedNorm(const GdnGatedNormParams& params) = 0;
   virtual absl::Status GdnCommitStates(const GdnCommitParams& params) = 0;
   virtual absl::Status GdnCommitWindows(const GdnCommitParams& params) = 0;
-  // The four operators that define it, unless a backend has them as one.
+  // The operators that define them, unless a backend has them as one.
   virtual absl::Status GdnDecodeLayer(const GdnDecodeLayerParams& params);
+  virtual absl::Status GdnVerifyLayer(const GdnVerifyLayerParams& params);
 
   // Full attention (kernels/attention.h).
   virtual absl::Status PrepareQkv(const QkvParams& params) = 0;
@@ -194,6 +195,14 @@ inline absl::Status Backend::GdnDecodeLayer(
   absl::Status status = GdnConv(params.conv);
   if (status.ok()) status = GdnDecode(params.core);
   if (status.ok()) status = GdnCommitWindows(params.windows);
+  if (status.ok()) status = GdnGatedNorm(params.norm);
+  return status;
+}
+
+inline absl::Status Backend::GdnVerifyLayer(
+    const GdnVerifyLayerParams& params) {
+  absl::Status status = GdnConv(params.conv);
+  if (status.ok()) status = GdnVerify(params.core);
   if (status.ok()) status = GdnGatedNorm(params.norm);
   return status;
 }

@@ -142,6 +142,16 @@ struct GdnDecodeLayerParams {
   GdnGatedNormParams norm;
 };
 
+// The rows of a forest through a layer, from their projection to the gated
+// norm: GdnConv, GdnVerify and GdnGatedNorm one after the other on the same
+// rows and layer. The factors are written, but q, q_scale, and core.out if it
+// is not norm.out, hold anything afterwards.
+struct GdnVerifyLayerParams {
+  GdnConvParams conv;
+  GdnCoreParams core;
+  GdnGatedNormParams norm;
+};
+
 }  // namespace bole
 
 #endif  // BOLE_KERNELS_GDN_H_

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/commit_path.h"
+#include "kernels/cuda/gdn_verify_few.h"
 #include "kernels/cuda/gdn_verify_two_stage.h"
 #include "kernels/cuda/gdn_verify_walk.h"
 #include "kernels/cuda/graphs.h"
@@ -318,6 +319,10 @@ absl::Status CudaBackend::GdnCommitWindows(const GdnCommitParams& params) {
 }
 absl::Status CudaBackend::GdnDecodeLayer(const GdnDecodeLayerParams& params) {
   return cuda::GdnDecodeLayer(params, on_);
+}
+absl::Status CudaBackend::GdnVerifyLayer(const GdnVerifyLayerParams& params) {
+  return CanVerifyLayer(params, on_) ? cuda::GdnVerifyLayer(params, on_)
+                                     : Backend::GdnVerifyLayer(params);
 }
 
 absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {

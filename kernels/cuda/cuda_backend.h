@@ -77,6 +77,7 @@ class CudaBackend final : public Backend {
   absl::Status GdnCommitStates(const GdnCommitParams& params) override;
   absl::Status GdnCommitWindows(const GdnCommitParams& params) override;
   absl::Status GdnDecodeLayer(const GdnDecodeLayerParams& params) override;
+  absl::Status GdnVerifyLayer(const GdnVerifyLayerParams& params) override;
 
   absl::Status PrepareQkv(const QkvParams& params) override;
   absl::Status Attend(const AttentionParams& params) override;

@@ -6,6 +6,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn_recurrence.cuh"
+#include "kernels/cuda/gdn_verify_few.h"
 #include "kernels/cuda/gdn_verify_fused.h"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/operators.h"
@@ -252,6 +253,7 @@ absl::Status LaunchSerial(const GdnCoreParams& p, const Launch& on) {
 }  // namespace
 
 absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on) {
+  if (CanVerifyFew(params, on)) return GdnVerifyFew(params, on);
   if (CanVerifyFused(params, on)) return GdnVerifyFused(params, on);
   absl::Status (*launch)(const GdnCoreParams&, const Launch&) = nullptr;
   WithElement(on.type, [&](auto element) {

@@ -132,25 +132,19 @@ int HeadsOfBlock(const GdnCoreParams& p, int max_heads, int wanted) {
 // Calls f with the configuration for the problem, a VerifyConfig.
 template <typename F>
 auto WithConfig(const GdnCoreParams& p, const F& f) {
+  const int nodes = NodeCapacity(p.batch);
+  if (nodes <= 32) return f(VerifyConfig<2, 8, false, 4, 2>());
+  if (nodes <= 64) return f(VerifyConfig<4, 8, false, 3, 2>());
   // Up to 32 and 64 heads, four and two blocks of threads for each still have a
   // multiprocessor of their own.
   const int heads = p.shape.value_heads * p.batch.max_requests;
-  const int nodes = NodeCapacity(p.batch);
-  if (nodes <= 32) {
-    return heads <= 32 ? f(VerifyConfig<2, 2, true, 4, 1>())
-                       : f(VerifyConfig<2, 8, false, 4, 2>());
-  }
-  if (nodes <= 64) {
-    if (heads <= 32) return f(VerifyConfig<4, 2, true, 4, 1>());
-    if (heads <= 64) return f(VerifyConfig<4, 4, true, 4, 1>());
-    return f(VerifyConfig<4, 8, false, 3, 2>());
-  }
   if (heads <= 32) return f(VerifyConfig<8, 2, true, 4, 1>());
   if (heads <= 64) return f(VerifyConfig<8, 4, true, 4, 1>());
   return f(VerifyConfig<8, 8, false, 4, 1>());
 }
 
-// Of a block, or 0 where it cannot be asked.
+}  // namespace
+
 int MaxSharedBytes() {
   int device = 0;
   int bytes = 0;
@@ -162,8 +156,6 @@ int MaxSharedBytes() {
   }
   return bytes;
 }
-
-}  // namespace
 
 bool CanVerifyFused(const GdnCoreParams& p, const Launch& on) {
   if (on.type != ElementType::kBFloat16 || p.solver != TreeSolver::kBlocks ||

@@ -30,6 +30,17 @@ struct HeadTree {
   const FactorRows<T> factors;
 };
 
+// Word w of the mask of node i, whose row is `row`.
+__device__ inline uint32_t MaskWord(const RowBatch& batch, int row, int i,
+                                    int w) {
+  const int words = batch.mask_words;
+  if (words == 0) {  // All before it.
+    return i >= 32 * w + 31 ? ~0u : i < 32 * w ? 0u : (2u << i % 32) - 1;
+  }
+  if (w >= words) return 0;
+  return __ldcg(&batch.ancestors[static_cast<int64_t>(row) * words + w]);
+}
+
 // For each of kNodes nodes, and each of up to kHeads heads of one key head;
 // zero from the tree's count on.
 template <int kNodes, int kHeads>
@@ -74,7 +85,7 @@ struct TreeGates {
     }
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      bits[w] = valid ? AncestorWord(p, row, i, w) : 0;
+      bits[w] = valid ? MaskWord(p.batch, row, i, w) : 0;
     }
     k_scale[i] = key;
     q_scale[i] = query;
@@ -94,29 +105,28 @@ struct TreeGates {
     for (int n = thread; n < num_heads * kNodes; n += kThreads) {
       const int i = n % kNodes;
       Head& head = heads[n / kNodes];
-      const double sum = PathSum(head, i) * 1.4426950408889634;
-      const float high = static_cast<float>(sum);
-      head.gamma[i] = {high, static_cast<float>(sum - high)};
-      const float decay = exp2f(high);
-      head.correction_scale[i] = head.beta[i] * decay * k_scale[i];
-      head.readout_scale[i] = decay * q_scale[i];
+      const float decay = SumPath(head, i);
+      SetScales(head, i, decay);
     }
+  }
+
+  // exp(Gamma) of node i, after gamma is there. Reads log_decay and ancestors.
+  __device__ float SumPath(Head& head, int i) {
+    const double sum = PathSum(head, i) * 1.4426950408889634;
+    const float high = static_cast<float>(sum);
+    head.gamma[i] = {high, static_cast<float>(sum - high)};
+    return exp2f(high);
+  }
+  // What depends on the scales of node i's key and query.
+  __device__ void SetScales(Head& head, int i, float decay) {
+    head.correction_scale[i] = head.beta[i] * decay * k_scale[i];
+    head.readout_scale[i] = decay * q_scale[i];
   }
 
  private:
   __device__ static int64_t QueryIndex(const GdnCoreParams& p, int row,
                                        int key_head) {
     return static_cast<int64_t>(row) * p.shape.key_heads + key_head;
-  }
-
-  __device__ static uint32_t AncestorWord(const GdnCoreParams& p, int row,
-                                          int i, int w) {
-    const int words = p.batch.mask_words;
-    if (words == 0) {  // All before it.
-      return i >= 32 * w + 31 ? ~0u : i < 32 * w ? 0u : (2u << i % 32) - 1;
-    }
-    if (w >= words) return 0;
-    return p.batch.ancestors[static_cast<int64_t>(row) * words + w];
   }
 
   // Four ancestors at a time, for their loads to overlap.

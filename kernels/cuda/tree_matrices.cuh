@@ -60,6 +60,13 @@ struct NodeRows {
   }
 };
 
+// 2^x; 0 where that is less than a normal float.
+__device__ inline float ExpOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // A 16x16 block B, split in two bfloat16, where each lane finds its share of
 // B^T as a right operand: of rows 0 .. 7 and of rows 8 .. 15 of B.
 struct SplitBlock {
@@ -168,16 +175,16 @@ struct TreeMatrices {
         const float key_scale = -of_head.beta[i] * gates.k_scale[i];
         const float query_scale = gates.q_scale[i];
         const float2 gamma = of_head.gamma[i];
-        const uint32_t bits = gates.ancestors[i][columns / 32];
+        const uint32_t bits = gates.ancestors[i][columns / 32] >> columns % 32;
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
           const int j = columns + c / 2 * 8 + c % 2;
           // Only ancestors meet the exponential: never more than 1.
           const float difference =
               (gamma.x - column_gamma[c].x) + (gamma.y - column_gamma[c].y);
-          const bool descends = bits >> j % 32 & 1;
+          const bool descends = bits >> (j - columns) & 1;
           const float scale =
-              exp2f(descends ? difference : -INFINITY) * column_scale[c];
+              ExpOfTwo(descends ? difference : -INFINITY) * column_scale[c];
           float& key = keys[c / 2][2 * r + c % 2];
           float& query = queries[c / 2][2 * r + c % 2];
           key *= i == j ? 0 : key_scale * scale;

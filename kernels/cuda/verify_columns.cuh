@@ -232,12 +232,10 @@ __device__ void ReadOut(const Matrices& matrices, int j, const SplitOperand& u,
   }
 }
 
-// Blocks first .. of O^T to a slot, as a part of v, and from there to memory:
-// stores of 16 bytes. `out`: the 16 columns of the tree's first node.
+// Blocks first .. of O^T to a slot, as a part of v.
 template <int kUsed>
-__device__ void StorePart(const TileSum (&sums)[kUsed], int first,
-                          unsigned char* slot, BFloat16* out, int64_t stride,
-                          int num_nodes) {
+__device__ void PutPart(const TileSum (&sums)[kUsed], int first,
+                        unsigned char* slot) {
   const int lane = threadIdx.x % 32;
   using Stream = ColumnStream<1, 1>;
 #pragma unroll
@@ -253,6 +251,17 @@ __device__ void StorePart(const TileSum (&sums)[kUsed], int first,
     }
   }
   __syncwarp();
+}
+
+// The same, and from there to memory: stores of 16 bytes. `out`: the 16 columns
+// of the tree's first node.
+template <int kUsed>
+__device__ void StorePart(const TileSum (&sums)[kUsed], int first,
+                          unsigned char* slot, BFloat16* out, int64_t stride,
+                          int num_nodes) {
+  PutPart(sums, first, slot);
+  using Stream = ColumnStream<1, 1>;
+  const int lane = threadIdx.x % 32;
   const int begin = first * kTileRows;
 #pragma unroll
   for (int n = lane / 2; n < kPartBlocks * kTileRows; n += 16) {

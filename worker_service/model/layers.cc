@@ -48,13 +48,13 @@ absl::Status RunGdnCore(const GdnDecodeLayerParams& params,
   if (context.mode == ForwardMode::kDecode) {
     return backend.GdnDecodeLayer(params);
   }
-  BOLE_RETURN_IF_ERROR(backend.GdnConv(params.conv));
-  if (context.mode == ForwardMode::kPrefill) {
-    BOLE_RETURN_IF_ERROR(backend.GdnPrefill(params.core));
-    BOLE_RETURN_IF_ERROR(backend.GdnCommitWindows(params.windows));
-  } else {
-    BOLE_RETURN_IF_ERROR(backend.GdnVerify(params.core));
+  if (context.mode == ForwardMode::kVerify) {
+    return backend.GdnVerifyLayer(
+        {.conv = params.conv, .core = params.core, .norm = params.norm});
   }
+  BOLE_RETURN_IF_ERROR(backend.GdnConv(params.conv));
+  BOLE_RETURN_IF_ERROR(backend.GdnPrefill(params.core));
+  BOLE_RETURN_IF_ERROR(backend.GdnCommitWindows(params.windows));
   return backend.GdnGatedNorm(params.norm);
 }
 

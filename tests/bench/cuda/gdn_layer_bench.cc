@@ -1,6 +1,6 @@
-// The operators of a linear layer on the GPU, but for tree verification: front,
-// decode, windows, gated norm, prefill, beside the least that their bytes take
-// and the plain versions.
+// The operators of a linear layer on the GPU: front, decode, windows, gated
+// norm, prefill, and layers in one launch, beside the least that their bytes
+// take and the plain versions. Of tree verification gdn_verify_bench has more.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -131,7 +131,28 @@ class Bench {
       operators.push_back({"decode_layer", GdnRows::CoreBytes(options),
                            [&](int l) { return DecodeLayer(*rows, l); }});
     }
+    if (!options.chains) {
+      operators.push_back({"verify", GdnRows::CoreBytes(options), [&](int l) {
+                             return GdnVerify(rows->Core(l), on_);
+                           }});
+      operators.push_back({"three_operators", GdnRows::CoreBytes(options),
+                           [&](int l) { return ThreeOperators(*rows, l); }});
+      operators.push_back({"verify_layer", GdnRows::CoreBytes(options),
+                           [&](int l) { return VerifyLayer(*rows, l); }});
+    }
     return Measure(shape, options, operators, flags_.replays);
+  }
+
+  absl::Status VerifyLayer(const GdnRows& rows, int layer) {
+    return backend_.GdnVerifyLayer({.conv = rows.Conv(layer),
+                                    .core = rows.Core(layer),
+                                    .norm = rows.GatedNorm(layer)});
+  }
+
+  absl::Status ThreeOperators(const GdnRows& rows, int layer) {
+    BOLE_RETURN_IF_ERROR(GdnConv(rows.Conv(layer), on_));
+    BOLE_RETURN_IF_ERROR(GdnVerify(rows.Core(layer), on_));
+    return GdnGatedNorm(rows.GatedNorm(layer), on_);
   }
 
   absl::Status DecodeLayer(const GdnRows& rows, int layer) {
@@ -220,8 +241,8 @@ absl::Status Run(const Flags& flags, const std::string& command) {
 int main(int argc, char** argv) {
   bole::cuda::Flags flags;
   CLI::App app(
-      "Times the operators of a linear layer on the GPU, but for tree "
-      "verification: medians of graph replays over layers that no cache holds. "
+      "Times the operators of a linear layer on the GPU, alone and a layer in "
+      "one launch: medians of graph replays over layers that no cache holds. "
       "T rows for each of B requests are a token (1) or a drafted tree; "
       "prefill is of one request.");
   app.add_option("--shapes", flags.shapes, "of 4B (and 9B), 27B, 122B")
