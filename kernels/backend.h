@@ -169,6 +169,8 @@ class Backend {
   // An accepted path becomes part of its sequences, in all layers: the three
   // operators that define it, unless a backend has them as one. Both have the
   // same batch and path; requests whose path is empty keep what they have.
+  // States are read while the operator before may still run, which must not
+  // write them.
   virtual absl::Status CommitPath(const GdnCommitParams& linear,
                                   const CompactKvParams& attention);
 

@@ -34,6 +34,7 @@ struct CommitWork {
   int window_words;  // Of a row of the windows.
   int window_parts;  // Blocks that move one request's window of a layer.
   int kv_parts;      // Blocks that move one request's keys and values.
+  bool reads_early;  // States, while the kernel before still runs.
 };
 
 // In shared memory, followed by as many requests as there may be.
@@ -41,8 +42,11 @@ template <typename T>
 struct CommitShared {
   float4 state[kFoldRows * kFoldVectors][kFoldThreads];  // Each thread's own.
   RawNodes<T> raw;
-  Nodes nodes;
-  KvPlaces<kFoldThreads> places;
+  union {
+    Nodes nodes;
+    KvPlaces<kFoldThreads> places;
+  };
+  FoldTile tiles[2];
   int num_active;
   ActiveRequest active[1];
 };
@@ -59,19 +63,18 @@ __device__ void ListActive(const GdnCommitParams& p, CommitShared<T>& shared) {
   int found = 0;
   for (int begin = 0; begin < p.batch.max_requests; begin += 32) {
     const int request = begin + lane;
-    int count = 0;
+    ActiveRequest active = {};
     if (request < p.batch.max_requests) {
-      count = p.path.first[request + 1] - p.path.first[request];
+      const int first = p.path.first[request];
+      active.request = request;
+      active.slot = p.batch.slot[request];
+      active.first = first;
+      active.count = p.path.first[request + 1] - first;
+      active.from_zero = p.batch.committed[request] == 0;
     }
-    const unsigned mask = __ballot_sync(kAllLanes, count > 0);
-    if (count > 0) {
-      ActiveRequest& to =
-          shared.active[found + __popc(mask & ((1u << lane) - 1))];
-      to.request = request;
-      to.slot = p.batch.slot[request];
-      to.first = p.path.first[request];
-      to.count = count;
-      to.from_zero = p.batch.committed[request] == 0;
+    const unsigned mask = __ballot_sync(kAllLanes, active.count > 0);
+    if (active.count > 0) {
+      shared.active[found + __popc(mask & ((1u << lane) - 1))] = active;
     }
     found += __popc(mask);
   }
@@ -105,6 +108,21 @@ __device__ void StageState(const GdnCommitParams& p, const FoldTile& tile,
   }
 }
 
+// Queues them for a tile of all requests, before it is known which have paths.
+// Requests that do not exist may have any slot.
+template <typename T>
+__device__ void StageEarly(const GdnCommitParams& p, int index,
+                           CommitShared<T>& shared) {
+  FoldTile tile(p, shared.active, index);
+  const int request = static_cast<int>(tile.request - shared.active);
+  ActiveRequest all = {};
+  all.slot = __ldcg(p.batch.slot + request);
+  all.from_zero = __ldcg(p.batch.committed + request) == 0;
+  if (all.slot < 0 || all.slot >= p.states.num_slots) return;
+  tile.request = &all;
+  StageState(p, tile, shared);
+}
+
 using FoldState = StateRows<kFoldRows>;
 
 template <typename T>
@@ -117,39 +135,6 @@ __device__ void TakeState(const CommitShared<T>& shared, FoldState& state) {
     to[1] = x.y;
     to[2] = x.z;
     to[3] = x.w;
-  }
-}
-
-// The block's tiles, gridDim.x apart. The first one has been staged.
-template <typename T>
-__device__ void FoldTiles(const GdnCommitParams& p, int num_tiles,
-                          CommitShared<T>& shared) {
-  FoldState state(0, kFoldWarpValues);
-  const int stride = static_cast<int>(gridDim.x);
-  for (int index = static_cast<int>(blockIdx.x); index < num_tiles;
-       index += stride) {
-    const FoldTile tile(p, shared.active, index);
-    const int count = tile.request->count;
-    WaitForCopies<0>();
-    __syncthreads();  // All copies are there, and `nodes` have been read.
-    TakeState(shared, state);
-    ConvertNodes(shared.raw, min(count, kFoldNodes), shared.nodes);
-    __syncthreads();
-    if (index + stride < num_tiles) {
-      const FoldTile next(p, shared.active, index + stride);
-      StageState(p, next, shared);
-      StageNodes(p, next, shared.raw);
-      CommitCopies();
-    }
-    FoldNodes(shared.nodes, min(count, kFoldNodes), state);
-    for (int begin = kFoldNodes; begin < count; begin += kFoldNodes) {
-      __syncthreads();
-      LoadNodes<T>(p, tile, begin, min(count - begin, kFoldNodes),
-                   shared.nodes);
-      __syncthreads();
-      FoldNodes(shared.nodes, min(count - begin, kFoldNodes), state);
-    }
-    if (tile.WarpValue() < p.shape.value_dim) state.Store(tile.WarpState(p));
   }
 }
 
@@ -174,16 +159,16 @@ __device__ void MoveWindow(const CommitWork& work, const ActiveRequest& request,
        .row_words = work.window_words});
 }
 
-// The block's share of windows, keys and values.
+// The block's share of windows, keys and values. Overwrites the nodes.
 template <typename T>
 __device__ void MoveRows(const CommitWork& work, CommitShared<T>& shared) {
   const int thread = static_cast<int>(threadIdx.x);
+  const int layers = work.linear.num_layers;
   const int kv_parts = work.kv_parts * shared.num_active;
-  const int window_parts =
-      work.window_parts * work.linear.num_layers * shared.num_active;
-  // The last blocks first: the first ones may have a tile more.
-  for (int part = static_cast<int>(gridDim.x - 1 - blockIdx.x);
-       part < kv_parts + window_parts; part += static_cast<int>(gridDim.x)) {
+  const int parts = kv_parts + work.window_parts * layers * shared.num_active;
+  // The last blocks begin: the first ones may have a tile more.
+  for (int part = static_cast<int>(gridDim.x - 1 - blockIdx.x); part < parts;
+       part += static_cast<int>(gridDim.x)) {
     if (part < kv_parts) {
       MovePath<uint4, kFoldThreads>(
           work.kv, shared.active[part / work.kv_parts].request,
@@ -194,9 +179,45 @@ __device__ void MoveRows(const CommitWork& work, CommitShared<T>& shared) {
     int index = part - kv_parts;
     const int word = index % work.window_parts * kFoldThreads + thread;
     index /= work.window_parts;
-    const int layer = work.linear.first_layer + index % work.linear.num_layers;
-    MoveWindow(work, shared.active[index / work.linear.num_layers], layer,
-               word);
+    MoveWindow(work, shared.active[index / layers],
+               work.linear.first_layer + index % layers, word);
+  }
+}
+
+// The block's tiles, gridDim.x apart. The first one, tiles[0], has been staged.
+template <typename T>
+__device__ void FoldTiles(const GdnCommitParams& p, int num_tiles,
+                          CommitShared<T>& shared) {
+  int parity = 0;
+  for (int index = static_cast<int>(blockIdx.x); index < num_tiles;
+       parity ^= 1) {
+    index += static_cast<int>(gridDim.x);
+    const FoldTile& tile = shared.tiles[parity];
+    const FoldTile& next = shared.tiles[parity ^ 1];
+    WaitForCopies<0>();
+    __syncthreads();  // All copies are there, and `nodes` have been read.
+    const int count = tile.request->count;
+    FoldState state(0, kFoldWarpValues);
+    TakeState(shared, state);
+    ConvertNodes(shared.raw, min(count, kFoldNodes), shared.nodes);
+    if (threadIdx.x == 0 && index < num_tiles) {
+      shared.tiles[parity ^ 1] = FoldTile(p, shared.active, index);
+    }
+    __syncthreads();
+    if (index < num_tiles) {
+      StageState(p, next, shared);
+      StageNodes(p, next, shared.raw);
+      CommitCopies();
+    }
+    FoldNodes(shared.nodes, min(count, kFoldNodes), state);
+    for (int begin = kFoldNodes; begin < count; begin += kFoldNodes) {
+      __syncthreads();
+      LoadNodes<T>(p, tile, begin, min(count - begin, kFoldNodes),
+                   shared.nodes);
+      __syncthreads();
+      FoldNodes(shared.nodes, min(count - begin, kFoldNodes), state);
+    }
+    if (tile.WarpValue() < p.shape.value_dim) state.Store(tile.WarpState(p));
   }
 }
 
@@ -205,20 +226,30 @@ __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
     CommitPathKernel(const __grid_constant__ CommitWork work) {
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<CommitShared<T>*>(memory);
+  const GdnCommitParams& p = work.linear;
+  const int block = static_cast<int>(blockIdx.x);
+  // Mostly all requests have paths, and what is staged first is known.
+  const bool stages_early =
+      work.reads_early && block < NumTiles(p, p.batch.max_requests);
+  if (stages_early) StageEarly(p, block, shared);
   WaitForPrevious();
   StartNext();
-  const GdnCommitParams& p = work.linear;
   if (threadIdx.x < 32) ListActive(p, shared);
   __syncthreads();
   const int num_tiles = NumTiles(p, shared.num_active);
-  const int index = static_cast<int>(blockIdx.x);
-  if (index < num_tiles)
-    StageState(p, FoldTile(p, shared.active, index), shared);
+  const bool has_tile = block < num_tiles;
+  if (has_tile) {
+    const FoldTile first(p, shared.active, block);
+    if (threadIdx.x == 0) shared.tiles[0] = first;
+    if (!stages_early || shared.num_active < p.batch.max_requests) {
+      CommitCopies();
+      WaitForCopies<0>();
+      StageState(p, first, shared);
+    }
+  }
   LoadRows(p, shared);
   __syncthreads();
-  if (index < num_tiles) {
-    StageNodes(p, FoldTile(p, shared.active, index), shared.raw);
-  }
+  if (has_tile) StageNodes(p, shared.tiles[0], shared.raw);
   CommitCopies();
   MoveRows(work, shared);
   FoldTiles(p, num_tiles, shared);
@@ -277,7 +308,8 @@ absl::Status FoldStates(const GdnCommitParams& params, const Launch& on) {
                        .kv = {},
                        .window_words = 0,
                        .window_parts = 0,
-                       .kv_parts = 0},
+                       .kv_parts = 0,
+                       .reads_early = false},
                       on);
 }
 
@@ -299,7 +331,8 @@ absl::Status CommitPath(const GdnCommitParams& linear,
                      .window_words = static_cast<int>(
                          linear.shape.conv_width() * bytes / sizeof(uint4)),
                      .window_parts = 0,
-                     .kv_parts = 0};
+                     .kv_parts = 0,
+                     .reads_early = true};
   work.window_parts = PartsOf(work.window_words);
   work.kv_parts = PartsOf(2 * work.kv.pool_columns());
   return LaunchCommit("CommitPath", work, on);

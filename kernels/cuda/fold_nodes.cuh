@@ -18,7 +18,7 @@ static_assert(kFoldThreads == kStateKeyDim);
 
 // Up to kFoldNodes nodes of a path as they are in memory.
 template <typename T>
-struct RawNodes {
+struct alignas(16) RawNodes {
   T k[kFoldNodes][kStateKeyDim];
   T v[kFoldNodes][kFoldTileValues];
   float k_scale[kFoldNodes];
@@ -27,7 +27,7 @@ struct RawNodes {
 };
 
 // And as the recurrence takes them.
-struct Nodes {
+struct alignas(16) Nodes {
   float k[kFoldNodes][kStateKeyDim];  // Normalised.
   float v[kFoldNodes][kFoldTileValues];
   float decay[kFoldNodes];

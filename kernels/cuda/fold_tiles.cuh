@@ -18,7 +18,7 @@ inline constexpr int kFoldThreads = 32 * kFoldWarps;
 inline constexpr int kFoldTileValues = kFoldWarps * kFoldWarpValues;
 inline constexpr int kFoldBlocksPerSm = 4;
 inline constexpr int kFoldVectors = kElements / 4;  // Of a lane's row.
-inline constexpr int kFoldNodes = 16;               // At a time.
+inline constexpr int kFoldNodes = 10;               // At a time.
 inline constexpr int kFoldChunk = 8;  // Elements that a thread converts.
 inline constexpr int kKeyChunks = kStateKeyDim / kFoldChunk;
 inline constexpr int kValueChunks = kFoldTileValues / kFoldChunk;
@@ -39,6 +39,7 @@ struct FoldTile {
   int head;
   int first_value;
 
+  FoldTile() = default;
   // Of the requests that have paths.
   __device__ FoldTile(const GdnCommitParams& p, const ActiveRequest* active,
                       int index) {
