@@ -47,6 +47,13 @@ __device__ inline int ParentRow(const RowBatch& batch, int first, int row) {
   return -1;
 }
 
+// Whether a request's draws are from the logits as they are, but for NaN.
+__device__ inline bool HasPlainLogits(const SampleParams& p, int request,
+                                      const SamplingControl& control) {
+  return p.first_bias[request] == p.first_bias[request + 1] &&
+         !HasPenalties(control);
+}
+
 // The logits of one row, for a block of kThreads or each of its warps.
 template <int kThreads>
 class AdjustedLogits {
@@ -117,6 +124,10 @@ class AdjustedLogits {
   // A lane's logits of a group (row_parts.cuh); -inf beyond the end of the row.
   __device__ void Load(int group, float (&logit)[kThreadTokens]) const {
     raw_.Load(group, logit);
+    Adjust(group, logit);
+  }
+  // The same, of logits that are loaded.
+  __device__ void Adjust(int group, float (&logit)[kThreadTokens]) const {
     if (IsPlain()) return;
     int32_t count[kThreadTokens];
 #pragma unroll

@@ -127,17 +127,17 @@ __device__ void FindBest(const LogitRow& row, int group,
   }
 }
 
-// Part `part` of `row`, by a block of kPartThreads; its results go to
-// `results` as those of row `out_row`. k may be 0. Synchronises.
+// Part `part` of `row`, by a block of kPartThreads that has loaded its groups;
+// its results go to `results` as those of row `out_row`. k may be 0.
+// Synchronises.
 template <int kMaxK>
-__device__ void FindPartBest(const LogitRow& row, int part, int k,
+__device__ void FindPartBest(const LogitRow& row, int part,
+                             const float (&logit)[kThreadTokens], int k,
                              const PartResults& results, int out_row,
                              PartShared<kMaxK>& shared) {
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  const int group = part * kPartWarps + warp;
-  float logit[kThreadTokens];
-  row.Load(group, logit);
+  const int group = GroupOf(part);
   float max = Impossible();
 #pragma unroll
   for (int i = 0; i < kThreadTokens; ++i) max = fmaxf(max, logit[i]);
@@ -207,7 +207,7 @@ class RowBest {
     if (most == Impossible()) return;
     double own = 0;
     for (int i = lane; i < count; i += 32) {
-      own += sum[i] * exp(static_cast<double>(max[i]) - most);
+      own += sum[i] * expf(max[i] - most);
     }
     softmax_.log_sum = log(WarpSum(own));
   }

@@ -28,6 +28,11 @@ __host__ __device__ constexpr int NumGroups(int num_tokens) {
   return (num_tokens + kGroupTokens - 1) / kGroupTokens;
 }
 
+// The group of this warp in a part.
+__device__ inline int GroupOf(int part) {
+  return part * kPartWarps + static_cast<int>(threadIdx.x / 32);
+}
+
 // The token of the i-th of a lane's logits, i < kThreadTokens: ascending, and
 // four in a row.
 __device__ inline int TokenAt(int group, int i) {

@@ -27,6 +27,12 @@ namespace {
 constexpr int kDrawThreads = 512;
 constexpr int kWalkThreads = 1024;
 constexpr int kReportRows = 16;  // Whose parts are looked at at a time.
+// Of a row, so that the block asks once what the row is. Few rows are shared
+// among more blocks.
+constexpr int kMaxPartsPerBlock = 8;
+constexpr int PartsPerBlock(int rows) {
+  return rows >= 128 ? kMaxPartsPerBlock : rows >= 32 ? 4 : 1;
+}
 
 using PartLogits = AdjustedLogits<kPartThreads>;
 using RowLogits = AdjustedLogits<kDrawThreads>;
@@ -54,20 +60,46 @@ struct SampleScratch {
   }
 };
 
-__global__ void __launch_bounds__(kPartThreads)
-    ScanKernel(const __grid_constant__ SampleParams p, GroupResults groups,
-               bool is_aligned) {
+// Block (x, row) has the parts x * parts_per_block .. of the row.
+__global__ void __launch_bounds__(kPartThreads, 4)
+    ScanKernel(const __grid_constant__ SampleParams p,
+               const __grid_constant__ GroupResults groups, bool is_aligned,
+               int parts_per_block) {
   __shared__ PartLogits::Shared shared;
-  __shared__ uint32_t touched[kPartTokens / 32];
+  __shared__ uint32_t touched[kMaxPartsPerBlock * kPartTokens / 32];
   const int row = blockIdx.y;
   WaitForPrevious();
   StartNext();
   if (row >= *p.batch.rows.count) return;
-  const int first = blockIdx.x * kPartTokens;
-  const PartLogits logits(p, row, first, first + kPartTokens, is_aligned,
+  const LogitRow raw =
+      RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned);
+  const int first = blockIdx.x * parts_per_block;
+  float logit[kThreadTokens];
+  raw.Load(GroupOf(first), logit);  // While the row's request is looked up.
+  const int request = p.batch.request[row];
+  const DrawnRow drawn = {
+      .row = row,
+      .control = p.control[request],
+      .next_position =
+          uint64_t{1} + p.batch.committed[request] + p.batch.depth[row],
+      .num_tokens = p.num_valid_tokens};
+  const auto scan = [&](const auto& adjust) {
+    for (int i = 0; i < parts_per_block; ++i) {
+      const int group = GroupOf(first + i);
+      if (group >= groups.num_groups) break;
+      if (i > 0) raw.Load(group, logit);
+      adjust(group);
+      ScanGroup(drawn, group, logit, groups);
+    }
+  };
+  if (HasPlainLogits(p, request, drawn.control)) {
+    scan([](int) {});
+    return;
+  }
+  const PartLogits logits(p, row, first * kPartTokens,
+                          (first + parts_per_block) * kPartTokens, is_aligned,
                           touched, shared);
-  const int group = blockIdx.x * kPartWarps + threadIdx.x / 32;
-  if (group < groups.num_groups) ScanGroup(logits, group, groups, row);
+  scan([&](int group) { logits.Adjust(group, logit); });
 }
 
 // What of the shared memory a draw needs at a time.
@@ -233,7 +265,10 @@ __global__ void __launch_bounds__(kPartThreads)
     const Visit visit(p, visited, place);
     const LogitRow logits = RowOf(p.logits, visit.row, p.vocabulary,
                                   p.num_valid_tokens, is_aligned);
-    FindPartBest(logits, blockIdx.x, visit.num_top, parts, place, shared);
+    const int part = blockIdx.x;
+    float logit[kThreadTokens];
+    logits.Load(GroupOf(part), logit);
+    FindPartBest(logits, part, logit, visit.num_top, parts, place, shared);
   }
 }
 
@@ -304,9 +339,11 @@ absl::Status Sample(const SampleParams& params, void* scratch,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(touched_bytes)),
                "shared memory of Sample");
+  const int share = PartsPerBlock(params.batch.rows.max);
+  const unsigned blocks = (parts + share - 1) / share;
   status.Update(LaunchDependent(
-      "Sample", ScanKernel, {.grid = dim3(parts, rows), .block = kPartThreads},
-      on, params, in.groups, is_aligned));
+      "Sample", ScanKernel, {.grid = dim3(blocks, rows), .block = kPartThreads},
+      on, params, in.groups, is_aligned, share));
   status.Update(LaunchDependent(
       "Sample", DrawKernel,
       {.grid = rows, .block = kDrawThreads, .shared_bytes = touched_bytes}, on,

@@ -124,22 +124,29 @@ __device__ inline Rank FindCandidate(int group,
   return RankOf(__shfl_sync(kAllLanes, own_logit, lane), TokenOf(winner));
 }
 
-// Fills the results of one group, by a warp.
-template <int kThreads>
-__device__ void ScanGroup(const AdjustedLogits<kThreads>& logits, int group,
-                          const GroupResults& results, int row) {
-  float logit[kThreadTokens];
-  logits.Load(group, logit);
-  const Rank best = WarpMax(LaneBest(group, logit, logits.num_tokens()));
-  const int64_t out = static_cast<int64_t>(row) * results.num_groups + group;
+// What is drawn for a row.
+struct DrawnRow {
+  int row;
+  SamplingControl control;
+  uint64_t next_position;  // Where the noise of the draw comes from.
+  int num_tokens;
+};
+
+// Fills the results of one group, by a warp that has its logits.
+__device__ inline void ScanGroup(const DrawnRow& drawn, int group,
+                                 const float (&logit)[kThreadTokens],
+                                 const GroupResults& results) {
+  const Rank best = WarpMax(LaneBest(group, logit, drawn.num_tokens));
+  const int64_t out =
+      static_cast<int64_t>(drawn.row) * results.num_groups + group;
   const bool is_first = threadIdx.x % 32 == 0;
   if (is_first) results.best[out] = best;
-  const SamplingControl& control = logits.control();
-  if (KindOf(control, logits.num_tokens()) != DrawKind::kFromAll) return;
+  const SamplingControl& control = drawn.control;
+  if (KindOf(control, drawn.num_tokens) != DrawKind::kFromAll) return;
   const float max = ValueOf(best);
   const Rank candidate = FindCandidate(group, logit, max,
                                        {.seed = control.seed,
-                                        .position = logits.next_position(),
+                                        .position = drawn.next_position,
                                         .max = max,
                                         .temperature = control.temperature});
   if (is_first) results.candidate[out] = candidate;

@@ -19,10 +19,14 @@ __global__ void __launch_bounds__(kPartThreads)
   const int row = blockIdx.y;
   WaitForPrevious();
   StartNext();
-  if (row >= *p.rows.count) return;
+  // Before it is known whether the row is in use: that takes as long.
   const LogitRow logits =
       RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned);
-  FindPartBest(logits, blockIdx.x, p.top_k, results, row, shared);
+  const int part = blockIdx.x;
+  float logit[kThreadTokens];
+  logits.Load(GroupOf(part), logit);
+  if (row >= *p.rows.count) return;
+  FindPartBest(logits, part, logit, p.top_k, results, row, shared);
 }
 
 __global__ void __launch_bounds__(32)
@@ -31,10 +35,10 @@ __global__ void __launch_bounds__(32)
   const int row = blockIdx.x;
   WaitForPrevious();
   StartNext();
-  if (row >= *p.rows.count) return;
+  const bool is_used = row < *p.rows.count;
   const RowBest best(results, row, p.top_k, merge_shared);
   const int i = threadIdx.x;
-  if (i >= p.top_k) return;
+  if (i >= p.top_k || !is_used) return;
   const int64_t out = static_cast<int64_t>(row) * p.top_k + i;
   const int32_t column = TokenOf(best.best(i));
   p.token[out] = p.token_of == nullptr ? column : p.token_of[column];
