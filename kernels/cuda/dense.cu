@@ -49,15 +49,6 @@ absl::Status WithAccess(ElementType type, Sizes sizes, const F& f) {
                                        : WithAccessOf<BFloat16>(sizes, f);
 }
 
-// Brings what no kernel writes to the first cache.
-__device__ void PrefetchToL1(const float* address) {
-  asm volatile(
-      "{\n"
-      ".reg .f32 unused;\n"
-      "ld.global.nc.f32 unused, [%0];\n"
-      "}\n" ::"l"(address));
-}
-
 // Where a thread's accesses along a row begin, and how far apart they are.
 template <int kCount>
 __device__ int FirstColumn() {
@@ -105,7 +96,12 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
   __shared__ float shared[kThreads / 32];
   StartNext();
   const int first = static_cast<int>(threadIdx.x) * kCount;
-  for (int c = first; c < p.width; c += kStep) PrefetchToL1(p.weight + c);
+  Elements<float, kCount> weight[kKept];  // No kernel writes it.
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int c = first + i * kStep;
+    if (c < p.width) weight[i] = Load<float, kCount>(p.weight + c);
+  }
   WaitForPrevious();
   const int64_t row = blockIdx.x;
   const int count = *p.rows.count;
@@ -135,21 +131,23 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
   const float scale = rsqrtf(sum / static_cast<float>(p.width) + p.epsilon);
 
   T* out = As<T>(p.out) + row * p.out_stride + p.out_column;
-  const auto write = [&](int c, Elements<T, kCount> elements) {
-    const auto weight = Load<float, kCount>(p.weight + c);
+  const auto write = [&](int c, Elements<T, kCount> elements,
+                         const Elements<float, kCount>& of_columns) {
 #pragma unroll
     for (int e = 0; e < kCount; ++e) {
       elements.at[e] =
-          FromFloat<T>(ToFloat(elements.at[e]) * scale * weight.at[e]);
+          FromFloat<T>(ToFloat(elements.at[e]) * scale * of_columns.at[e]);
     }
     Store(out + c, elements);
   };
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
-    if (first + i * kStep < p.width) write(first + i * kStep, kept[i]);
+    if (first + i * kStep < p.width) {
+      write(first + i * kStep, kept[i], weight[i]);
+    }
   }
   for (int c = first + kKept * kStep; c < p.width; c += kStep) {
-    write(c, Load<T, kCount>(x + c));
+    write(c, Load<T, kCount>(x + c), Load<float, kCount>(p.weight + c));
   }
 }
 
