@@ -164,8 +164,12 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
     const int fit = std::min(limits[cluster] / units, tiles / cluster);
     return std::min(fit, units <= kMaxGroupedUnits ? kMaxGroups : 1);
   };
-  // Decoding waits for memory, which fewer blocks keep busy as well.
-  const int percent = plan.warpgroups == 1 ? 75 : 85;
+  // Decoding waits for memory, which fewer blocks keep busy as well. Merging
+  // the many rows of trees in scratch takes as long as some tiles of each
+  // block.
+  constexpr int kShortContext = 96;  // Tiles.
+  const int tree_percent = tiles <= kShortContext ? 50 : 85;
+  const int percent = plan.warpgroups == 1 ? 75 : tree_percent;
   int most = 0;
   for (int cluster = 1; cluster <= kMaxCluster; ++cluster) {
     most = std::max(most, cluster * groups(cluster));
