@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/gdn_verify_batched.h"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kPerProcessor)
       reinterpret_cast<unsigned char*>(s.ring[has_columns ? warp : 0]),
       columns.state, needs_v ? columns.v : nullptr, columns.stride,
       columns.num_nodes, has_columns ? columns.num_heads : 0);
-  s.gates.Load(p, tree);
+  s.gates.Load(p, tree, static_cast<int>(threadIdx.x));
   WaitForCopies<C::kSlots>();
   __syncthreads();
   RunBlocks<C>(used, s, columns, stream);
@@ -170,6 +171,8 @@ bool CanVerifyFused(const GdnCoreParams& p, const Launch& on) {
 }
 
 absl::Status GdnVerifyFused(const GdnCoreParams& p, const Launch& on) {
+  const int max_nodes = NodeCapacity(p.batch);
+  if (CanVerifyBatched(p, max_nodes)) return GdnVerifyBatched(p, max_nodes, on);
   return WithConfig(p, [&](auto config) {
     using C = decltype(config);
     return LaunchFused<C>(p, HeadsOfBlock(p, C::kHeads, /*wanted=*/200), on);

@@ -10,13 +10,26 @@
 
 namespace bole::cuda {
 
-// A request's rows as some value heads of one key head see them.
+// A request's rows.
+struct TreeRows {
+  int first;
+  int count;  // T
+};
+
+// The same as some value heads of one key head see them.
 template <typename T>
 struct HeadTree {
   __device__ HeadTree(const GdnCoreParams& p, int request, int first_head,
                       int heads)
-      : first(p.batch.first_row[request]),
-        count(p.batch.first_row[request + 1] - first),
+      : HeadTree(p,
+                 TreeRows{p.batch.first_row[request],
+                          p.batch.first_row[request + 1] -
+                              p.batch.first_row[request]},
+                 first_head, heads) {}
+  __device__ HeadTree(const GdnCoreParams& p, TreeRows rows, int first_head,
+                      int heads)
+      : first(rows.first),
+        count(rows.count),
         head(first_head),
         num_heads(heads),
         key_head(KeyHead(p.shape, first_head)),
@@ -62,11 +75,9 @@ struct TreeGates {
   uint32_t ancestors[kNodes][kWords];  // Or the node itself.
   Head heads[kHeads];
 
-  // Reads from memory, a thread of the block for each node. Before Finish() the
-  // block must synchronise.
+  // Reads what belongs to node i. Before Finish() the threads must synchronise.
   template <typename T>
-  __device__ void Load(const GdnCoreParams& p, const HeadTree<T>& tree) {
-    const int i = threadIdx.x;
+  __device__ void Load(const GdnCoreParams& p, const HeadTree<T>& tree, int i) {
     if (i >= kNodes) return;
     const bool valid = i < tree.count;
     const int row = tree.first + i;
@@ -112,7 +123,11 @@ struct TreeGates {
 
   // exp(Gamma) of node i, after gamma is there. Reads log_decay and ancestors.
   __device__ float SumPath(Head& head, int i) {
-    const double sum = PathSum(head, i) * 1.4426950408889634;
+    return SetGamma(head, i, PathSum(head, i));
+  }
+  // The same, given Gamma.
+  __device__ static float SetGamma(Head& head, int i, double path_sum) {
+    const double sum = path_sum * 1.4426950408889634;
     const float high = static_cast<float>(sum);
     head.gamma[i] = {high, static_cast<float>(sum - high)};
     return exp2f(high);

@@ -210,6 +210,36 @@ TEST_P(GdnVerifyFusedTest, LongChainsOfCorrelatedKeys) {
   ExpectFewDiffer(0.02);
 }
 
+// A block of threads has several heads of a key head in turn, or several key
+// heads and requests: a multiprocessor of today's GPUs, 132, has at least two.
+TEST_P(GdnVerifyFusedTest, MoreHeadsThanMultiprocessors) {
+  for (const int num_nodes : {31, 64}) {
+    SCOPED_TRACE(num_nodes);
+    std::vector<Parents> trees;
+    for (int n = 0; n < 16; ++n) {
+      const int count = n == 7 ? 0 : num_nodes - n / 2;
+      trees.push_back(n == 7       ? Parents()
+                      : n % 3 == 0 ? ChainParents(count)
+                                   : RandomParents(rng_, {.num_nodes = count,
+                                                          .max_depth = 12,
+                                                          .max_roots = 2}));
+    }
+    HostBatch batch = PackTrees(trees, {.spare_rows = 1});
+    CommitSomething(rng_, 18, batch);
+    batch.committed[3] = 0;
+    GdnProblem p(rng_,
+                 {.shape = num_nodes == 31 ? Shape(9, 1) : Shape(6, 3),
+                  .num_layers = 2,
+                  .decay = Decay::kMild,
+                  .key_correlation = 0.9f},
+                 std::move(batch));
+    Verify(p);
+    ExpectAccurate(p, 13);
+    if (HasFailure()) return;
+  }
+  ExpectFewDiffer(0.02);
+}
+
 TEST_P(GdnVerifyFusedTest, RunsGiveTheSameBits) {
   GdnProblem p(rng_, {.shape = Shape(4, 2), .num_layers = 2},
                Ragged(rng_, 128));

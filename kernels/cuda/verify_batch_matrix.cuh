@@ -1,0 +1,266 @@
+// The warpgroup that builds M = C (I + G)^-1 of one head after another, with
+// which O = D_P Q S + M R. It knows nothing of the state, so it is ready when
+// the products of the state are.
+//
+// By block substitution from M (I + G) = C, row of blocks by row of blocks:
+//
+//   M_ij = (C_ij - sum over k > j of M_ik G_kj) (I + G_jj)^-1
+#ifndef BOLE_KERNELS_CUDA_VERIFY_BATCH_MATRIX_CUH_
+#define BOLE_KERNELS_CUDA_VERIFY_BATCH_MATRIX_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/tree_gates.cuh"
+#include "kernels/cuda/tree_matrices.cuh"
+#include "kernels/cuda/verify_batch.cuh"
+#include "kernels/cuda/verify_batch_inverse.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+namespace bole::cuda {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// 2^x, for x <= 0.
+__device__ inline float PowerOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <typename C>
+class MatrixBuilder {
+ public:
+  __device__ explicit MatrixBuilder(BatchShared<C>& s) : s_(s) {}
+
+  __device__ __forceinline__ void Run() {
+    // What is above the diagonal is never written again.
+    for (int i = static_cast<int>(threadIdx.x) % kBuilders;
+         i < 2 * 8 * C::kNodes; i += kBuilders) {
+      (&s_.matrix.part[0][0][0])[i] = make_uint4(0, 0, 0, 0);
+    }
+    StageAt<kRowStages> rows_at;
+#pragma unroll 1
+    for (;;) {
+      gates_at_.WaitFull(s_.headers_full);
+      const HeadHeader header = s_.headers[gates_at_.stage];
+      if (header.count == 0) break;
+      rows_at.WaitFull(s_.rows_full);
+      rows_ = AddressOf(&s_.rows[rows_at.stage]);
+      gates_ = &s_.gates[gates_at_.stage];
+      solve_ = s_.solve[solve_at_.stage];
+      Build();
+      FenceForAsync();
+      ArriveWarp(&s_.matrix_full);
+      ArriveWarp(s_.gates_empty + gates_at_.stage);
+      if (header.ends) {
+        ArriveWarp(s_.rows_empty + rows_at.stage);
+        rows_at.Advance();
+      }
+      gates_at_.Advance();
+      matrix_at_.Advance();
+      solve_at_.Advance();
+    }
+  }
+
+ private:
+  using Products = float[32];  // Of 64 rows by 64 rows.
+  using Row = TileSum[C::kBlocks];
+
+  __device__ static int Warp() {
+    return static_cast<int>(threadIdx.x / 32) % 4;
+  }
+
+  __device__ __forceinline__ void Build() {
+    if constexpr (C::kBlocks == 2) {
+      // Two warps have k k^T, two have q k^T: both are in 64 rows.
+      Products products;
+      Multiply(0, products);
+      gates_at_.WaitFull(s_.gates_full);
+      WgmmaWait<0>();
+      WgmmaResults(products);
+      Row row;
+      if (Warp() < 2) {
+        StoreSolve(Warp(), products);
+      } else {
+        ScaleReadout(Warp() - 2, products, row);
+      }
+      StartSubstitution();
+      if (Warp() >= 2) Substitute(Warp() - 2, row);
+    } else {
+      Products keys;
+      Products queries;
+      Multiply(0, keys);
+      Multiply(C::kNodes, queries);
+      gates_at_.WaitFull(s_.gates_full);
+      WgmmaWait<1>();
+      WgmmaResults(keys);
+      StoreSolve(Warp(), keys);
+      WgmmaWait<0>();
+      WgmmaResults(queries);
+      Row row;
+      ScaleReadout(Warp(), queries, row);
+      StartSubstitution();
+      Substitute(Warp(), row);
+    }
+  }
+
+  // All blocks to solve with are there, and M may be written.
+  __device__ __forceinline__ void StartSubstitution() {
+    SyncThreads(kBuildBarrier, kBuilders);
+    matrix_at_.WaitEmpty(&s_.matrix_empty);
+  }
+
+  // 64 rows from `first` on times the first 64; the queries' are behind the
+  // keys'.
+  __device__ __forceinline__ void Multiply(int first,
+                                           Products& products) const {
+    constexpr int kPanel = 2 * C::kNodes * 128;
+    WgmmaFence();
+#pragma unroll
+    for (int step = 0; step < kKeyDim / 16; ++step) {
+      const uint32_t at = rows_ + step / 4 * kPanel + step % 4 * 32;
+      Wgmma64(products, WgmmaOperand(at + first * 128), WgmmaOperand(at),
+              step > 0);
+    }
+    WgmmaCommit();
+  }
+
+  // Of k k^T, rows j of block `column` times all rows i: -G_ij, or the
+  // transpose of (I + G)^-1 - I on the diagonal, so that the identity part
+  // stays exact. As transposes they are right operands.
+  __device__ __forceinline__ void StoreSolve(int column,
+                                             const Products& products) {
+    const auto& of_head = gates_->heads[0];
+    float2 from[2];
+    float scale[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int j = column * kTileRows + TileRow(2 * h);
+      from[h] = of_head.gamma[j];
+      scale[h] = -gates_->k_scale[j];
+    }
+#pragma unroll
+    for (int n = 0; n < C::kBlocks; ++n) {
+      if (n < column) continue;
+      TileSum tile;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int i = n * kTileRows + TileColumn(c / 2, c % 2);
+        const float2 to = of_head.gamma[i];
+        const float factor = of_head.beta[i] * gates_->k_scale[i];
+        const uint32_t bits = gates_->ancestors[i][column / 2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int j = column * kTileRows + TileRow(2 * h);
+          const float decay =
+              PowerOfTwo((to.x - from[h].x) + (to.y - from[h].y));
+          const float x = products[8 * n + c / 2 * 4 + 2 * h + c % 2];
+          // Rows behind the tree may hold anything.
+          const bool counts = (bits >> j % 32 & 1) != 0 && i != j;
+          tile[c / 2][2 * h + c % 2] =
+              counts ? x * (factor * scale[h] * decay) : 0;
+        }
+      }
+      SplitBlock& block = solve_[BlockIndex{n, column}.Number()];
+      if (n == column) {
+        PutFloats(tile, block);
+      } else {
+        block.Store(tile);
+      }
+    }
+    InvertTransposed(solve_[BlockIndex{column, column}.Number()]);
+  }
+
+  // From q k^T: C_ij = exp(Gamma_i - Gamma_j) q_i k_j of a row of blocks.
+  __device__ __forceinline__ void ScaleReadout(int row,
+                                               const Products& products,
+                                               Row& tiles) const {
+    const auto& of_head = gates_->heads[0];
+    float2 to[2];
+    float scale[2];
+    uint32_t bits[2][C::kBlocks / 2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int i = row * kTileRows + TileRow(2 * h);
+      to[h] = of_head.gamma[i];
+      scale[h] = gates_->q_scale[i];
+#pragma unroll
+      for (int w = 0; w < C::kBlocks / 2; ++w) {
+        bits[h][w] = gates_->ancestors[i][w];
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < C::kBlocks; ++n) {
+      if (n > row) continue;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int j = n * kTileRows + TileColumn(c / 2, c % 2);
+        const float2 from = of_head.gamma[j];
+        const float factor = gates_->k_scale[j];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const float decay =
+              PowerOfTwo((to[h].x - from.x) + (to[h].y - from.y));
+          const float x = products[8 * n + c / 2 * 4 + 2 * h + c % 2];
+          const bool counts = (bits[h][n / 2] >> j % 32 & 1) != 0;
+          tiles[n][c / 2][2 * h + c % 2] =
+              counts ? x * (factor * scale[h] * decay) : 0;
+        }
+      }
+    }
+  }
+
+  // M of a row of blocks, given C.
+  __device__ __forceinline__ void Substitute(int row, Row& sums) {
+    SplitOperand m[C::kBlocks];
+#pragma unroll
+    for (int j = C::kBlocks - 1; j >= 0; --j) {
+      if (j > row) continue;
+#pragma unroll
+      for (int k = C::kBlocks - 1; k > j; --k) {
+        if (k <= row) MultiplyAddBlock(sums[j], m[k], Solve(k, j));
+      }
+      SplitTile(sums[j], m[j]);
+      MultiplyAddBlock(sums[j], m[j], Solve(j, j));
+      SplitTile(sums[j], m[j]);
+      StoreBlock(row, j, m[j]);
+    }
+  }
+
+  __device__ const SplitBlock& Solve(int row, int column) const {
+    return solve_[BlockIndex{row, column}.Number()];
+  }
+
+  __device__ void StoreBlock(int row, int column, const SplitOperand& m) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int offset =
+          SplitMatrix<C::kNodes>::Offset(row * kTileRows + lane / 4 + i % 2 * 8,
+                                         2 * column + i / 2) +
+          lane % 4 * 4;
+      *reinterpret_cast<uint32_t*>(Part(0) + offset) = m.high[i];
+      *reinterpret_cast<uint32_t*>(Part(1) + offset) = m.low[i];
+    }
+    __syncwarp();
+  }
+  __device__ unsigned char* Part(int part) {
+    return reinterpret_cast<unsigned char*>(s_.matrix.part[part]);
+  }
+
+  BatchShared<C>& s_;
+  uint32_t rows_ = 0;  // The head's operands.
+  const TreeGates<C::kNodes, 1>* gates_ = nullptr;
+  SplitBlock* solve_ = nullptr;
+  StageAt<kGateStages> gates_at_;
+  StageAt<1> matrix_at_;
+  StageAt<kSolveStages> solve_at_;
+};
+
+#endif
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_BATCH_MATRIX_CUH_
