@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
 #include "kernels/dense.h"
+#include "kernels/draft_inputs.h"
 #include "kernels/drafting.h"
 #include "kernels/gdn.h"
 #include "kernels/generate.h"
@@ -128,6 +129,15 @@ class Backend {
   // above.
   virtual absl::StatusOr<const WeightMatrix*> GenerateMatrix(
       const MatrixGenerator& generator) = 0;
+  // `matrix` in 7-bit integers (kernels/int7.h), in its place: nothing may
+  // refer to `matrix` itself any more. Each element is what its integer stands
+  // for, rounded to the type of activations where products do not read the
+  // integers; a backend may keep both. For MatMul() alone. INVALID_ARGUMENT,
+  // and `matrix` stays, if an element is infinite or not a number.
+  virtual absl::StatusOr<const WeightMatrix*> QuantizeMatrix(
+      const WeightMatrix& matrix) = 0;
+  // Of the device's memory.
+  virtual size_t MatrixBytes(const WeightMatrix& matrix) const = 0;
 
   // An empty set; the backend must outlive it.
   virtual std::unique_ptr<GraphSet> MakeGraphs() = 0;
@@ -178,8 +188,9 @@ class Backend {
   virtual absl::Status Sample(const SampleParams& params) = 0;
   virtual absl::Status CountTokens(const CountTokensParams& params) = 0;
 
-  // Drafting (kernels/drafting.h).
+  // Drafting (kernels/drafting.h, kernels/draft_inputs.h).
   virtual absl::Status ExtendRows(const ExtendRowsParams& params) = 0;
+  virtual absl::Status DraftInputs(const DraftInputsParams& params) = 0;
   virtual absl::Status TopK(const TopKParams& params) = 0;
   virtual absl::Status GrowTrees(const GrowTreesParams& params) = 0;
   virtual absl::Status AdvanceRequests(const AdvanceRequestsParams& params) = 0;

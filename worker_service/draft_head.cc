@@ -55,8 +55,7 @@ absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
                         backend.GatherMatrix(*weights.head, tokens));
   drafter.head_token = weights.arrays.Copy(
       std::vector<int32_t>(tokens.begin(), tokens.end()), "draft tokens");
-  weights.matrix_elements +=
-      static_cast<int64_t>(drafter.head->rows) * drafter.head->columns;
+  weights.matrix_bytes += backend.MatrixBytes(*drafter.head);
   return weights.arrays.status();
 }
 

@@ -58,10 +58,9 @@ int64_t PagesOfOne(const EngineOptions& options) {
 }
 
 MemoryPlan PlanOf(const EngineOptions& options, const EngineMemory& memory,
-                  const LoadedModel& model, const Backend& backend) {
-  return {.weights = model.weights->arrays.total_bytes() +
-                     model.weights->matrix_elements *
-                         ElementBytes(backend.activation_type()),
+                  const LoadedModel& model) {
+  return {.weights =
+              model.weights->arrays.total_bytes() + model.weights->matrix_bytes,
           .states = memory.states,
           .kv_pages = memory.pages,
           .factors = memory.factors,
@@ -127,13 +126,13 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
   if (!device) {
     options = FitToModel(options, model);
     BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
-    return PlannedEngine{options, PlanOf(options, memory, model, backend)};
+    return PlannedEngine{options, PlanOf(options, memory, model)};
   }
   options = FillIn(options, model, kGpu);
   const bool choose_pages = options.num_pages == 0;
   if (choose_pages) options.num_pages = 1;
   BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
-  MemoryPlan plan = PlanOf(options, memory, model, backend);
+  MemoryPlan plan = PlanOf(options, memory, model);
   plan.device = device->total_bytes;
   plan.set_aside =
       kScratchBytes + (options.graphs ? kMaxGraphsPlanned * kGraphBytes : 0);

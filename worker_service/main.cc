@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/termination.h"
 #include "worker_service/draft_head.h"
+#include "worker_service/draft_weights.h"
 #include "worker_service/engine_flags.h"
 #include "worker_service/loaded_model.h"
 #include "worker_service/worker_server.h"
@@ -56,6 +57,7 @@ void Flags::AddTo(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   bole::AddDraftHeadFlag(app, server.draft_head);
+  bole::AddDraftWeightsFlag(app, server.draft_weights);
   app.add_option("--heartbeat-ms", heartbeat_ms,
                  "milliseconds between signs of life")
       ->check(CLI::Range(10, 60'000))

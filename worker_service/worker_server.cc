@@ -68,6 +68,8 @@ absl::Status WorkerServer::Parts::LoadEngine(
   BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
   BOLE_RETURN_IF_ERROR(
       SetDraftHead(options.model, options.draft_head, *backend, model));
+  BOLE_RETURN_IF_ERROR(
+      SetDraftWeights(options.draft_weights, *backend, *model.weights));
   BOLE_ASSIGN_OR_RETURN(
       const PlannedEngine planned,
       FitToDevice(options.engine, model, *backend, options.memory_fraction));

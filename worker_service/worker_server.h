@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "proto/listen_address.h"
 #include "worker_service/draft_head.h"
+#include "worker_service/draft_weights.h"
 #include "worker_service/engine.h"
 #include "worker_service/engine_sizes.h"
 #include "worker_service/memory_plan.h"
@@ -25,6 +26,7 @@ struct WorkerServerOptions {
   std::string device = "cpu";           // As ChooseBackend() reads it.
   int num_threads = 0;  // Of the CPU; 0: one for each processor.
   DraftHead draft_head = DraftHead::kAuto;
+  DraftWeights draft_weights = DraftWeights::kAuto;
   // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the
   // device (FitToDevice).
   EngineOptions engine = DefaultEngineOptions();

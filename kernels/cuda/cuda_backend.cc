@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/commit_path.h"
+#include "kernels/cuda/draft_inputs.h"
 #include "kernels/cuda/gdn_verify_few.h"
 #include "kernels/cuda/gdn_verify_two_stage.h"
 #include "kernels/cuda/gdn_verify_walk.h"
@@ -15,14 +16,6 @@
 
 namespace bole::cuda {
 namespace {
-
-uint16_t RoundToBFloat16(float x) {
-  uint32_t bits;
-  static_assert(sizeof(bits) == sizeof(x));
-  __builtin_memcpy(&bits, &x, sizeof(bits));
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;  // NaN stays NaN.
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
 
 float FromBFloat16(uint16_t x) {
   const uint32_t bits = static_cast<uint32_t>(x) << 16;
@@ -62,6 +55,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
     BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&mark), "mark of the GPU"));
   }
   BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());
+  BOLE_ASSIGN_OR_RETURN(backend->int7_products_, Int7Products::Create());
   BOLE_ASSIGN_OR_RETURN(backend->tile_attention_, TileAttention::Create());
   return backend;
 }
@@ -171,82 +165,6 @@ absl::Status CudaBackend::DownloadActivations(std::span<float> host,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<DeviceMatrix>> CudaBackend::NewMatrix(
-    int rows, int columns) const {
-  const size_t size = static_cast<size_t>(rows) * columns;
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, size * ElementBytes(on_.type));
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no room on the GPU for a matrix of ", rows, " by ",
-                     columns, ": ", cudaGetErrorString(error)));
-  }
-  return std::make_unique<DeviceMatrix>(rows, columns, memory);
-}
-
-absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
-    const MatrixSource& source) {
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
-                        NewMatrix(source.rows, source.columns));
-  char* const memory = static_cast<char*>(matrix->data);
-  size_t done = 0;
-  std::vector<uint16_t> narrow;
-  for (const std::span<const float> block : source.blocks) {
-    const void* from = block.data();
-    if (on_.type == ElementType::kBFloat16) {
-      narrow.resize(block.size());
-      for (size_t i = 0; i < block.size(); ++i) {
-        narrow[i] = RoundToBFloat16(block[i]);
-      }
-      from = narrow.data();
-    }
-    BOLE_RETURN_IF_ERROR(ToStatus(
-        cudaMemcpy(memory + done, from, block.size() * ElementBytes(on_.type),
-                   cudaMemcpyHostToDevice),
-        "copy of a matrix to the GPU"));
-    done += block.size() * ElementBytes(on_.type);
-  }
-  matrices_.push_back(std::move(matrix));
-  return matrices_.back().get();
-}
-
-absl::StatusOr<const WeightMatrix*> CudaBackend::GatherMatrix(
-    const WeightMatrix& matrix, std::span<const int32_t> row) {
-  const auto& from = static_cast<const DeviceMatrix&>(matrix);
-  const int rows = static_cast<int>(row.size());
-  BOLE_ASSIGN_OR_RETURN(
-      const DeviceMemory index,
-      Allocate(sizeof(rows) + row.size_bytes(), "rows of a matrix"));
-  int32_t* const count = static_cast<int32_t*>(index.get());
-  BOLE_RETURN_IF_ERROR(Upload(count, &rows, sizeof(rows)));
-  BOLE_RETURN_IF_ERROR(Upload(count + 1, row.data(), row.size_bytes()));
-  const size_t bytes = row.size() * from.columns * ElementBytes(on_.type);
-  BOLE_ASSIGN_OR_RETURN(DeviceMemory gathered,
-                        Allocate(bytes, "rows of a matrix"));
-  BOLE_RETURN_IF_ERROR(
-      cuda::GatherRows({.rows = {count, rows},
-                        .width = from.columns,
-                        .index = count + 1,
-                        .x = static_cast<const Activation*>(from.data),
-                        .out = static_cast<Activation*>(gathered.get())},
-                       on_));
-  BOLE_RETURN_IF_ERROR(
-      ToStatus(cudaStreamSynchronize(on_.stream), "rows of a matrix"));
-  matrices_.push_back(
-      std::make_unique<DeviceMatrix>(rows, from.columns, gathered.release()));
-  return matrices_.back().get();
-}
-
-absl::StatusOr<const WeightMatrix*> CudaBackend::GenerateMatrix(
-    const MatrixGenerator& generator) {
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
-                        NewMatrix(generator.rows, generator.columns));
-  BOLE_RETURN_IF_ERROR(cuda::Generate(generator, matrix->data, on_));
-  matrices_.push_back(std::move(matrix));
-  return matrices_.back().get();
-}
-
 absl::Status CudaBackend::Embed(const EmbedParams& params) {
   const auto* table = static_cast<const DeviceMatrix*>(params.table);
   return cuda::Embed(params, table->data, table->columns, on_);
@@ -257,16 +175,20 @@ absl::Status CudaBackend::MatMul(const MatMulParams& params) {
   const bool float_out = params.out_float != nullptr;
   void* out = float_out ? static_cast<void*>(params.out_float)
                         : static_cast<void*>(params.out);
-  return matmuls_->Run({.num_rows = params.rows.max,
-                        .count = params.rows.count,
-                        .rows = weight->rows,
-                        .columns = weight->columns,
-                        .x = params.x,
-                        .weight = weight->data,
-                        .out = out,
-                        .float_out = float_out,
-                        .accumulate = params.accumulate},
-                       on_);
+  Product product = {.num_rows = params.rows.max,
+                     .count = params.rows.count,
+                     .rows = weight->rows,
+                     .columns = weight->columns,
+                     .x = params.x,
+                     .weight = weight->data,
+                     .out = out,
+                     .float_out = float_out,
+                     .accumulate = params.accumulate};
+  if (weight->int7 == nullptr || !int7_products_->Takes(product, on_.type)) {
+    return matmuls_->Run(product, on_);
+  }
+  product.weight = weight->int7;
+  return int7_products_->Run(product, on_);
 }
 
 absl::Status CudaBackend::RmsNorm(const RmsNormParams& params) {
@@ -356,6 +278,10 @@ absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
 
 absl::Status CudaBackend::ExtendRows(const ExtendRowsParams& params) {
   return cuda::ExtendRows(params, on_);
+}
+absl::Status CudaBackend::DraftInputs(const DraftInputsParams& params) {
+  const auto* table = static_cast<const DeviceMatrix*>(params.table);
+  return cuda::DraftInputs(params, table->data, on_);
 }
 absl::Status CudaBackend::TopK(const TopKParams& params) {
   BOLE_ASSIGN_OR_RETURN(void* scratch,

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/int7_products.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/moe.h"
 #include "kernels/cuda/operators.h"
@@ -56,6 +57,9 @@ class CudaBackend final : public Backend {
       const WeightMatrix& matrix, std::span<const int32_t> row) override;
   absl::StatusOr<const WeightMatrix*> GenerateMatrix(
       const MatrixGenerator& generator) override;
+  absl::StatusOr<const WeightMatrix*> QuantizeMatrix(
+      const WeightMatrix& matrix) override;
+  size_t MatrixBytes(const WeightMatrix& matrix) const override;
 
   std::unique_ptr<GraphSet> MakeGraphs() override;
   absl::Status SetMark(int mark) override;
@@ -89,6 +93,7 @@ class CudaBackend final : public Backend {
   absl::Status CountTokens(const CountTokensParams& params) override;
 
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
+  absl::Status DraftInputs(const DraftInputsParams& params) override;
   absl::Status TopK(const TopKParams& params) override;
   absl::Status GrowTrees(const GrowTreesParams& params) override;
   absl::Status AdvanceRequests(const AdvanceRequestsParams& params) override;
@@ -106,6 +111,7 @@ class CudaBackend final : public Backend {
   Launch on_;
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   std::unique_ptr<MatMuls> matmuls_;
+  std::unique_ptr<Int7Products> int7_products_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
   std::unique_ptr<TileAttention> tile_attention_;

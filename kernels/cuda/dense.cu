@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/draft_inputs.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
@@ -88,33 +89,38 @@ __global__ void GatherRowsKernel(GatherRowsParams p) {
                      As<T>(p.out) + row * p.width, p.width);
 }
 
-// A thread keeps up to kKept accesses of x; wider rows are read twice.
-template <typename T, int kCount>
-__global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
+// A row to normalise.
+template <typename T>
+struct NormRow {
+  bool is_used;  // Unless it is, x may be read, but nothing is written.
+  const T* x;    // [width]
+  T* out;        // [width]
+};
+
+// By the whole block. A thread keeps up to kKept accesses of x; wider rows are
+// read twice. `row_of` waits for the kernels before and returns the row;
+// `loaded` is called when the row has been read.
+template <typename T, int kCount, typename F, typename G>
+__device__ void Normalize(const float* weights, int width, float epsilon,
+                          const F& row_of, const G& loaded) {
   constexpr int kKept = 4;
   constexpr int kStep = kThreads * kCount;
   __shared__ float shared[kThreads / 32];
-  StartNext();
   const int first = static_cast<int>(threadIdx.x) * kCount;
   Elements<float, kCount> weight[kKept];  // No kernel writes it.
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
     const int c = first + i * kStep;
-    if (c < p.width) weight[i] = Load<float, kCount>(p.weight + c);
+    if (c < width) weight[i] = Load<float, kCount>(weights + c);
   }
-  WaitForPrevious();
-  const int64_t row = blockIdx.x;
-  const int count = *p.rows.count;
-
-  // Every row that there is room for may be read.
-  const T* x = As<T>(p.x) + row * p.width;
+  const NormRow<T> row = row_of();
   Elements<T, kCount> kept[kKept];
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
     const int c = first + i * kStep;
-    if (c < p.width) kept[i] = Load<T, kCount>(x + c);
+    if (c < width) kept[i] = Load<T, kCount>(row.x + c);
   }
-  if (row >= count) return;
+  if (!row.is_used) return;
   float sum = 0;
   const auto add = [&](const Elements<T, kCount>& elements) {
 #pragma unroll
@@ -122,15 +128,15 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
   };
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
-    if (first + i * kStep < p.width) add(kept[i]);
+    if (first + i * kStep < width) add(kept[i]);
   }
-  for (int c = first + kKept * kStep; c < p.width; c += kStep) {
-    add(Load<T, kCount>(x + c));
+  for (int c = first + kKept * kStep; c < width; c += kStep) {
+    add(Load<T, kCount>(row.x + c));
   }
   sum = BlockSum<kThreads>(sum, shared);
-  const float scale = rsqrtf(sum / static_cast<float>(p.width) + p.epsilon);
+  loaded();
+  const float scale = rsqrtf(sum / static_cast<float>(width) + epsilon);
 
-  T* out = As<T>(p.out) + row * p.out_stride + p.out_column;
   const auto write = [&](int c, Elements<T, kCount> elements,
                          const Elements<float, kCount>& of_columns) {
 #pragma unroll
@@ -138,17 +144,53 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
       elements.at[e] =
           FromFloat<T>(ToFloat(elements.at[e]) * scale * of_columns.at[e]);
     }
-    Store(out + c, elements);
+    Store(row.out + c, elements);
   };
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
-    if (first + i * kStep < p.width) {
+    if (first + i * kStep < width) {
       write(first + i * kStep, kept[i], weight[i]);
     }
   }
-  for (int c = first + kKept * kStep; c < p.width; c += kStep) {
-    write(c, Load<T, kCount>(x + c), Load<float, kCount>(p.weight + c));
+  for (int c = first + kKept * kStep; c < width; c += kStep) {
+    write(c, Load<T, kCount>(row.x + c), Load<float, kCount>(weights + c));
   }
+}
+
+template <typename T, int kCount>
+__global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
+  StartNext();
+  const auto row_of = [&] {
+    WaitForPrevious();
+    const int64_t row = blockIdx.x;
+    // Every row that there is room for may be read.
+    return NormRow<T>{.is_used = row < *p.rows.count,
+                      .x = As<T>(p.x) + row * p.width,
+                      .out = As<T>(p.out) + row * p.out_stride + p.out_column};
+  };
+  Normalize<T, kCount>(p.weight, p.width, p.epsilon, row_of, [] {});
+}
+
+// The first kernel of a drafter's forward: it waits before it lets the next one
+// start, as EmbedKernel does. Blocks of y 0 take the embedding of a row, those
+// of y 1 its hidden vector.
+template <typename T, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    DraftInputsKernel(DraftInputsParams p, const T* table) {
+  const bool is_hidden = blockIdx.y == 1;
+  const auto row_of = [&] {
+    WaitForPrevious();
+    const int64_t row = blockIdx.x;
+    const bool is_used = row < *p.rows.count;
+    const int32_t* index = is_hidden ? p.hidden_row : p.token;
+    const int64_t from = is_used ? index[row] : 0;
+    return NormRow<T>{
+        .is_used = is_used,
+        .x = (is_hidden ? As<T>(p.hidden) : table) + from * p.width,
+        .out = As<T>(p.out) + (2 * row + blockIdx.y) * p.width};
+  };
+  Normalize<T, kCount>(is_hidden ? p.hidden_norm : p.embedding_norm, p.width,
+                       p.epsilon, row_of, [] { StartNext(); });
 }
 
 template <typename T, int kCount>
@@ -200,6 +242,17 @@ absl::Status RmsNorm(const RmsNormParams& params, const Launch& on) {
             {.grid = dim3(params.rows.max), .block = dim3(kThreads)}, on,
             params);
       });
+}
+
+absl::Status DraftInputs(const DraftInputsParams& params, const void* table,
+                         const Launch& on) {
+  return WithAccess(on.type, {params.width}, [&](auto element, auto access) {
+    using T = decltype(element);
+    return LaunchDependent(
+        "DraftInputs", DraftInputsKernel<T, access()>,
+        {.grid = dim3(params.rows.max, 2), .block = dim3(kThreads)}, on, params,
+        static_cast<const T*>(table));
+  });
 }
 
 absl::Status SiluMul(const SiluMulParams& params, const Launch& on) {

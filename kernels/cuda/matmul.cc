@@ -30,7 +30,10 @@ cudaDataType_t DataType(ElementType type) {
 
 }  // namespace
 
-DeviceMatrix::~DeviceMatrix() { cudaFree(data); }
+DeviceMatrix::~DeviceMatrix() {
+  cudaFree(data);
+  cudaFree(int7);
+}
 
 // cuBLASLt is column-major: out^T [rows, N] = W [rows, columns] x^T.
 struct MatMuls::Plan {

@@ -25,6 +25,9 @@ struct DeviceMatrix final : WeightMatrix {
   ~DeviceMatrix() override;
 
   void* const data;  // Owned.
+  // The same elements in integers, as Int7MatrixAt() reads them
+  // (int7_products.h), or null. Owned.
+  void* int7 = nullptr;
 };
 
 // Chooses an algorithm once for every shape, and allocates nothing after the

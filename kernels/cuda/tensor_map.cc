@@ -50,4 +50,31 @@ absl::StatusOr<CUtensorMap> MapOf(const BoxedRows& boxed) {
                    ": error ", static_cast<int>(result)));
 }
 
+absl::StatusOr<CUtensorMap> PiecesMapOf(const BoxedPieces& boxed) {
+  static const absl::StatusOr<Encode> encode = FindEncode();
+  BOLE_RETURN_IF_ERROR(encode.status());
+  const int pieces = boxed.columns / boxed.piece_columns;
+  const cuuint64_t size[] = {static_cast<cuuint64_t>(boxed.piece_columns),
+                             static_cast<cuuint64_t>(boxed.rows),
+                             static_cast<cuuint64_t>(pieces)};
+  const cuuint64_t step_bytes[] = {
+      static_cast<cuuint64_t>(boxed.columns) * 2,
+      static_cast<cuuint64_t>(boxed.piece_columns) * 2};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(boxed.piece_columns),
+                            static_cast<cuuint32_t>(boxed.box_rows),
+                            static_cast<cuuint32_t>(boxed.box_pieces)};
+  const cuuint32_t steps[] = {1, 1, 1};
+  CUtensorMap map;
+  const CUresult result = (*encode)(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, /*tensorRank=*/3,
+      const_cast<void*>(boxed.data), size, step_bytes, box, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return map;
+  return absl::InternalError(absl::StrCat(
+      "no tensor map of ", boxed.rows, " rows of ", boxed.columns,
+      " in boxes of ", boxed.box_rows, " by ", boxed.box_pieces, " pieces of ",
+      boxed.piece_columns, ": error ", static_cast<int>(result)));
+}
+
 }  // namespace bole::cuda

@@ -24,6 +24,21 @@ struct BoxedRows {
 // INTERNAL if the driver has no such maps or takes offence at the numbers.
 absl::StatusOr<CUtensorMap> MapOf(const BoxedRows& boxed);
 
+// Rows of bfloat16 in device memory as [columns / piece_columns, rows,
+// piece_columns]: box_pieces x box_rows pieces are copied at a time, as they
+// are. Those beyond the rows and columns are zeros.
+struct BoxedPieces {
+  const void* data;  // At a multiple of 16.
+  int rows;
+  int columns;  // A multiple of piece_columns.
+  int piece_columns;
+  int box_rows;
+  int box_pieces;
+};
+
+// Errors as above.
+absl::StatusOr<CUtensorMap> PiecesMapOf(const BoxedPieces& boxed);
+
 }  // namespace bole::cuda
 
 #endif  // BOLE_KERNELS_CUDA_TENSOR_MAP_H_

@@ -3,11 +3,33 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include "kernels/reference/activations.h"
 #include "kernels/reference/packed_matrix.h"
 
 namespace bole::reference {
+namespace {
+
+struct NormRow {
+  const float* x;       // [width]
+  const float* weight;  // [width]
+  int width;
+  float epsilon;
+};
+
+// out [width]
+void Normalize(const NormRow& row, float* out) {
+  float sum = 0;
+  for (int c = 0; c < row.width; ++c) sum += row.x[c] * row.x[c];
+  const float scale =
+      1 / std::sqrt(sum / static_cast<float>(row.width) + row.epsilon);
+  for (int c = 0; c < row.width; ++c) {
+    out[c] = row.x[c] * scale * row.weight[c];
+  }
+}
+
+}  // namespace
 
 void Embed(const EmbedParams& p) {
   const auto& table = static_cast<const PackedMatrix&>(*p.table);
@@ -22,11 +44,20 @@ void RmsNorm(const RmsNormParams& p) {
     const float* x = Floats(p.x) + static_cast<size_t>(i) * p.width;
     float* out =
         Floats(p.out) + static_cast<size_t>(i) * p.out_stride + p.out_column;
-    float sum = 0;
-    for (int c = 0; c < p.width; ++c) sum += x[c] * x[c];
-    const float scale =
-        1 / std::sqrt(sum / static_cast<float>(p.width) + p.epsilon);
-    for (int c = 0; c < p.width; ++c) out[c] = x[c] * scale * p.weight[c];
+    Normalize({x, p.weight, p.width, p.epsilon}, out);
+  }
+}
+
+void DraftInputs(const DraftInputsParams& p) {
+  const auto& table = static_cast<const PackedMatrix&>(*p.table);
+  std::vector<float> embedding(p.width);
+  for (int i = 0; i < *p.rows.count; ++i) {
+    float* out = Floats(p.out) + static_cast<size_t>(i) * 2 * p.width;
+    table.CopyRow(p.token[i], embedding.data());
+    Normalize({embedding.data(), p.embedding_norm, p.width, p.epsilon}, out);
+    const float* hidden =
+        Floats(p.hidden) + static_cast<size_t>(p.hidden_row[i]) * p.width;
+    Normalize({hidden, p.hidden_norm, p.width, p.epsilon}, out + p.width);
   }
 }
 

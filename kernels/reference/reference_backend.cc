@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/reference/activations.h"
 #include "kernels/reference/advance_requests.h"
@@ -22,6 +23,7 @@
 #include "kernels/reference/generate.h"
 #include "kernels/reference/grow_trees.h"
 #include "kernels/reference/moe.h"
+#include "kernels/reference/quantize.h"
 #include "kernels/reference/sample.h"
 #include "kernels/reference/select_forest.h"
 #include "kernels/reference/top_k.h"
@@ -147,6 +149,20 @@ absl::StatusOr<const WeightMatrix*> ReferenceBackend::GenerateMatrix(
   return matrices_.back().get();
 }
 
+absl::StatusOr<const WeightMatrix*> ReferenceBackend::QuantizeMatrix(
+    const WeightMatrix& matrix) {
+  const auto kept =
+      std::find_if(matrices_.begin(), matrices_.end(),
+                   [&](const auto& owned) { return owned.get() == &matrix; });
+  BOLE_CHECK(kept != matrices_.end());
+  BOLE_ASSIGN_OR_RETURN(*kept, reference::Quantized(**kept));
+  return kept->get();
+}
+
+size_t ReferenceBackend::MatrixBytes(const WeightMatrix& matrix) const {
+  return sizeof(float) * static_cast<size_t>(matrix.rows) * matrix.columns;
+}
+
 absl::Status ReferenceBackend::Embed(const EmbedParams& params) {
   reference::Embed(params);
   return absl::OkStatus();
@@ -239,6 +255,11 @@ absl::Status ReferenceBackend::CountTokens(const CountTokensParams& params) {
 
 absl::Status ReferenceBackend::ExtendRows(const ExtendRowsParams& params) {
   reference::ExtendRows(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::DraftInputs(const DraftInputsParams& params) {
+  reference::DraftInputs(params);
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ class ReferenceBackend : public Backend {
       const WeightMatrix& matrix, std::span<const int32_t> row) override;
   absl::StatusOr<const WeightMatrix*> GenerateMatrix(
       const MatrixGenerator& generator) override;
+  absl::StatusOr<const WeightMatrix*> QuantizeMatrix(
+      const WeightMatrix& matrix) override;
+  size_t MatrixBytes(const WeightMatrix& matrix) const override;
 
   std::unique_ptr<GraphSet> MakeGraphs() override {
     return std::make_unique<QueuedGraphs>();
@@ -73,6 +77,7 @@ class ReferenceBackend : public Backend {
   absl::Status CountTokens(const CountTokensParams& params) override;
 
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
+  absl::Status DraftInputs(const DraftInputsParams& params) override;
   absl::Status TopK(const TopKParams& params) override;
   absl::Status GrowTrees(const GrowTreesParams& params) override;
   absl::Status AdvanceRequests(const AdvanceRequestsParams& params) override;

@@ -29,6 +29,7 @@ void ModelFlags::AddTo(CLI::App& command) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   AddDraftHeadFlag(command, draft_head);
+  AddDraftWeightsFlag(command, draft_weights);
 }
 
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
@@ -39,6 +40,8 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
   BOLE_ASSIGN_OR_RETURN(running.model, LoadModel(flags.name, *running.backend));
   BOLE_RETURN_IF_ERROR(SetDraftHead(flags.name, flags.draft_head,
                                     *running.backend, running.model));
+  BOLE_RETURN_IF_ERROR(SetDraftWeights(flags.draft_weights, *running.backend,
+                                       *running.model.weights));
   return running;
 }
 

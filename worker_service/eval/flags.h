@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "worker_service/draft_head.h"
+#include "worker_service/draft_weights.h"
 #include "worker_service/eval/generator.h"
 #include "worker_service/loaded_model.h"
 
@@ -21,6 +22,7 @@ struct ModelFlags {
   std::string device = "cpu";  // As ChooseBackend() reads it.
   int num_threads = 0;         // 0: one for each processor.
   DraftHead draft_head = DraftHead::kAuto;
+  DraftWeights draft_weights = DraftWeights::kAuto;
 
   void AddTo(CLI::App& command);
 };

@@ -43,10 +43,7 @@ class MtpLayer {
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
 
  private:
-  absl::Status Combine(const Input& input);
-
   const ModelParts parts_;
-  Activation* rows_;      // [N, H]
   Activation* combined_;  // [N, 2 H] embedding | hidden, both normalised.
 };
 

@@ -87,7 +87,7 @@ class Generator {
   absl::Status status() const {
     return status_.ok() ? arrays_.status() : status_;
   }
-  int64_t matrix_elements() const { return matrix_elements_; }
+  size_t matrix_bytes() const { return matrix_bytes_; }
 
   // [V, H]
   const WeightMatrix* ChainMatrix(MatrixPattern pattern) {
@@ -166,7 +166,7 @@ class Generator {
       status_ = matrix.status();
       return nullptr;
     }
-    matrix_elements_ += int64_t{generator.rows} * generator.columns;
+    matrix_bytes_ += backend_.MatrixBytes(**matrix);
     return *matrix;
   }
 
@@ -278,7 +278,7 @@ class Generator {
   const ChainCode chain_;
   absl::Status status_;
   uint32_t stream_ = 0;  // The last one used; 0 is the chain's.
-  int64_t matrix_elements_ = 0;
+  size_t matrix_bytes_ = 0;
 };
 
 }  // namespace
@@ -306,7 +306,7 @@ absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
   }
   if (config.num_mtp_layers > 0) weights.drafter = generator.Drafter();
   BOLE_RETURN_IF_ERROR(generator.status());
-  weights.matrix_elements = generator.matrix_elements();
+  weights.matrix_bytes = generator.matrix_bytes();
   return weights;
 }
 

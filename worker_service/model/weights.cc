@@ -21,7 +21,7 @@ class Loader {
     return status_.ok() ? arrays_.status() : status_;
   }
 
-  int64_t matrix_elements() const { return matrix_elements_; }
+  size_t matrix_bytes() const { return matrix_bytes_; }
 
   const float* Vector(const TensorView& tensor) {
     return arrays_.Copy(Floats(tensor), "weights");
@@ -58,7 +58,7 @@ class Loader {
       status_ = matrix.status();
       return nullptr;
     }
-    matrix_elements_ += static_cast<int64_t>(rows) * columns;
+    matrix_bytes_ += backend_.MatrixBytes(**matrix);
     return *matrix;
   }
   const WeightMatrix* Matrix(const TensorView& tensor) {
@@ -133,7 +133,7 @@ class Loader {
   Backend& backend_;
   DeviceArrays& arrays_;
   absl::Status status_;
-  int64_t matrix_elements_ = 0;
+  size_t matrix_bytes_ = 0;
 };
 
 }  // namespace
@@ -154,7 +154,7 @@ absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
   }
   if (tensors.drafter) weights.drafter = loader.Drafter(*tensors.drafter);
   BOLE_RETURN_IF_ERROR(loader.status());
-  weights.matrix_elements = loader.matrix_elements();
+  weights.matrix_bytes = loader.matrix_bytes();
   return weights;
 }
 

@@ -2,6 +2,7 @@
 #ifndef BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -76,7 +77,7 @@ struct Weights {
   const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
-  int64_t matrix_elements = 0;  // Of all matrices.
+  size_t matrix_bytes = 0;  // Of all matrices.
   DeviceArrays arrays;  // Owns the vectors; the backend owns the matrices.
 };
 

@@ -1,6 +1,6 @@
 // The matrix products of a forward pass on the GPU, each layer with weights of
-// its own, by our kernels for few rows and by cuBLASLt, beside the least that
-// reading the weights takes.
+// its own, by our kernels for few rows, by those for weights of 7 bits and by
+// cuBLASLt, beside the least that reading the weights takes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +15,8 @@
 #include "common/status_macros.h"
 #include "cuda_runtime_api.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/int7_product.h"
+#include "kernels/cuda/int7_products.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/stream_product.h"
@@ -46,12 +48,20 @@ struct Model {
   int attention_values;  // Hq hd
   bool head_only;
   Matrix alone = {0, 0};  // Nothing else, many times.
+  int draft_head = 0;     // A drafter: its layer and a head of so many rows.
+
+  bool HasHead() const { return head_only || draft_head > 0; }
 
   std::vector<Matrix> Matrices() const {
     constexpr int kVocabulary = 248320;
     constexpr int kAlone = 16;
     if (alone.rows > 0) return std::vector<Matrix>(kAlone, alone);
     if (head_only) return {{kVocabulary, hidden}};
+    if (draft_head > 0) {
+      return {{hidden, 2 * hidden},       {attention_rows, hidden},
+              {hidden, attention_values}, {2 * intermediate, hidden},
+              {hidden, intermediate},     {draft_head, hidden}};
+    }
     std::vector<Matrix> matrices;
     for (int layer = 0; layer < layers; ++layer) {
       const bool linear = layer % 4 != 3;
@@ -71,6 +81,7 @@ const std::vector<Model>& Models() {
       {"9B", 32, 4096, 12288, 12352, 4096, 10240, 4096, false},
       {"27B", 64, 5120, 17408, 16480, 6144, 14336, 6144, false},
       {"9B-head", 1, 4096, 0, 0, 0, 0, 0, true},
+      {"9B-draft", 1, 4096, 12288, 0, 0, 10240, 4096, false, {0, 0}, 32768},
       {"5120x6144", 0, 5120, 0, 0, 0, 0, 0, false, {5120, 6144}},
       {"5120x17408", 0, 5120, 0, 0, 0, 0, 0, false, {5120, 17408}},
       {"16480x5120", 0, 5120, 0, 0, 0, 0, 0, false, {16480, 5120}},
@@ -80,7 +91,7 @@ const std::vector<Model>& Models() {
 }
 
 struct Flags {
-  std::vector<std::string> models = {"4B", "9B", "27B", "9B-head"};
+  std::vector<std::string> models = {"4B", "9B", "27B", "9B-head", "9B-draft"};
   std::vector<int> rows = {1, 2, 4, 8, 16, 32, 64, 96, 128, 256, 512};
   bool neighbours = false;
   int replays = 10;
@@ -121,7 +132,7 @@ absl::StatusOr<Operands> MakeOperands(CudaBackend& backend,
     for (const Matrix& m : model.Matrices()) {
       width = std::max<int64_t>(width, m.columns);
       out_bytes = std::max<int64_t>(out_bytes,
-                                    rows * m.rows * (model.head_only ? 4 : 2));
+                                    rows * m.rows * (model.HasHead() ? 4 : 2));
     }
   }
   Operands operands;
@@ -140,15 +151,20 @@ absl::StatusOr<Operands> MakeOperands(CudaBackend& backend,
   return operands;
 }
 
-enum class Way { kStreamed, kLibrary };
+struct Products {
+  std::unique_ptr<MatMuls> matmuls;
+  std::unique_ptr<Int7Products> int7;
+};
+
+enum class Way { kStreamed, kLibrary, kInt7 };
 
 // All products of one forward pass, in order.
 class Pass {
  public:
-  Pass(CudaBackend& backend, MatMuls& matmuls, const Operands& operands,
+  Pass(CudaBackend& backend, const Products& products, const Operands& operands,
        const Model& model, int num_rows)
       : backend_(backend),
-        matmuls_(matmuls),
+        products_(products),
         operands_(operands),
         model_(model),
         matrices_(model.Matrices()),
@@ -160,8 +176,8 @@ class Pass {
       // projection, output, gate_up, down
       if (neighbours) BOLE_RETURN_IF_ERROR(QueueBefore(i % 4));
       const bool to_residual =
-          !model_.head_only &&
-          (i % 2 == 1 || matrices_[i].rows == model_.hidden);
+          !model_.head_only && (matrices_[i].rows == model_.hidden ||
+                                (model_.draft_head == 0 && i % 2 == 1));
       const Product product = {
           .num_rows = num_rows_,
           .count = static_cast<const int32_t*>(operands_.count.get()),
@@ -170,18 +186,28 @@ class Pass {
           .x = operands_.x.get(),
           .weight = weight,
           .out = to_residual ? operands_.residual.get() : operands_.out.get(),
-          .float_out = model_.head_only,
+          .float_out = model_.head_only ||
+                       (model_.HasHead() && i + 1 == matrices_.size()),
           .accumulate = to_residual};
       weight += static_cast<int64_t>(product.rows) * product.columns;
-      BOLE_RETURN_IF_ERROR(
-          way == Way::kLibrary
-              ? matmuls_.RunLibrary(product, backend_.launch())
-              : matmuls_.RunStreamed(product, backend_.launch()));
+      BOLE_RETURN_IF_ERROR(Run(way, product));
     }
     return absl::OkStatus();
   }
 
  private:
+  absl::Status Run(Way way, const Product& product) const {
+    const Launch& on = backend_.launch();
+    switch (way) {
+      case Way::kStreamed:
+        return products_.matmuls->RunStreamed(product, on);
+      case Way::kLibrary:
+        return products_.matmuls->RunLibrary(product, on);
+      case Way::kInt7:  // Any bytes are weights.
+        return products_.int7->Run(product, on);
+    }
+    return absl::OkStatus();
+  }
   // The dense operators ahead of the products: norms, and the gate.
   absl::Status QueueBefore(size_t which) const {
     const RowCount rows = {
@@ -208,21 +234,21 @@ class Pass {
   }
 
   CudaBackend& backend_;
-  MatMuls& matmuls_;
+  const Products& products_;
   const Operands& operands_;
   const Model& model_;
   const std::vector<Matrix> matrices_;
   const int num_rows_;
 };
 
-absl::StatusOr<Json> Measure(CudaBackend& backend, MatMuls& matmuls,
+absl::StatusOr<Json> Measure(CudaBackend& backend, const Products& products,
                              const Operands& operands, const Flags& flags,
                              std::pair<const Model*, int> what) {
   const auto [model, num_rows] = what;
   const int32_t count = num_rows;
   BOLE_RETURN_IF_ERROR(
       backend.Upload(operands.count.get(), &count, sizeof(count)));
-  const Pass pass(backend, matmuls, operands, *model, num_rows);
+  const Pass pass(backend, products, operands, *model, num_rows);
   const auto milliseconds = [&](Way way) -> absl::StatusOr<double> {
     BOLE_ASSIGN_OR_RETURN(
         const double us,
@@ -236,6 +262,9 @@ absl::StatusOr<Json> Measure(CudaBackend& backend, MatMuls& matmuls,
   if (num_rows <= kMaxStreamRows) {
     BOLE_ASSIGN_OR_RETURN(row["streamed_ms"], milliseconds(Way::kStreamed));
   }
+  if (num_rows <= kMaxInt7Rows) {
+    BOLE_ASSIGN_OR_RETURN(row["int7_ms"], milliseconds(Way::kInt7));
+  }
   return row;
 }
 
@@ -244,7 +273,7 @@ void Print(const Json& row) {
   std::printf("%-10s %4d rows  floor %7.3f",
               row["model"].get<std::string>().c_str(), row["rows"].get<int>(),
               floor);
-  for (const char* way : {"cublas_ms", "streamed_ms"}) {
+  for (const char* way : {"cublas_ms", "streamed_ms", "int7_ms"}) {
     if (!row.contains(way)) continue;
     const double ms = row[way];
     std::printf("  %s %7.3f (%.3f)", way, ms, ms / floor);
@@ -256,7 +285,9 @@ void Print(const Json& row) {
 absl::Status Run(const Flags& flags, const std::string& command) {
   BOLE_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create());
   BOLE_ASSIGN_OR_RETURN(const double bandwidth, CopyBandwidth(*backend));
-  BOLE_ASSIGN_OR_RETURN(const auto matmuls, MatMuls::Create());
+  Products products;
+  BOLE_ASSIGN_OR_RETURN(products.matmuls, MatMuls::Create());
+  BOLE_ASSIGN_OR_RETURN(products.int7, Int7Products::Create());
   BOLE_ASSIGN_OR_RETURN(const Operands operands, MakeOperands(*backend, flags));
   std::printf("%s, copies at %.0f GB/s. Milliseconds (over the floor)\n",
               backend->description().c_str(), bandwidth / 1e9);
@@ -268,7 +299,7 @@ absl::Status Run(const Flags& flags, const std::string& command) {
     }
     const double bytes = 2.0 * static_cast<double>(Elements(model.Matrices()));
     for (const int num_rows : flags.rows) {
-      BOLE_ASSIGN_OR_RETURN(Json row, Measure(*backend, *matmuls, operands,
+      BOLE_ASSIGN_OR_RETURN(Json row, Measure(*backend, products, operands,
                                               flags, {&model, num_rows}));
       row["neighbours"] = flags.neighbours;
       row["floor_ms"] = 1e3 * bytes / bandwidth;
@@ -289,13 +320,16 @@ int main(int argc, char** argv) {
       "Times the matrix products of one forward pass on the GPU, as replays of "
       "one graph, by our kernels for few rows and by cuBLASLt. The floor is "
       "the "
-      "bytes of the weights over the copy bandwidth of the same run.");
-  app.add_option("--models", flags.models,
-                 "of 4B, 9B, 27B, 9B-head, and single matrices of the 27B: "
-                 "5120x6144, 5120x17408, 16480x5120, 34816x5120")
+      "bytes of the weights in bfloat16 over the copy bandwidth of the same "
+      "run.");
+  app.add_option(
+         "--models", flags.models,
+         "of 4B, 9B, 27B, 9B-head, 9B-draft, and single matrices of the 27B: "
+         "5120x6144, 5120x17408, 16480x5120, 34816x5120")
       ->delimiter(',')
-      ->check(CLI::IsMember({"4B", "9B", "27B", "9B-head", "5120x6144",
-                             "5120x17408", "16480x5120", "34816x5120"}))
+      ->check(
+          CLI::IsMember({"4B", "9B", "27B", "9B-head", "9B-draft", "5120x6144",
+                         "5120x17408", "16480x5120", "34816x5120"}))
       ->capture_default_str();
   app.add_option("--rows", flags.rows, "rows of x")
       ->delimiter(',')

@@ -126,6 +126,57 @@ TEST_P(DenseTest, Normalises) {
   }
 }
 
+TEST_P(DenseTest, NormalisesWhatTheDrafterReads) {
+  constexpr int kTokens = 50;
+  constexpr int kUsed = 4;
+  for (const int width : kWidths) {
+    SCOPED_TRACE(width);
+    std::vector<float> table =
+        NormalVector(rng_, static_cast<size_t>(kTokens) * width);
+    for (float& x : table) x = RoundedToBFloat16(x);
+    GuardedBuffer<float> hidden = Random(6, width, 6);
+    GuardedBuffer<float> got(static_cast<size_t>(kUsed + 1) * 2 * width);
+    GuardedBuffer<float> want(got.size());
+    GuardedBuffer<int32_t> count = Count(kUsed);
+    const std::vector<float> embedding_norm = NormalVector(rng_, width);
+    const std::vector<float> hidden_norm = NormalVector(rng_, width);
+    const std::vector<int32_t> token = {3, 49, 0, 3, 1 << 30};
+    const std::vector<int32_t> hidden_row = {5, 0, 0, 2, 1 << 30};
+    DeviceCopies copies(*cuda_);
+    DraftInputsParams params = {
+        .rows = {.count = copies.Of(count), .max = kUsed + 1},
+        .width = width,
+        .epsilon = 1e-6f,
+        .token = copies.Of(token),
+        .table = LoadRows(*cuda_, kTokens, width, table),
+        .embedding_norm = copies.Of(embedding_norm),
+        .hidden_row = copies.Of(hidden_row),
+        .hidden = copies.Activations(hidden),
+        .hidden_norm = copies.Of(hidden_norm),
+        .out = copies.Activations(got)};
+
+    const absl::Status status = cuda_->DraftInputs(params);
+    copies.Fetch();
+    ASSERT_TRUE(status.ok()) << status;
+    params = {.rows = {.count = count.data(), .max = kUsed + 1},
+              .width = width,
+              .epsilon = 1e-6f,
+              .token = token.data(),
+              .table = LoadRows(reference_, kTokens, width, table),
+              .embedding_norm = embedding_norm.data(),
+              .hidden_row = hidden_row.data(),
+              .hidden = AsActivations(hidden.data()),
+              .hidden_norm = hidden_norm.data(),
+              .out = AsActivations(want.data())};
+    ASSERT_TRUE(reference_.DraftInputs(params).ok());
+
+    const size_t written = static_cast<size_t>(kUsed) * 2 * width;
+    ExpectClose(got.span(0, written), want.span(0, written),
+                2 * roundoff() + 1e-6);
+    EXPECT_TRUE(std::isnan(got[written])) << "a spare row was written";
+  }
+}
+
 TEST_P(DenseTest, MultipliesByTheGate) {
   for (const int width : kWidths) {
     SCOPED_TRACE(width);

@@ -1,0 +1,121 @@
+// The matrices of the GPU backend.
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/int7_products.h"
+
+namespace bole::cuda {
+namespace {
+
+uint16_t RoundToBFloat16(float x) {
+  uint32_t bits;
+  static_assert(sizeof(bits) == sizeof(x));
+  __builtin_memcpy(&bits, &x, sizeof(bits));
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;  // NaN stays NaN.
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceMatrix>> CudaBackend::NewMatrix(
+    int rows, int columns) const {
+  const size_t size = static_cast<size_t>(rows) * columns;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, size * ElementBytes(on_.type));
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no room on the GPU for a matrix of ", rows, " by ",
+                     columns, ": ", cudaGetErrorString(error)));
+  }
+  return std::make_unique<DeviceMatrix>(rows, columns, memory);
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
+    const MatrixSource& source) {
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
+                        NewMatrix(source.rows, source.columns));
+  char* const memory = static_cast<char*>(matrix->data);
+  size_t done = 0;
+  std::vector<uint16_t> narrow;
+  for (const std::span<const float> block : source.blocks) {
+    const void* from = block.data();
+    if (on_.type == ElementType::kBFloat16) {
+      narrow.resize(block.size());
+      for (size_t i = 0; i < block.size(); ++i) {
+        narrow[i] = RoundToBFloat16(block[i]);
+      }
+      from = narrow.data();
+    }
+    BOLE_RETURN_IF_ERROR(ToStatus(
+        cudaMemcpy(memory + done, from, block.size() * ElementBytes(on_.type),
+                   cudaMemcpyHostToDevice),
+        "copy of a matrix to the GPU"));
+    done += block.size() * ElementBytes(on_.type);
+  }
+  matrices_.push_back(std::move(matrix));
+  return matrices_.back().get();
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::GatherMatrix(
+    const WeightMatrix& matrix, std::span<const int32_t> row) {
+  const auto& from = static_cast<const DeviceMatrix&>(matrix);
+  const int rows = static_cast<int>(row.size());
+  BOLE_ASSIGN_OR_RETURN(
+      const DeviceMemory index,
+      Allocate(sizeof(rows) + row.size_bytes(), "rows of a matrix"));
+  int32_t* const count = static_cast<int32_t*>(index.get());
+  BOLE_RETURN_IF_ERROR(Upload(count, &rows, sizeof(rows)));
+  BOLE_RETURN_IF_ERROR(Upload(count + 1, row.data(), row.size_bytes()));
+  const size_t bytes = row.size() * from.columns * ElementBytes(on_.type);
+  BOLE_ASSIGN_OR_RETURN(DeviceMemory gathered,
+                        Allocate(bytes, "rows of a matrix"));
+  BOLE_RETURN_IF_ERROR(
+      cuda::GatherRows({.rows = {count, rows},
+                        .width = from.columns,
+                        .index = count + 1,
+                        .x = static_cast<const Activation*>(from.data),
+                        .out = static_cast<Activation*>(gathered.get())},
+                       on_));
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaStreamSynchronize(on_.stream), "rows of a matrix"));
+  matrices_.push_back(
+      std::make_unique<DeviceMatrix>(rows, from.columns, gathered.release()));
+  return matrices_.back().get();
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::GenerateMatrix(
+    const MatrixGenerator& generator) {
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
+                        NewMatrix(generator.rows, generator.columns));
+  BOLE_RETURN_IF_ERROR(cuda::Generate(generator, matrix->data, on_));
+  matrices_.push_back(std::move(matrix));
+  return matrices_.back().get();
+}
+
+absl::StatusOr<const WeightMatrix*> CudaBackend::QuantizeMatrix(
+    const WeightMatrix& matrix) {
+  const auto kept =
+      std::find_if(matrices_.begin(), matrices_.end(),
+                   [&](const auto& owned) { return owned.get() == &matrix; });
+  BOLE_CHECK(kept != matrices_.end() && (*kept)->int7 == nullptr);
+  BOLE_RETURN_IF_ERROR(int7_products_->Quantize(**kept, on_));
+  return kept->get();
+}
+
+size_t CudaBackend::MatrixBytes(const WeightMatrix& matrix) const {
+  const bool has_int7 =
+      static_cast<const DeviceMatrix&>(matrix).int7 != nullptr;
+  return ElementBytes(on_.type) * static_cast<size_t>(matrix.rows) *
+             matrix.columns +
+         (has_int7 ? Int7Bytes(matrix.rows, matrix.columns) : 0);
+}
+
+}  // namespace bole::cuda

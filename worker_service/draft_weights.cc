@@ -1,0 +1,66 @@
+#include "worker_service/draft_weights.h"
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "kernels/tensor.h"
+
+namespace bole {
+namespace {
+
+// Where the drafter refers to matrices of its own that a product reads.
+std::vector<const WeightMatrix**> OwnMatrices(DrafterWeights& drafter) {
+  std::vector<const WeightMatrix**> own = {&drafter.projection};
+  if (auto* mixer = std::get_if<AttentionWeights>(&drafter.layer.mixer)) {
+    own.push_back(&mixer->projection);
+    own.push_back(&mixer->output);
+  }
+  if (auto* ffn = std::get_if<DenseFfnWeights>(&drafter.layer.ffn)) {
+    own.push_back(&ffn->gate_up);
+    own.push_back(&ffn->down);
+  }
+  if (drafter.head != nullptr) own.push_back(&drafter.head);
+  return own;
+}
+
+}  // namespace
+
+void AddDraftWeightsFlag(CLI::App& command, DraftWeights& kind) {
+  const std::map<std::string, DraftWeights> names = {
+      {"auto", DraftWeights::kAuto},
+      {"full", DraftWeights::kFull},
+      {"int7", DraftWeights::kInt7}};
+  command
+      .add_option("--draft-weights", kind,
+                  "how the drafter's own matrices are kept: full, as the "
+                  "target's, int7, in 7-bit integers, or auto: int7 on a GPU "
+                  "with bfloat16")
+      ->transform(CLI::CheckedTransformer(names).description(""))
+      ->type_name("{auto,full,int7}")
+      ->default_str("auto");
+}
+
+absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,
+                             Weights& weights) {
+  const bool is_asked_for = kind == DraftWeights::kInt7;
+  if (!weights.drafter && is_asked_for) {
+    return absl::InvalidArgumentError(
+        "--draft-weights int7: the checkpoint has no drafter (mtp.* tensors)");
+  }
+  const bool is_fitting = backend.activation_type() == ElementType::kBFloat16;
+  if (!weights.drafter || kind == DraftWeights::kFull ||
+      (kind == DraftWeights::kAuto && !is_fitting)) {
+    return absl::OkStatus();
+  }
+  for (const WeightMatrix** matrix : OwnMatrices(*weights.drafter)) {
+    weights.matrix_bytes -= backend.MatrixBytes(**matrix);
+    BOLE_ASSIGN_OR_RETURN(*matrix, backend.QuantizeMatrix(**matrix));
+    weights.matrix_bytes += backend.MatrixBytes(**matrix);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bole
