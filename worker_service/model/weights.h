@@ -78,7 +78,7 @@ struct Weights {
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
   size_t matrix_bytes = 0;  // Of all matrices.
-  DeviceArrays arrays;  // Owns the vectors; the backend owns the matrices.
+  DeviceArrays arrays;      // Owns the vectors; the backend owns the matrices.
 };
 
 // Converts, folds and packs every tensor.
