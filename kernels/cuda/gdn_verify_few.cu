@@ -5,6 +5,9 @@
 // layer a cluster has all tiles of the value heads that read a key head: its
 // blocks share the convolution of the keys and queries through memory, and the
 // sums of squares of the norm through their shared memory.
+//
+// The next kernel is not told to start: these blocks fill some multiprocessors
+// and leave the others empty (launch.cuh).
 #include "kernels/cuda/gdn_verify_few.h"
 
 #include <algorithm>
@@ -154,7 +157,6 @@ __device__ void RunFront(const GdnConvParams& p, const LayerTile& tile,
   ProjectedGates projected;
   if (gates.valid) projected.Load(p, tile, gates.node);
   s.front.Run(p, tile, padded, s.verify);
-  StartNext();
   if (gates.node >= 0) projected.Compute(p, tile, gates);
   WaitForCopies<0>();
   ArriveAtCluster();
@@ -173,7 +175,6 @@ __device__ void ReadFactors(const GdnCoreParams& p, const LayerTile& tile,
     gates.Read(p, tile, s.gates);
     SumPaths(s, gates);
   }
-  StartNext();
   WaitForCopies<0>();
   __syncthreads();
 }

@@ -24,9 +24,12 @@ struct LaunchShape {
 // Launches `kernel` so that its blocks may start before the kernel queued
 // before it has ended: when all blocks of that one have called StartNext() or
 // returned. Each thread of `kernel` that touches memory which other kernels
-// write or read must call WaitForPrevious() first; only what no kernel ever
-// writes (weights, tables) may be read before. The wait is transitive, because
-// a kernel that has ended has waited for all before it.
+// write or read must call WaitForPrevious() first. Before it may be read what
+// no kernel ever writes (weights, tables), and in a forward pass what was
+// written before the pass (topology, states, windows, committed keys and
+// values): the pass's first kernel (Embed, DraftInputs) waits before it calls
+// StartNext(). The wait is transitive, because a kernel that has ended has
+// waited for all before it.
 template <typename... Params, typename... Args>
 absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
                              const LaunchShape& shape, const Launch& on,
@@ -67,6 +70,11 @@ __device__ inline void WaitForPrevious() {
 
 // The next kernel may start, once all blocks have said so. Says nothing of
 // memory: the next one waits for the end of this one before it reads.
+//
+// Early is not always better. What the next one asks for delays what this one
+// still waits for. And where this one fills some multiprocessors, the blocks of
+// a product behind it would go to the others, two to each, which takes the
+// product, and those behind it, a fifth longer: such a kernel does not call it.
 __device__ inline void StartNext() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
