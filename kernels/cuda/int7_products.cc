@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "cuda_runtime.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/device_shape.h"
 #include "kernels/cuda/int7_product.h"
 #include "kernels/cuda/tensor_map.h"
 
@@ -66,21 +67,10 @@ Int7Plan PlanFor(const Product& product, int multiprocessors) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Int7Products>> Int7Products::Create() {
-  int device = 0;
-  int multiprocessors = 0;
-  int major = 0;
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaGetDevice(&device), "device"));
-  BOLE_RETURN_IF_ERROR(
-      ToStatus(cudaDeviceGetAttribute(&multiprocessors,
-                                      cudaDevAttrMultiProcessorCount, device),
-               "multiprocessors"));
-  BOLE_RETURN_IF_ERROR(ToStatus(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-      "compute capability"));
-  const bool supported = major == 9;
-  if (supported) BOLE_RETURN_IF_ERROR(PrepareInt7Products());
+  BOLE_ASSIGN_OR_RETURN(const DeviceShape device, CurrentDeviceShape());
+  if (device.is_hopper()) BOLE_RETURN_IF_ERROR(PrepareInt7Products());
   return std::unique_ptr<Int7Products>(
-      new Int7Products(multiprocessors, supported));
+      new Int7Products(device.multiprocessors, device.is_hopper()));
 }
 
 bool Int7Products::HasColumns(int columns, ElementType type) const {

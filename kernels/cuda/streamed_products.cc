@@ -1,8 +1,7 @@
 #include "kernels/cuda/streamed_products.h"
 
 #include "common/status_macros.h"
-#include "cuda_runtime.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/device_shape.h"
 #include "kernels/cuda/stream_product.h"
 #include "kernels/cuda/tensor_map.h"
 
@@ -37,21 +36,10 @@ StreamPlan PlanFor(const Product& product, int multiprocessors) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StreamedProducts>> StreamedProducts::Create() {
-  int device = 0;
-  int multiprocessors = 0;
-  int major = 0;
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaGetDevice(&device), "device"));
-  BOLE_RETURN_IF_ERROR(
-      ToStatus(cudaDeviceGetAttribute(&multiprocessors,
-                                      cudaDevAttrMultiProcessorCount, device),
-               "multiprocessors"));
-  BOLE_RETURN_IF_ERROR(ToStatus(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-      "compute capability"));
-  const bool supported = major == 9;
-  if (supported) BOLE_RETURN_IF_ERROR(PrepareStreamProducts());
+  BOLE_ASSIGN_OR_RETURN(const DeviceShape device, CurrentDeviceShape());
+  if (device.is_hopper()) BOLE_RETURN_IF_ERROR(PrepareStreamProducts());
   return std::unique_ptr<StreamedProducts>(
-      new StreamedProducts(multiprocessors, supported));
+      new StreamedProducts(device.multiprocessors, device.is_hopper()));
 }
 
 bool StreamedProducts::Takes(const Product& product, ElementType type) const {

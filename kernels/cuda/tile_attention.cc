@@ -7,6 +7,7 @@
 #include "cuda_runtime_api.h"
 #include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/device_shape.h"
 #include "kernels/cuda/tensor_map.h"
 
 namespace bole::cuda {
@@ -20,14 +21,9 @@ int64_t PoolRows(const AttentionParams& p) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TileAttention>> TileAttention::Create() {
-  int device = 0;
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaGetDevice(&device), "current device"));
+  BOLE_ASSIGN_OR_RETURN(const DeviceShape device, CurrentDeviceShape());
   std::unique_ptr<TileAttention> attention(new TileAttention());
-  int major = 0;
-  BOLE_RETURN_IF_ERROR(ToStatus(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-      "compute capability"));
-  attention->has_tensor_cores_ = major == 9;
+  attention->has_tensor_cores_ = device.is_hopper();
   if (!attention->has_tensor_cores_) return attention;
   BOLE_RETURN_IF_ERROR(QueryClusters(attention->limits_));
   constexpr size_t kBytes = kMaxGroupedUnits * sizeof(int32_t);

@@ -115,6 +115,37 @@ struct BlockIndex {
   __device__ int Number() const { return row * (row + 1) / 2 + column; }
 };
 
+// By a warp, of a 16x16 block of floats: the transpose of -g, strictly upper
+// triangular, becomes (I + g)^-1 - I, by substitution in float32. A lane has a
+// column of the inverse.
+__device__ inline void SubstituteInverse(float* scratch) {
+  const int column = static_cast<int>(threadIdx.x) % kTileRows;
+  float x[kTileRows];
+#pragma unroll
+  for (int i = 0; i < kTileRows; ++i) x[i] = i == column ? 1 : 0;
+#pragma unroll
+  for (int j = 0; j + 1 < kTileRows; ++j) {
+#pragma unroll
+    for (int quad = (j + 1) / 4; quad < kTileRows / 4; ++quad) {
+      const float4 g =
+          reinterpret_cast<const float4*>(scratch + j * kTileRows)[quad];
+      const float of_quad[] = {g.x, g.y, g.z, g.w};
+#pragma unroll
+      for (int i = 4 * quad; i < 4 * quad + 4; ++i) {
+        if (i > j) x[i] += of_quad[i % 4] * x[j];
+      }
+    }
+  }
+  __syncwarp();
+  if (threadIdx.x % 32 < kTileRows) {
+#pragma unroll
+    for (int i = 0; i < kTileRows; ++i) {
+      scratch[i * kTileRows + column] = i == column ? 0 : x[i];
+    }
+  }
+  __syncwarp();
+}
+
 // With g_ij = beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i:
 //
 //   solve    -g off the diagonal blocks; on it (I + g)^-1 - I of the block, so
@@ -232,31 +263,7 @@ struct TreeMatrices {
       }
     }
     __syncwarp();
-    const int column = threadIdx.x % kTileRows;
-    float x[kTileRows];
-#pragma unroll
-    for (int i = 0; i < kTileRows; ++i) x[i] = i == column ? 1 : 0;
-#pragma unroll
-    for (int j = 0; j + 1 < kTileRows; ++j) {
-#pragma unroll
-      for (int q = (j + 1) / 4; q < kTileRows / 4; ++q) {
-        const float4 g =
-            reinterpret_cast<const float4*>(scratch + j * kTileRows)[q];
-        const float of_quad[] = {g.x, g.y, g.z, g.w};
-#pragma unroll
-        for (int i = 4 * q; i < 4 * q + 4; ++i) {
-          if (i > j) x[i] += of_quad[i % 4] * x[j];
-        }
-      }
-    }
-    __syncwarp();
-    if (threadIdx.x % 32 < kTileRows) {
-#pragma unroll
-      for (int i = 0; i < kTileRows; ++i) {
-        scratch[i * kTileRows + column] = i == column ? 0 : x[i];
-      }
-    }
-    __syncwarp();
+    SubstituteInverse(scratch);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll

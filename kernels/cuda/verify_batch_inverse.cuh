@@ -26,31 +26,7 @@ __device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
 __device__ inline void InvertTransposed(SplitBlock& block) {
   float* const scratch = reinterpret_cast<float*>(&block);
   __syncwarp();
-  const int column = static_cast<int>(threadIdx.x) % kTileRows;
-  float x[kTileRows];
-#pragma unroll
-  for (int i = 0; i < kTileRows; ++i) x[i] = i == column ? 1 : 0;
-#pragma unroll
-  for (int j = 0; j + 1 < kTileRows; ++j) {
-#pragma unroll
-    for (int quad = (j + 1) / 4; quad < kTileRows / 4; ++quad) {
-      const float4 g =
-          reinterpret_cast<const float4*>(scratch + j * kTileRows)[quad];
-      const float of_quad[] = {g.x, g.y, g.z, g.w};
-#pragma unroll
-      for (int i = 4 * quad; i < 4 * quad + 4; ++i) {
-        if (i > j) x[i] += of_quad[i % 4] * x[j];
-      }
-    }
-  }
-  __syncwarp();
-  if (threadIdx.x % 32 < kTileRows) {
-#pragma unroll
-    for (int i = 0; i < kTileRows; ++i) {
-      scratch[i * kTileRows + column] = i == column ? 0 : x[i];
-    }
-  }
-  __syncwarp();
+  SubstituteInverse(scratch);
   TileSum tile;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
