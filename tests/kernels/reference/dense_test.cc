@@ -30,6 +30,7 @@ using ::bole::testing::GuardedBuffer;
 using ::bole::testing::HostMatrix;
 using ::bole::testing::kFloatRoundoff;
 using ::bole::testing::kSpareRows;
+using ::bole::testing::kUntouched;
 using ::bole::testing::NormalVector;
 using ::bole::testing::RandomMatrix;
 using ::bole::testing::RandomRows;
