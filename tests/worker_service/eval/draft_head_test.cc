@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/eval/demo_model.h"
+#include "tests/worker_service/eval/drafting_demo.h"
 #include "tests/worker_service/model/files.h"
 #include "worker_service/draft_tokens.h"
 #include "worker_service/eval/count_text.h"
@@ -23,56 +24,13 @@
 namespace bole::testing_support {
 namespace {
 
-constexpr int kTokens = 48;
-
-std::vector<GenerateRequest> Requests(size_t first, size_t count,
-                                      float temperature) {
-  DemoModel& demo = DemoModel::Get();
-  const std::vector<std::vector<int32_t>> prompts = demo.Prompts();
-  std::vector<GenerateRequest> requests;
-  for (size_t i = first; i < first + count; ++i) {
-    GenerateRequest request{.prompt = prompts[i],
-                            .sampling = {},
-                            .stop_tokens = demo.model().stop_tokens};
-    request.sampling.temperature = temperature;
-    request.sampling.seed = i;
-    request.sampling.max_tokens = kTokens;
-    requests.push_back(request);
-  }
-  return requests;
-}
-
-// The demo checkpoint again, with a drafter of its own.
-struct ListedDemo {
+// With a drafter that knows these tokens alone.
+struct ListedDemo : DraftingDemo {
   explicit ListedDemo(const std::vector<int32_t>& tokens) {
-    absl::StatusOr<LoadedModel> loaded = LoadModel("models/demo", backend);
-    EXPECT_TRUE(loaded.ok()) << loaded.status();
-    model = *std::move(loaded);
     const absl::Status restricted =
         RestrictDraftHead(tokens, backend, *model.weights);
     EXPECT_TRUE(restricted.ok()) << restricted;
   }
-
-  std::vector<GenerateResult> Run(
-      const std::vector<GenerateRequest>& requests) {
-    size_t context = 0;
-    for (const GenerateRequest& request : requests) {
-      context = std::max(context, request.prompt.size() + kTokens);
-    }
-    const GenerateOptions options = Tree(32, 8);
-    absl::StatusOr<std::unique_ptr<Engine>> engine =
-        Engine::Create(model.config, *model.weights, backend,
-                       EngineOptionsFor(options, static_cast<int>(context),
-                                        model.num_valid_tokens()));
-    EXPECT_TRUE(engine.ok()) << engine.status();
-    absl::StatusOr<std::vector<GenerateResult>> results =
-        Generate(**engine, options, requests, nullptr);
-    EXPECT_TRUE(results.ok()) << results.status();
-    return *std::move(results);
-  }
-
-  ReferenceBackend backend{/*num_threads=*/1};
-  LoadedModel model;
 };
 
 // The tokens that the demo model writes most often after some prompts.
@@ -80,20 +38,10 @@ std::vector<int32_t> FrequentTokens(int size) {
   DemoModel& demo = DemoModel::Get();
   std::vector<int64_t> count(demo.model().num_valid_tokens());
   for (const GenerateResult& result :
-       demo.Run(Off(8), Requests(0, 16, /*temperature=*/0.8f))) {
+       demo.Run(Off(8), DemoRequests(0, 16, /*temperature=*/0.8f))) {
     for (const int32_t token : Tokens(result)) ++count[token];
   }
   return ChooseTokens(count, demo.model().stop_tokens, size).tokens;
-}
-
-double MeanAccepted(const std::vector<GenerateResult>& results) {
-  int rounds = 0;
-  int accepted = 0;
-  for (const GenerateResult& result : results) {
-    rounds += result.rounds;
-    accepted += result.accepted_drafts;
-  }
-  return 1.0 + static_cast<double>(accepted) / rounds;
 }
 
 // Half of the tokens, by what is written after other prompts: less than a
@@ -102,7 +50,8 @@ TEST(DraftHeadTest, TextsAreEqualAndFewDraftsAreLost) {
   ListedDemo listed(FrequentTokens(4096));
   for (const float temperature : {0.0f, 0.8f}) {
     SCOPED_TRACE(temperature);
-    const std::vector<GenerateRequest> requests = Requests(16, 8, temperature);
+    const std::vector<GenerateRequest> requests =
+        DemoRequests(16, 8, temperature);
 
     const std::vector<GenerateResult> want =
         DemoModel::Get().Run(Tree(32, 8), requests);
@@ -121,7 +70,7 @@ TEST(DraftHeadTest, APoorListCostsDraftsAlone) {
   for (int i = 0; i < kMinDraftTokens; ++i) tokens[i] = 7000 + 3 * i;
   ListedDemo listed(tokens);
   const std::vector<GenerateRequest> requests =
-      Requests(16, 4, /*temperature=*/0);
+      DemoRequests(16, 4, /*temperature=*/0);
 
   const std::vector<GenerateResult> want =
       DemoModel::Get().Run(Tree(32, 8), requests);
