@@ -173,8 +173,8 @@ __device__ void RunWhole(VerifyShared<C>& s, const Columns& columns,
       for (int step = 0; step < 2; ++step) {
         SplitOperand a;
         LoadState(slot, step, a);
-        MultiplyState(a, part * 2 + step, s.keys, u);
-        MultiplyState(a, part * 2 + step, s.queries, o);
+        MultiplyState<kUsed>(a, part * 2 + step, s.keys, u);
+        MultiplyState<kUsed>(a, part * 2 + step, s.queries, o);
       }
       stream.Release();
     }
@@ -205,7 +205,7 @@ __device__ void MultiplyAllState(Stream<C>& stream,
     for (int step = 0; step < 2; ++step) {
       SplitOperand a;
       LoadState(slot, step, a);
-      MultiplyState(a, part * 2 + step, rows, sums);
+      MultiplyState<kUsed>(a, part * 2 + step, rows, sums);
     }
     stream.Release();
   }

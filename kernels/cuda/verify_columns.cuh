@@ -147,11 +147,12 @@ __device__ inline void LoadState(const unsigned char* slot, int step,
   }
 }
 
-// sums += the state's 32 key columns of part `part` times those of the rows.
-template <int kUsed, int kNodes>
+// The first kUsed sums += 16 key columns of the state, `step` of eight, times
+// those of the rows.
+template <int kUsed, int kNodes, int kBlocks>
 __device__ void MultiplyState(const SplitOperand& a, int step,
                               const NodeRows<kNodes>& rows,
-                              TileSum (&sums)[kUsed]) {
+                              TileSum (&sums)[kBlocks]) {
 #pragma unroll
   for (int block = 0; block < kUsed; ++block) {
     uint32_t b[4];

@@ -113,15 +113,7 @@ __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
     LoadState(
         reinterpret_cast<const unsigned char*>(s.state.part[group][step / 2]),
         step % 2, a);
-#pragma unroll
-    for (int block = 0; block < kUsed; ++block) {
-      uint32_t b[4];
-      rows.LoadRight(block, step, b);
-      MultiplyAdd(sums[block][0], a.high, b[0], b[1]);
-      MultiplyAdd(sums[block][1], a.high, b[2], b[3]);
-      MultiplyAdd(sums[block][0], a.low, b[0], b[1]);
-      MultiplyAdd(sums[block][1], a.low, b[2], b[3]);
-    }
+    MultiplyState<kUsed>(a, step, rows, sums);
   }
 }
 // Sums of blocks behind those in use may be anything.
