@@ -2,14 +2,19 @@
 #ifndef BOLE_TESTS_KERNELS_CUDA_DEVICE_GDN_H_
 #define BOLE_TESTS_KERNELS_CUDA_DEVICE_GDN_H_
 
+#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/gdn.h"
 #include "kernels/row_batch.h"
 #include "kernels/tensor.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/gdn_problem.h"
+#include "tests/testing/matrices.h"
 
 namespace bole::testing {
 
@@ -56,6 +61,27 @@ struct DeviceGdn {
   Activation* out;
   GdnShape shape;
 };
+
+// Verifies on the GPU; the outputs come back into `p`. The states must not
+// change, nor the rows of no request be written.
+inline void VerifyOnDevice(cuda::CudaBackend& backend, GdnProblem& p, int layer,
+                           TreeSolver solver) {
+  const GdnProblem before = p;
+  DeviceCopies copies(backend);
+  const DeviceGdn device(p, copies);
+  const absl::Status status = backend.GdnVerify(device.Core(layer, solver));
+  copies.Fetch();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(SameBits(before.state.all(), p.state.all()))
+      << "the state is only read";
+  for (int row = p.batch.num_rows(); row < p.batch.max_rows(); ++row) {
+    for (int head = 0; head < p.shape.value_heads; ++head) {
+      for (const float x : p.Out(row, head)) {
+        ASSERT_TRUE(std::isnan(x)) << "row " << row << " is no one's";
+      }
+    }
+  }
+}
 
 // The core whose row 0 is row `row` of the problem: its operands as those of a
 // batch of its own, which the caller puts in.

@@ -62,22 +62,7 @@ class GdnVerifyFusedTest : public CudaTest {
 
   // Runs the GPU on `p`; its outputs come back into it.
   void Verify(GdnProblem& p) {
-    const GdnProblem before = p;
-    DeviceCopies copies(*cuda_);
-    const DeviceGdn device(p, copies);
-    const absl::Status status =
-        cuda_->GdnVerify(device.Core(kLayer, TreeSolver::kBlocks));
-    copies.Fetch();
-    ASSERT_TRUE(status.ok()) << status;
-    ASSERT_TRUE(SameBits(before.state.all(), p.state.all()))
-        << "the state is only read";
-    for (int row = p.batch.num_rows(); row < p.batch.max_rows(); ++row) {
-      for (int head = 0; head < p.shape.value_heads; ++head) {
-        for (const float x : p.Out(row, head)) {
-          ASSERT_TRUE(std::isnan(x)) << "row " << row << " is no one's";
-        }
-      }
-    }
+    VerifyOnDevice(*cuda_, p, kLayer, TreeSolver::kBlocks);
   }
 
   OutputErrors HeadErrors(const GdnProblem& p, int request, int head) {

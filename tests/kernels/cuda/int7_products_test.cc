@@ -1,9 +1,7 @@
 // Matrices of 7-bit integers and their products, against the reference.
 #include "kernels/cuda/int7_products.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -19,6 +17,7 @@
 #include "kernels/cuda/product.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/product_case.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
@@ -26,14 +25,8 @@
 namespace bole::testing {
 namespace {
 
-struct Shape {
-  int capacity;  // N
-  int count;     // Of them in use; the others are not a number.
-  int rows;
-  int columns;
-};
-
-enum class Out { kElements, kFloats, kAccumulated };
+using Shape = ProductShape;
+using Out = ProductOut;
 
 class Int7ProductsTest : public CudaTest {
  protected:
@@ -53,65 +46,36 @@ class Int7ProductsTest : public CudaTest {
   }
 
   void ExpectProduct(const Shape& shape, Out kind) {
-    SCOPED_TRACE(::testing::Message()
-                 << shape.count << " of " << shape.capacity << " rows, "
-                 << shape.rows << " by " << shape.columns << ", out "
-                 << static_cast<int>(kind));
-    const size_t used = static_cast<size_t>(shape.count) * shape.columns;
-    const size_t written = static_cast<size_t>(shape.count) * shape.rows;
-    GuardedBuffer<float> x(static_cast<size_t>(shape.capacity) * shape.columns);
-    FillNormal(rng_, 1, x.span(0, used));
-    GuardedBuffer<float> got(static_cast<size_t>(shape.capacity) * shape.rows);
-    if (kind == Out::kAccumulated) FillNormal(rng_, 1, got.span(0, written));
-    const std::vector<float> weight = Weight(shape);
-    GuardedBuffer<int32_t> count(1);
-    count[0] = shape.count;
+    ProductCase c(rng_, shape, kind);
+    SCOPED_TRACE(::testing::Message() << c);
     DeviceCopies copies(*cuda_);
     const bool floats = kind == Out::kFloats;
     MatMulParams params = {
-        .rows = {.count = copies.Of(count), .max = shape.capacity},
-        .x = copies.Activations(x),
-        .weight = Quantized(*cuda_, shape, weight),
-        .out = floats ? nullptr : copies.Activations(got),
-        .out_float = floats ? copies.Of(got) : nullptr,
+        .rows = {.count = copies.Of(c.count), .max = shape.capacity},
+        .x = copies.Activations(c.x),
+        .weight = Quantized(*cuda_, shape, c.weight),
+        .out = floats ? nullptr : copies.Activations(c.out),
+        .out_float = floats ? copies.Of(c.out) : nullptr,
         .accumulate = kind == Out::kAccumulated};
-    GuardedBuffer<float> want = got;
+    GuardedBuffer<float> want = c.out;
 
     const absl::Status status = cuda_->MatMul(params);
     copies.Fetch();
     ASSERT_TRUE(status.ok()) << status;
-    params.rows.count = count.data();
-    params.x = AsActivations(x.data());
-    params.weight = Quantized(reference_, shape, weight);
+    params.rows.count = c.count.data();
+    params.x = AsActivations(c.x.data());
+    params.weight = Quantized(reference_, shape, c.weight);
     params.out = floats ? nullptr : AsActivations(want.data());
     params.out_float = floats ? want.data() : nullptr;
     ASSERT_TRUE(reference_.MatMul(params).ok());
 
-    ExpectClose(got, want, shape, kind);
-  }
-
-  // Products of size 1, their sums of size sqrt(columns); one rounding to what
-  // is stored, and in float32 one for every product, half a unit each. Where
-  // the integers are not read, their elements have been rounded: by less than
-  // half a roundoff in the mean, so four are eight deviations of the sum.
-  void ExpectClose(const GuardedBuffer<float>& got,
-                   const GuardedBuffer<float>& want, const Shape& shape,
-                   Out kind) const {
-    const double summed = 2.0 * shape.columns * kFloatRoundoff;
-    const double stored = kind == Out::kFloats ? 0 : roundoff();
+    // Where the integers are not read, their elements have been rounded: by
+    // less than half a roundoff in the mean, so four are eight deviations of
+    // the sum.
     const bool reads_integers =
         shape.capacity <= cuda::kMaxInt7Rows && shape.columns % 32 == 0;
-    const double rounded = is_float() || reads_integers ? 0 : 4 * roundoff();
-    const size_t written = static_cast<size_t>(shape.count) * shape.rows;
-    for (size_t i = 0; i < written; ++i) {
-      const double bound = stored * std::abs(want[i]) +
-                           (summed + rounded) * std::sqrt(shape.columns);
-      ASSERT_TRUE(std::abs(static_cast<double>(got[i]) - want[i]) <= bound)
-          << i << ": " << got[i] << ", expected " << want[i];
-    }
-    for (size_t i = written; i < got.size(); ++i) {
-      ASSERT_TRUE(std::isnan(got[i])) << "a spare row was written: " << i;
-    }
+    c.ExpectClose(want, roundoff(),
+                  is_float() || reads_integers ? 0 : 4 * roundoff());
   }
 };
 

@@ -1,12 +1,9 @@
 // Products of few rows by the kernels that stream the weights, against the
 // reference.
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <random>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,6 +15,7 @@
 #include "kernels/dense.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/product_case.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
@@ -25,12 +23,8 @@
 namespace bole::testing {
 namespace {
 
-struct Shape {
-  int capacity;  // N
-  int count;     // Of them in use; the others are not a number.
-  int rows;
-  int columns;
-};
+using Shape = ProductShape;
+using Out = ProductOut;
 
 cuda::Product Nameless(int num_rows, int rows, int columns) {
   cuda::Product product = {};
@@ -39,8 +33,6 @@ cuda::Product Nameless(int num_rows, int rows, int columns) {
   product.columns = columns;
   return product;
 }
-
-enum class Out { kElements, kFloats, kAccumulated };
 
 class StreamedProductsTest : public CudaTest {
  protected:
@@ -58,75 +50,42 @@ class StreamedProductsTest : public CudaTest {
   }
 
   void ExpectProduct(const Shape& shape, Out kind) {
-    SCOPED_TRACE(::testing::Message()
-                 << shape.count << " of " << shape.capacity << " rows, "
-                 << shape.rows << " by " << shape.columns << ", out "
-                 << static_cast<int>(kind));
-    const size_t used = static_cast<size_t>(shape.count) * shape.columns;
-    const size_t written = static_cast<size_t>(shape.count) * shape.rows;
-    GuardedBuffer<float> x(static_cast<size_t>(shape.capacity) * shape.columns);
-    FillNormal(rng_, 1, x.span(0, used));
-    GuardedBuffer<float> got(static_cast<size_t>(shape.capacity) * shape.rows);
-    if (kind == Out::kAccumulated) FillNormal(rng_, 1, got.span(0, written));
-    std::vector<float> weight =
-        NormalVector(rng_, static_cast<size_t>(shape.rows) * shape.columns);
-    for (float& w : weight) w = RoundedToBFloat16(w);
-    GuardedBuffer<int32_t> count(1);
-    count[0] = shape.count;
+    ProductCase c(rng_, shape, kind);
+    SCOPED_TRACE(::testing::Message() << c);
+    const bool floats = kind == Out::kFloats;
     DeviceCopies copies(*cuda_);
-    const void* x_on_device = copies.Activations(x);
-    void* out = kind == Out::kFloats
-                    ? static_cast<void*>(copies.Of(got))
-                    : static_cast<void*>(copies.Activations(got));
+    const void* x_on_device = copies.Activations(c.x);
+    void* out = floats ? static_cast<void*>(copies.Of(c.out))
+                       : static_cast<void*>(copies.Activations(c.out));
     const auto* matrix = static_cast<const cuda::DeviceMatrix*>(
-        LoadRows(*cuda_, shape.rows, shape.columns, weight));
-    GuardedBuffer<float> want = got;
+        LoadRows(*cuda_, shape.rows, shape.columns, c.weight));
+    GuardedBuffer<float> want = c.out;
 
     const absl::Status status =
         matmuls_->RunStreamed({.num_rows = shape.capacity,
-                               .count = copies.Of(count),
+                               .count = copies.Of(c.count),
                                .rows = shape.rows,
                                .columns = shape.columns,
                                .x = x_on_device,
                                .weight = matrix->data,
                                .out = out,
-                               .float_out = kind == Out::kFloats,
+                               .float_out = floats,
                                .accumulate = kind == Out::kAccumulated},
                               cuda_->launch());
     copies.Fetch();
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_TRUE(
         reference_
-            .MatMul({.rows = {.count = count.data(), .max = shape.capacity},
-                     .x = AsActivations(x.data()),
+            .MatMul({.rows = {.count = c.count.data(), .max = shape.capacity},
+                     .x = AsActivations(c.x.data()),
                      .weight = LoadRows(reference_, shape.rows, shape.columns,
-                                        weight),
-                     .out = kind == Out::kFloats ? nullptr
-                                                 : AsActivations(want.data()),
-                     .out_float = kind == Out::kFloats ? want.data() : nullptr,
+                                        c.weight),
+                     .out = floats ? nullptr : AsActivations(want.data()),
+                     .out_float = floats ? want.data() : nullptr,
                      .accumulate = kind == Out::kAccumulated})
             .ok());
 
-    ExpectClose(got, want, shape, kind);
-  }
-
-  // Products of size 1, their sums of size sqrt(columns); one rounding to what
-  // is stored, and in float32 one for every product, half a unit each.
-  void ExpectClose(const GuardedBuffer<float>& got,
-                   const GuardedBuffer<float>& want, const Shape& shape,
-                   Out kind) const {
-    const double summed = 2.0 * shape.columns * kFloatRoundoff;
-    const double stored = kind == Out::kFloats ? 0 : roundoff();
-    const size_t written = static_cast<size_t>(shape.count) * shape.rows;
-    for (size_t i = 0; i < written; ++i) {
-      const double bound =
-          stored * std::abs(want[i]) + summed * std::sqrt(shape.columns);
-      ASSERT_TRUE(std::abs(static_cast<double>(got[i]) - want[i]) <= bound)
-          << i << ": " << got[i] << ", expected " << want[i];
-    }
-    for (size_t i = written; i < got.size(); ++i) {
-      ASSERT_TRUE(std::isnan(got[i])) << "a spare row was written: " << i;
-    }
+    c.ExpectClose(want, roundoff());
   }
 
   std::unique_ptr<cuda::MatMuls> matmuls_;

@@ -1,0 +1,84 @@
+// What products on the GPU are tested with, and held to.
+#ifndef BOLE_TESTS_KERNELS_CUDA_PRODUCT_CASE_H_
+#define BOLE_TESTS_KERNELS_CUDA_PRODUCT_CASE_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/testing/guarded_buffer.h"
+#include "tests/testing/matrices.h"
+
+namespace bole::testing {
+
+struct ProductShape {
+  int capacity;  // N
+  int count;     // Of them in use; the others are not a number.
+  int rows;
+  int columns;
+};
+
+enum class ProductOut { kElements, kFloats, kAccumulated };
+
+// Operands of size 1, the weights rounded to bfloat16; `out` has what is added
+// to, or is not a number.
+struct ProductCase {
+  ProductCase(std::mt19937& rng, const ProductShape& s, ProductOut kind)
+      : shape(s),
+        kind(kind),
+        x(static_cast<size_t>(s.capacity) * s.columns),
+        weight(NormalVector(rng, static_cast<size_t>(s.rows) * s.columns)),
+        count(1),
+        out(static_cast<size_t>(s.capacity) * s.rows) {
+    FillNormal(rng, 1, x.span(0, static_cast<size_t>(s.count) * s.columns));
+    for (float& w : weight) w = RoundedToBFloat16(w);
+    count[0] = s.count;
+    if (kind == ProductOut::kAccumulated) {
+      FillNormal(rng, 1, out.span(0, num_written()));
+    }
+  }
+
+  size_t num_written() const {
+    return static_cast<size_t>(shape.count) * shape.rows;
+  }
+
+  // `out` is `want`, and nothing is written behind. The sums are of size
+  // sqrt(columns), with one rounding to what is stored, of `roundoff`, and in
+  // float32 one for every product, half a unit each; `more` is what else each
+  // product may be off by.
+  void ExpectClose(const GuardedBuffer<float>& want, double roundoff,
+                   double more = 0) const {
+    const double summed = 2.0 * shape.columns * kFloatRoundoff + more;
+    const double stored = kind == ProductOut::kFloats ? 0 : roundoff;
+    for (size_t i = 0; i < num_written(); ++i) {
+      const double bound =
+          stored * std::abs(want[i]) + summed * std::sqrt(shape.columns);
+      ASSERT_TRUE(std::abs(static_cast<double>(out[i]) - want[i]) <= bound)
+          << i << ": " << out[i] << ", expected " << want[i];
+    }
+    for (size_t i = num_written(); i < out.size(); ++i) {
+      ASSERT_TRUE(std::isnan(out[i])) << "a spare row was written: " << i;
+    }
+  }
+
+  ProductShape shape;
+  ProductOut kind;
+  GuardedBuffer<float> x;     // [N, columns]
+  std::vector<float> weight;  // [rows, columns]
+  GuardedBuffer<int32_t> count;
+  GuardedBuffer<float> out;  // [N, rows]
+};
+
+inline std::ostream& operator<<(std::ostream& to, const ProductCase& c) {
+  return to << c.shape.count << " of " << c.shape.capacity << " rows, "
+            << c.shape.rows << " by " << c.shape.columns << ", out "
+            << static_cast<int>(c.kind);
+}
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_KERNELS_CUDA_PRODUCT_CASE_H_
