@@ -1,6 +1,7 @@
 // Matrices of 7-bit integers and their products, against the reference.
 #include "kernels/cuda/int7_products.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
