@@ -45,6 +45,14 @@ inline Parents RandomParents(std::mt19937& rng, const TreeOptions& options) {
   return parents;
 }
 
+// So many nodes, or none, up to 16 deep, with up to 3 roots.
+inline Parents RandomParentsOf(std::mt19937& rng, int num_nodes) {
+  if (num_nodes == 0) return {};
+  return RandomParents(rng, {.num_nodes = num_nodes,
+                             .max_depth = UniformInt(rng, 1, 16),
+                             .max_roots = UniformInt(rng, 1, 3)});
+}
+
 inline Parents ChainParents(int num_nodes) {
   Parents parents(num_nodes);
   std::iota(parents.begin(), parents.end(), -1);
@@ -57,9 +65,7 @@ inline std::vector<Parents> RandomForest(std::mt19937& rng, int num_trees,
   std::vector<Parents> trees(num_trees);
   for (Parents& tree : trees) {
     if (UniformInt(rng, 0, 4) == 0) continue;
-    tree = RandomParents(rng, {.num_nodes = UniformInt(rng, 1, max_nodes),
-                               .max_depth = UniformInt(rng, 1, 16),
-                               .max_roots = UniformInt(rng, 1, 3)});
+    tree = RandomParentsOf(rng, UniformInt(rng, 1, max_nodes));
   }
   return trees;
 }

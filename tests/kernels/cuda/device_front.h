@@ -41,6 +41,15 @@ struct FrontProblem {
   std::vector<float> weight, negative_exp_a, dt_bias;
 };
 
+// What a whole layer leaves of a problem, and its outputs.
+struct LayerResult {
+  explicit LayerResult(const FrontProblem& given)
+      : problem(given), out(given.gdn.out.size()) {}
+
+  FrontProblem problem;
+  GuardedBuffer<float> out;
+};
+
 // Its buffers on the GPU.
 struct DeviceFront {
   DeviceFront(FrontProblem& p, DeviceCopies& copies)
@@ -62,6 +71,16 @@ struct DeviceFront {
             .q = gdn.q,
             .q_scale = gdn.q_scale,
             .factors = gdn.factors};
+  }
+
+  GdnGatedNormParams Norm(const float* norm_weight, Activation* to) const {
+    return {.rows = gdn.batch.rows,
+            .shape = gdn.shape,
+            .epsilon = 1e-6f,
+            .o = gdn.out,
+            .projected = projected,
+            .weight = norm_weight,
+            .out = to};
   }
 
   DeviceGdn gdn;

@@ -18,6 +18,10 @@
 
 namespace bole::testing {
 
+// Nodes of trees at the edges of what kernels cut them into.
+inline constexpr int kEdgeSizes[] = {1,  2,  7,  8,  15, 16, 17,  31,  32, 33,
+                                     47, 48, 49, 63, 64, 65, 100, 113, 128};
+
 // A problem's buffers on the GPU. Host values are rounded to what it holds.
 struct DeviceGdn {
   DeviceGdn(GdnProblem& p, DeviceCopies& copies)

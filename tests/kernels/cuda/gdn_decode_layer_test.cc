@@ -31,11 +31,6 @@ constexpr std::array kShapes = {
 
 class GdnDecodeLayerTest : public CudaTest {
  protected:
-  struct Result {
-    FrontProblem problem;
-    GuardedBuffer<float> out;
-  };
-
   // One row for most of the requests; the first has nothing committed.
   FrontProblem MakeProblem(const GdnShape& shape, int num_requests) {
     std::vector<Parents> trees(num_requests);
@@ -49,10 +44,9 @@ class GdnDecodeLayerTest : public CudaTest {
   }
 
   // By the operator, or by the four that define it.
-  Result Decode(const FrontProblem& problem, std::vector<float>& norm_weight,
-                bool at_once) {
-    Result result = {.problem = problem,
-                     .out = GuardedBuffer<float>(problem.gdn.out.size())};
+  LayerResult Decode(const FrontProblem& problem,
+                     std::vector<float>& norm_weight, bool at_once) {
+    LayerResult result(problem);
     FrontProblem& p = result.problem;
     DeviceCopies copies(*cuda_);
     const DeviceFront device(p, copies);
@@ -69,13 +63,8 @@ class GdnDecodeLayerTest : public CudaTest {
                     .factors = device.gdn.factors,
                     .first_layer = 1,
                     .num_layers = 1},
-        .norm = {.rows = device.gdn.batch.rows,
-                 .shape = device.gdn.shape,
-                 .epsilon = 1e-6f,
-                 .o = device.gdn.out,
-                 .projected = device.projected,
-                 .weight = copies.Of(norm_weight),
-                 .out = copies.Activations(result.out)}};
+        .norm = device.Norm(copies.Of(norm_weight),
+                            copies.Activations(result.out))};
     const absl::Status status = at_once
                                     ? cuda_->GdnDecodeLayer(params)
                                     : cuda_->Backend::GdnDecodeLayer(params);
@@ -96,8 +85,8 @@ TEST_P(GdnDecodeLayerTest, HasTheBitsOfTheFourOperators) {
       const FrontProblem problem = MakeProblem(shape, num_requests);
       std::vector<float> norm_weight = NormalVector(rng_, shape.value_dim);
 
-      const Result got = Decode(problem, norm_weight, /*at_once=*/true);
-      const Result want = Decode(problem, norm_weight, /*at_once=*/false);
+      const LayerResult got = Decode(problem, norm_weight, /*at_once=*/true);
+      const LayerResult want = Decode(problem, norm_weight, /*at_once=*/false);
 
       EXPECT_TRUE(SameBits(got.out.all(), want.out.all())) << "outputs";
       EXPECT_TRUE(

@@ -1,5 +1,4 @@
 // Fused verification of trees against the recurrence in double.
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -123,11 +122,7 @@ HostBatch Ragged(std::mt19937& rng, int num_nodes) {
   std::vector<Parents> trees;
   for (const int n :
        {num_nodes, UniformInt(rng, 1, num_nodes), 0, num_nodes / 2 + 1}) {
-    trees.push_back(
-        n == 0 ? Parents()
-               : RandomParents(rng, {.num_nodes = n,
-                                     .max_depth = UniformInt(rng, 1, 16),
-                                     .max_roots = UniformInt(rng, 1, 3)}));
+    trees.push_back(RandomParentsOf(rng, n));
   }
   HostBatch batch = PackTrees(trees, {.spare_rows = 3, .spare_requests = 2});
   CommitSomething(rng, 6, batch);
@@ -135,12 +130,9 @@ HostBatch Ragged(std::mt19937& rng, int num_nodes) {
   return batch;
 }
 
-constexpr std::array kSizes = {1,  2,  7,  8,  15, 16, 17,  31,  32, 33,
-                               47, 48, 49, 63, 64, 65, 100, 113, 128};
-
 TEST_P(GdnVerifyFusedTest, FewHeadsOfTreesOfEverySize) {
   int n = 0;
-  for (const int num_nodes : kSizes) {
+  for (const int num_nodes : kEdgeSizes) {
     SCOPED_TRACE(num_nodes);
     GdnProblem p(rng_,
                  {.shape = Shape(n % 3 + 1, n % 4 + 1),
@@ -158,7 +150,7 @@ TEST_P(GdnVerifyFusedTest, FewHeadsOfTreesOfEverySize) {
 
 TEST_P(GdnVerifyFusedTest, ManyHeadsOfTreesOfEverySize) {
   int n = 0;
-  for (const int num_nodes : kSizes) {
+  for (const int num_nodes : kEdgeSizes) {
     SCOPED_TRACE(num_nodes);
     GdnProblem p(rng_,
                  {.shape = n % 2 == 0 ? Shape(8, 3) : Shape(11, 2),

@@ -15,6 +15,7 @@
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/device_front.h"
+#include "tests/kernels/cuda/device_gdn.h"
 #include "tests/kernels/gdn_problem.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
@@ -35,11 +36,6 @@ constexpr std::array kShapes = {
 
 class GdnVerifyLayerTest : public CudaTest {
  protected:
-  struct Result {
-    FrontProblem problem;
-    GuardedBuffer<float> out;
-  };
-
   // Ragged requests, one of them fresh, one without rows.
   FrontProblem MakeProblem(const GdnShape& shape, int num_nodes,
                            int num_requests) {
@@ -48,11 +44,7 @@ class GdnVerifyLayerTest : public CudaTest {
       const int n = b == 0   ? num_nodes
                     : b == 2 ? 0
                              : UniformInt(rng_, 1, num_nodes);
-      trees.push_back(
-          n == 0 ? Parents()
-                 : RandomParents(rng_, {.num_nodes = n,
-                                        .max_depth = UniformInt(rng_, 1, 16),
-                                        .max_roots = UniformInt(rng_, 1, 3)}));
+      trees.push_back(RandomParentsOf(rng_, n));
     }
     HostBatch batch = PackTrees(trees, {.spare_rows = 3, .spare_requests = 1});
     CommitSomething(rng_, num_requests + 2, batch);
@@ -61,23 +53,17 @@ class GdnVerifyLayerTest : public CudaTest {
   }
 
   // By the operator, or by the three that define it.
-  Result Verify(const FrontProblem& problem, std::vector<float>& norm_weight,
-                bool at_once) {
-    Result result = {.problem = problem,
-                     .out = GuardedBuffer<float>(problem.gdn.out.size())};
+  LayerResult Verify(const FrontProblem& problem,
+                     std::vector<float>& norm_weight, bool at_once) {
+    LayerResult result(problem);
     FrontProblem& p = result.problem;
     DeviceCopies copies(*cuda_);
     const DeviceFront device(p, copies);
     const GdnVerifyLayerParams params = {
         .conv = device.Conv(1),
         .core = device.gdn.Core(1, TreeSolver::kBlocks),
-        .norm = {.rows = device.gdn.batch.rows,
-                 .shape = device.gdn.shape,
-                 .epsilon = 1e-6f,
-                 .o = device.gdn.out,
-                 .projected = device.projected,
-                 .weight = copies.Of(norm_weight),
-                 .out = copies.Activations(result.out)}};
+        .norm = device.Norm(copies.Of(norm_weight),
+                            copies.Activations(result.out))};
     const absl::Status status = at_once
                                     ? cuda_->GdnVerifyLayer(params)
                                     : cuda_->Backend::GdnVerifyLayer(params);
@@ -89,7 +75,7 @@ class GdnVerifyLayerTest : public CudaTest {
   // The factors, which a commit reads, have the same bits; the outputs differ
   // where a sum in another order is rounded to the other neighbour: of U's
   // products by 1e-5 of a head, rarely.
-  void ExpectSame(const Result& got, const Result& want) {
+  void ExpectSame(const LayerResult& got, const LayerResult& want) {
     const GdnProblem& g = got.problem.gdn;
     const GdnProblem& w = want.problem.gdn;
     EXPECT_TRUE(SameBits(g.raw.all(), w.raw.all())) << "raw rows";
@@ -103,7 +89,7 @@ class GdnVerifyLayerTest : public CudaTest {
     ExpectSameOutputs(got, want);
   }
 
-  void ExpectSameOutputs(const Result& got, const Result& want) {
+  void ExpectSameOutputs(const LayerResult& got, const LayerResult& want) {
     const GdnProblem& p = want.problem.gdn;
     const size_t width = p.shape.value_dim;
     const size_t heads =
@@ -136,12 +122,9 @@ class GdnVerifyLayerTest : public CudaTest {
 
 BOLE_FOR_EACH_ELEMENT(GdnVerifyLayerTest);
 
-constexpr std::array kSizes = {1,  2,  7,  8,  15, 16, 17,  31,  32, 33,
-                               47, 48, 49, 63, 64, 65, 100, 113, 128};
-
 TEST_P(GdnVerifyLayerTest, ComputesWhatTheThreeOperatorsDo) {
   int n = 0;
-  for (const int num_nodes : kSizes) {
+  for (const int num_nodes : kEdgeSizes) {
     for (const int num_requests : {1, 4}) {
       const GdnShape& shape = kShapes[n++ % kShapes.size()];
       SCOPED_TRACE(::testing::Message()
@@ -150,8 +133,8 @@ TEST_P(GdnVerifyLayerTest, ComputesWhatTheThreeOperatorsDo) {
       const FrontProblem problem = MakeProblem(shape, num_nodes, num_requests);
       std::vector<float> norm_weight = NormalVector(rng_, shape.value_dim);
 
-      const Result got = Verify(problem, norm_weight, /*at_once=*/true);
-      const Result want = Verify(problem, norm_weight, /*at_once=*/false);
+      const LayerResult got = Verify(problem, norm_weight, /*at_once=*/true);
+      const LayerResult want = Verify(problem, norm_weight, /*at_once=*/false);
 
       ExpectSame(got, want);
       if (HasFailure()) return;
@@ -172,8 +155,8 @@ TEST_P(GdnVerifyLayerTest, TakesChains) {
                                GdnShape{4, 8, 128, 128, 4});
     std::vector<float> norm_weight = NormalVector(rng_, 128);
 
-    const Result got = Verify(problem, norm_weight, /*at_once=*/true);
-    const Result want = Verify(problem, norm_weight, /*at_once=*/false);
+    const LayerResult got = Verify(problem, norm_weight, /*at_once=*/true);
+    const LayerResult want = Verify(problem, norm_weight, /*at_once=*/false);
 
     ExpectSame(got, want);
     if (HasFailure()) return;
@@ -185,8 +168,8 @@ TEST_P(GdnVerifyLayerTest, RunsGiveTheSameBits) {
       MakeProblem(GdnShape{16, 32, 128, 128, 4}, 64, 1);
   std::vector<float> norm_weight = NormalVector(rng_, 128);
 
-  const Result first = Verify(problem, norm_weight, /*at_once=*/true);
-  const Result second = Verify(problem, norm_weight, /*at_once=*/true);
+  const LayerResult first = Verify(problem, norm_weight, /*at_once=*/true);
+  const LayerResult second = Verify(problem, norm_weight, /*at_once=*/true);
 
   EXPECT_TRUE(SameBits(first.out.all(), second.out.all()));
 }

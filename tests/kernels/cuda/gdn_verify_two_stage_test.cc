@@ -1,7 +1,6 @@
 // The two-stage verification, factors and then the Neumann series in tf32,
 // against the recurrence in double.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <random>
@@ -92,9 +91,7 @@ HostBatch Ragged(std::mt19937& rng, int num_nodes, int num_requests) {
   std::vector<Parents> trees = {{}};
   while (static_cast<int>(trees.size()) < num_requests) {
     const int n = trees.size() == 1 ? num_nodes : UniformInt(rng, 1, num_nodes);
-    trees.push_back(RandomParents(rng, {.num_nodes = n,
-                                        .max_depth = UniformInt(rng, 1, 16),
-                                        .max_roots = UniformInt(rng, 1, 3)}));
+    trees.push_back(RandomParentsOf(rng, n));
   }
   HostBatch batch = PackTrees(trees, {.spare_rows = 3, .spare_requests = 2});
   CommitSomething(rng, num_requests + 2, batch);
@@ -102,13 +99,10 @@ HostBatch Ragged(std::mt19937& rng, int num_nodes, int num_requests) {
   return batch;
 }
 
-constexpr std::array kSizes = {1,  2,  7,  8,  15, 16, 17,  31,  32, 33,
-                               47, 48, 49, 63, 64, 65, 100, 113, 128};
-
 // Few heads and many choose other tiles.
 TEST_P(GdnVerifyTwoStageTest, TreesOfEverySize) {
   int n = 0;
-  for (const int num_nodes : kSizes) {
+  for (const int num_nodes : kEdgeSizes) {
     SCOPED_TRACE(num_nodes);
     const int num_requests = n % 2 == 0 ? 4 : 24;
     GdnProblem p =

@@ -28,12 +28,6 @@ AttentionShape Heads(int group, int kv_heads) {
 
 class TileAttentionTest : public AttendTest {
  protected:
-  Parents RandomTreeOf(int num_nodes) {
-    return RandomParents(rng_, {.num_nodes = num_nodes,
-                                .max_depth = UniformInt(rng_, 1, 16),
-                                .max_roots = UniformInt(rng_, 1, 3)});
-  }
-
   void ExpectIsTheReference(AttentionProblem& p) {
     AttentionProblem want = Attend(p);
     ASSERT_TRUE(reference_.Attend(want.Params(kLayer)).ok());
@@ -62,7 +56,7 @@ TEST_P(TileAttentionTest, IsTheReferenceAtTheEdgesOfTiles) {
   for (const int committed : {0, 1, 63, 64, 65, 128}) {
     for (const int nodes : {1, 63, 64, 65, 128}) {
       HostBatch batch =
-          PackTrees(std::vector<Parents>{RandomTreeOf(nodes), {-1}});
+          PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes), {-1}});
       batch.committed[0] = committed;
       batch.committed[1] = 128 - committed;
       AttentionProblem p = MakeProblem(Heads(4, 1), 64, std::move(batch));
@@ -79,7 +73,7 @@ TEST_P(TileAttentionTest, LongPrefixesAreTheReferenceSplitOrNot) {
   for (const int nodes : {1, 16, 65, 128}) {
     for (const int spare_requests : {0, 3, 200}) {
       HostBatch batch =
-          PackTrees(std::vector<Parents>{RandomTreeOf(nodes)},
+          PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes)},
                     {.spare_rows = 5, .spare_requests = spare_requests});
       batch.committed[0] = UniformInt(rng_, 2000, 5000);
       AttentionProblem p = MakeProblem(Heads(4, 2), 64, std::move(batch));
@@ -94,7 +88,8 @@ TEST_P(TileAttentionTest, LongPrefixesAreTheReferenceSplitOrNot) {
 
 TEST_P(TileAttentionTest, RaggedPrefixesAreTheReference) {
   std::vector<Parents> trees;
-  for (const int nodes : {1, 128, 7, 40}) trees.push_back(RandomTreeOf(nodes));
+  for (const int nodes : {1, 128, 7, 40})
+    trees.push_back(RandomParentsOf(rng_, nodes));
   HostBatch batch = PackTrees(trees, {.spare_rows = 100});
   for (int b = 0; b < 4; ++b) batch.committed[b] = 600 * b;
   AttentionProblem p = MakeProblem(Heads(6, 2), 64, std::move(batch));
@@ -134,7 +129,7 @@ TEST_P(TileAttentionTest, MasksOfManyWordsAreTheReference) {
 // As a drafter's lanes are: the nodes before a row are not in the batch, and
 // those that it does not descend from were never written.
 TEST_P(TileAttentionTest, ARowByItselfSeesItsAncestorsAlone) {
-  HostBatch batch = PackTrees(std::vector<Parents>{RandomTreeOf(128)});
+  HostBatch batch = PackTrees(std::vector<Parents>{RandomParentsOf(rng_, 128)});
   batch.committed[0] = 100;
   for (int row = 0; row < 128; row += 9) {
     AttentionProblem p = MakeProblem(Heads(4, 2), 64, OnlyRow(batch, row));
@@ -145,7 +140,7 @@ TEST_P(TileAttentionTest, ARowByItselfSeesItsAncestorsAlone) {
 }
 
 TEST_P(TileAttentionTest, ANodeIsNearPlainDecodingOfItsPath) {
-  HostBatch batch = PackTrees(std::vector<Parents>{RandomTreeOf(70)});
+  HostBatch batch = PackTrees(std::vector<Parents>{RandomParentsOf(rng_, 70)});
   batch.committed[0] = 90;
   AttentionProblem tree = MakeProblem(Heads(4, 2), 64, std::move(batch));
   Attend(tree);
@@ -169,7 +164,7 @@ TEST_P(TileAttentionTest, ANodeIsNearPlainDecodingOfItsPath) {
 }
 
 TEST_P(TileAttentionTest, RepeatsHaveTheSameBits) {
-  HostBatch batch = PackTrees(std::vector<Parents>{RandomTreeOf(50)});
+  HostBatch batch = PackTrees(std::vector<Parents>{RandomParentsOf(rng_, 50)});
   batch.committed[0] = 4000;
   AttentionProblem p = MakeProblem(Heads(4, 4), 64, std::move(batch));
   AttentionProblem again = p;
