@@ -192,6 +192,15 @@ std::span<const float> GdnProblem::Out(int row, int head) const {
   return out.span(ValueRow(0, row, head) * shape.value_dim, shape.value_dim);
 }
 
+std::vector<float> GdnProblem::Outs(int first, int end, int head) const {
+  std::vector<float> rows;
+  for (int row = first; row < end; ++row) {
+    const std::span<const float> out = Out(row, head);
+    rows.insert(rows.end(), out.begin(), out.end());
+  }
+  return rows;
+}
+
 void GdnProblem::KeepNodeStates() {
   const size_t rows = static_cast<size_t>(batch.max_rows()) * num_layers;
   node_states =

@@ -68,6 +68,8 @@ struct GdnProblem {
   std::span<float> Window(int request, int layer);
   // [dv] of the output of a row.
   std::span<const float> Out(int row, int head) const;
+  // The same of rows first .. end - 1, one after the other.
+  std::vector<float> Outs(int first, int end, int head) const;
 
   // From now on Factors() has node_states.
   void KeepNodeStates();

@@ -16,6 +16,7 @@ cd "$1"
 # The brackets keep this file from matching itself.
 places='(^|[^A-Za-z0-9_.-])/([w]ork|[r]oot|[h]ome)/'
 
-! grep -rnIE "$places" . --exclude-dir=.git --exclude-dir='bazel-*' \
+! grep -rnIE "$places" . --exclude-dir=.git --exclude=.git \
+  --exclude-dir='bazel-*' \
   --exclude-dir=golden --exclude='*.safetensors' --exclude=tokenizer.json \
   --exclude=.bazelrc.user

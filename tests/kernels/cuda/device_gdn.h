@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <span>
+#include <string>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -65,6 +67,22 @@ struct DeviceGdn {
   Activation* out;
   GdnShape shape;
 };
+
+// The relative error, which must be within `tolerance`; what is nothing must
+// stay so.
+inline double ExpectSmallError(std::span<const float> got,
+                               std::span<const float> want, double tolerance,
+                               const std::string& what) {
+  double norm = 0;
+  for (const float x : want) norm += static_cast<double>(x) * x;
+  if (norm < 1e-60) {
+    EXPECT_LE(MaxError(got, want), 1e-30) << what;
+    return 0;
+  }
+  const double error = RelativeRmsError(got, want);
+  EXPECT_TRUE(error <= tolerance) << what << ": relative error " << error;
+  return error;
+}
 
 // Verifies on the GPU; the outputs come back into `p`. The states must not
 // change, nor the rows of no request be written.
