@@ -123,7 +123,9 @@ if wanted serving "$bin/bole-scheduler"; then
 fi
 if wanted sanitizer "$bin/operators_test"; then
   run sanitizer python3 tests/kernels/cuda/sanitize.py "$bin/operators_test" \
-    --json "$out/sanitizer.json" --gpu "$gpu" --commit "$commit"
+    --json "$out/sanitizer.json" --gpu "$gpu" --commit "$commit" \
+    --earlier tests/bench/results/h200/sanitizer.json \
+    --logs "$out/sanitizer_logs" --within 600
 fi
 
 exit "$status"

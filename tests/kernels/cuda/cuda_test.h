@@ -2,6 +2,7 @@
 #ifndef BOLE_TESTS_KERNELS_CUDA_CUDA_TEST_H_
 #define BOLE_TESTS_KERNELS_CUDA_CUDA_TEST_H_
 
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -34,6 +35,16 @@ class CudaTest : public ::testing::TestWithParam<ElementType> {
   ReferenceBackend reference_{/*num_threads=*/2};
   std::unique_ptr<cuda::CudaBackend> cuda_;
 };
+
+// 1, or n where BOLE_FEWER_CASES is set: the stride through cases that differ
+// in what is drawn at random, or in sizes that take the same branches. So
+// racecheck is affordable (sanitize.py), which follows every access to shared
+// memory on the CPU: a case of a millisecond takes a second. Every kernel,
+// branch and kind of raggedness must be left.
+inline int EveryNth(int n) {
+  static const bool is_fewer = std::getenv("BOLE_FEWER_CASES") != nullptr;
+  return is_fewer ? n : 1;
+}
 
 inline std::string ElementName(
     const ::testing::TestParamInfo<ElementType>& info) {

@@ -68,7 +68,7 @@ GdnShape RandomShape(std::mt19937& rng) {
 
 TEST_P(GdnCoreTest, VerifiesTreesOfEverySize) {
   for (int num_nodes = 1; num_nodes <= 128;
-       num_nodes += num_nodes < 20 ? 1 : 7) {
+       num_nodes += EveryNth(9) * (num_nodes < 20 ? 1 : 7)) {
     std::vector<Parents> trees;
     for (int b = 0; b < 3; ++b) {
       trees.push_back(RandomParents(rng_, {.num_nodes = b == 1 ? 1 : num_nodes,
@@ -125,7 +125,7 @@ GdnProblem ChainProblem(std::mt19937& rng, std::span<const int> lengths) {
 }
 
 TEST_P(GdnCoreTest, DecodesAndPrefillsChains) {
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 30; round += EveryNth(5)) {
     SCOPED_TRACE(round);
     const bool decode = round % 2 == 0;
     const int longest = decode ? 1 : 150;

@@ -77,8 +77,10 @@ class GdnDecodeLayerTest : public CudaTest {
 BOLE_FOR_EACH_ELEMENT(GdnDecodeLayerTest);
 
 TEST_P(GdnDecodeLayerTest, HasTheBitsOfTheFourOperators) {
+  int n = 0;
   for (const GdnShape& shape : kShapes) {
     for (const int num_requests : {1, 3, 17}) {
+      if (n++ % EveryNth(2) != 0) continue;
       SCOPED_TRACE(::testing::Message()
                    << shape.value_heads << " heads of " << shape.key_heads
                    << ", " << num_requests << " requests");

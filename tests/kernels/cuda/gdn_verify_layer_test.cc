@@ -126,7 +126,8 @@ TEST_P(GdnVerifyLayerTest, ComputesWhatTheThreeOperatorsDo) {
   int n = 0;
   for (const int num_nodes : kEdgeSizes) {
     for (const int num_requests : {1, 4}) {
-      const GdnShape& shape = kShapes[n++ % kShapes.size()];
+      const GdnShape& shape = kShapes[n % kShapes.size()];
+      if (n++ % EveryNth(3) != 0) continue;
       SCOPED_TRACE(::testing::Message()
                    << num_nodes << " nodes, " << num_requests << " requests, "
                    << shape.value_heads << " heads of " << shape.key_heads);

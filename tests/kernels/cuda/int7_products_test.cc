@@ -83,7 +83,7 @@ class Int7ProductsTest : public CudaTest {
 BOLE_FOR_EACH_ELEMENT(Int7ProductsTest);
 
 TEST_P(Int7ProductsTest, AreTheReferencesForAnyNumberOfRows) {
-  for (int rows = 1; rows <= cuda::kMaxInt7Rows; ++rows) {
+  for (int rows = 1; rows <= cuda::kMaxInt7Rows; rows += EveryNth(5)) {
     ExpectProduct({rows, rows, 264, 160}, Out::kElements);
     ExpectProduct({rows, rows - rows / 3, 520, 96}, Out::kFloats);
     if (HasFailure()) return;
@@ -114,14 +114,16 @@ TEST_P(Int7ProductsTest, AreTheReferencesForAnyShape) {
                                                             {12352, 256},
                                                             {33001, 64},
                                                             {70000, 32}}};
+  const std::vector<ProductUse> uses = ProductUses();
+  int shape = 0;
   for (const auto& [rows, columns] : kShapes) {
-    for (const int capacity : {1, 5, 16, 17, 32}) {
-      for (const Out out : {Out::kElements, Out::kFloats, Out::kAccumulated}) {
-        if (capacity > 1 && rows * columns > 1200000) continue;
-        ExpectProduct({capacity, capacity, rows, columns}, out);
-        ExpectProduct({capacity, capacity / 2, rows, columns}, out);
-        if (HasFailure()) return;
-      }
+    // One of the first six, which are of one row, and others.
+    size_t i = shape++ % EveryNth(6);
+    for (; i < uses.size(); i += EveryNth(11)) {
+      const auto& [capacity, count, out] = uses[i];
+      if (capacity > 1 && rows * columns > 1200000) continue;
+      ExpectProduct({capacity, count, rows, columns}, out);
+      if (HasFailure()) return;
     }
   }
 }
@@ -129,14 +131,16 @@ TEST_P(Int7ProductsTest, AreTheReferencesForAnyShape) {
 // No order of arrival of blocks shows.
 TEST_P(Int7ProductsTest, HaveTheSameBitsEveryTime) {
   for (const int capacity : {1, 12, 32}) {
-    const Shape shape = {capacity, capacity, 4096, 4096};
+    const Shape shape = {capacity, capacity, 4096 / EveryNth(4),
+                         4096 / EveryNth(4)};
     GuardedBuffer<float> x(static_cast<size_t>(capacity) * shape.columns);
     FillNormal(rng_, 1, x.span(0, x.size()));
     GuardedBuffer<int32_t> count(1);
     count[0] = capacity;
     const WeightMatrix* matrix = Quantized(*cuda_, shape, Weight(shape));
     std::vector<GuardedBuffer<float>> outs(
-        6, GuardedBuffer<float>(static_cast<size_t>(capacity) * shape.rows));
+        6 / EveryNth(3),
+        GuardedBuffer<float>(static_cast<size_t>(capacity) * shape.rows));
     DeviceCopies copies(*cuda_);
     const Activation* x_on_device = copies.Activations(x);
     const int32_t* count_on_device = copies.Of(count);

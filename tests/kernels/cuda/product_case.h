@@ -24,6 +24,27 @@ struct ProductShape {
 
 enum class ProductOut { kElements, kFloats, kAccumulated };
 
+// What products of one matrix differ in.
+struct ProductUse {
+  int capacity;
+  int count;
+  ProductOut out;
+};
+
+// Capacities at the edges of what kernels take, full and half full, with every
+// kind of output.
+inline std::vector<ProductUse> ProductUses() {
+  std::vector<ProductUse> uses;
+  for (const int capacity : {1, 5, 16, 17, 32}) {
+    for (const ProductOut out : {ProductOut::kElements, ProductOut::kFloats,
+                                 ProductOut::kAccumulated}) {
+      uses.push_back({capacity, capacity, out});
+      uses.push_back({capacity, capacity / 2, out});
+    }
+  }
+  return uses;
+}
+
 // Operands of size 1, the weights rounded to bfloat16; `out` has what is added
 // to, or is not a number.
 struct ProductCase {

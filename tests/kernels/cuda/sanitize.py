@@ -6,39 +6,99 @@
     LD_LIBRARY_PATH=BUNDLE/lib tests/kernels/cuda/sanitize.py \\
         BUNDLE/bin/operators_test --json sanitize.json
 
-Runs memcheck and racecheck, a process for each test, several at a time. Exits
-with 1 if a tool finds something that is not a limit of its own (LIMITS), a test
-fails, or one takes too long. FILE gets
-the tests, what was found in which, and how long it took.
+Runs racecheck and memcheck, a process for each test, several at a time. Under
+racecheck BOLE_FEWER_CASES is set, so that tests leave out repetitions (EveryNth
+in cuda_test.h), and kernels of libraries are not looked at. Exits with 1 if a
+tool finds something that is not a limit of its own (LIMITS), a test fails, or
+one is not done. FILE has what is known at any time: the tests, what was found
+in which, and how long each took.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 # "========= ERROR SUMMARY: 0 errors", "========= RACECHECK SUMMARY: 0 hazards
 # displayed (0 errors, 0 warnings)"
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)",
                      re.MULTILINE)
-FINDING = re.compile(r"^=+ ((?:Error|Warning|Invalid|Race).*)$", re.MULTILINE)
-PLACE = re.compile(r" in (\S+\.(?:cu|cuh|h):\d+)")
+FINDING = re.compile(r"^=+ +((?:Error|Warning|Invalid|Race).*)$", re.MULTILINE)
+PLACE = re.compile(r"^=+ +(.* in \S+\.(?:cu|cuh|h):\d+)", re.MULTILINE)
+# All that differs from one run to another, but for lines of files.
+VARIES = re.compile(r"(\.(?:cu|cuh|h):\d+)|0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+")
 
-# Where racecheck is wrong: the files that a finding names, and why. After a
+# Where racecheck is wrong: what a finding's places match, and why. After a
 # barrier of some of a block's warps it does not see the next barrier of all: it
-# names a write before that and a read after it, by different warps. (Written and
-# read at both sides of such a pair of barriers alone, it does so as well; with
-# either barrier by itself it does not.)
+# names a write before that and a read after it, by different warps. (Written
+# and read at both sides of such a pair of barriers alone, it does so as well.
+# Without the barrier of some it names what that one orders, and this no more.)
 LIMITS = {
-    frozenset({"tree_matrices.cuh", "mma.cuh"}):
+    r"Write access at bole::cuda::SplitBlock::Store[^;]*"
+    r" in tree_matrices\.cuh:\d+"
+    r"(; and Read access at [^;]* in (mma|verify_few)\.cuh:\d+)+$":
         "the warps that build the matrices wait for the gates at a barrier of "
         "their own, store the matrices, and meet all others at the block's",
 }
+
+# By tool. Of racecheck one thread for a process, as the processes together have
+# work for every core; and this project's kernels alone, as cuBLAS's would take
+# most of the time.
+ARGUMENTS = {"racecheck": ["--racecheck-num-workers", "1",
+                           "--kernel-name", "kernel_substring=4bole"]}
+ENVIRONMENT = {"racecheck": {"BOLE_FEWER_CASES": "1"}}
+
+
+class Processes:
+    """Those that run, so that none outlives this one."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._running = set()
+        self._is_over = False
+
+    def run(self, command, environment, seconds):
+        """The exit status, or None if it was ended, and all it has printed."""
+        with self._lock:
+            if self._is_over or seconds <= 0:
+                return None, ""
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, errors="replace", start_new_session=True,
+                env=os.environ | environment)
+            self._running.add(process)
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            # Negative: a signal, from here or from elsewhere.
+            return (None if self._is_over else process.returncode), output
+        except subprocess.TimeoutExpired:
+            self._end(process)
+            return None, process.communicate()[0]
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+    def end_all(self):
+        with self._lock:
+            self._is_over = True
+            for process in self._running:
+                self._end(process)
+
+    @staticmethod
+    def _end(process):
+        """With its children: the tool starts the program."""
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def tests_of(program, chosen):
@@ -58,126 +118,181 @@ def tests_of(program, chosen):
 
 
 def findings_of(output):
-    """What is told, with the places in the source, each once."""
+    """What is told, with the places in the source, and how often."""
     found = collections.Counter()
     for block in re.split(r"^=+ *$", output, flags=re.MULTILINE):
         first = FINDING.search(block)
         if first is None or "SUMMARY" in first[1]:
             continue
-        what = re.sub(r"0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+", "_", first[1])
-        places = ", ".join(dict.fromkeys(PLACE.findall(block)))
-        found[f"{what.strip()} {places}".strip()] += 1
+        lines = dict.fromkeys([first[1].strip(), *PLACE.findall(block)])
+        # The first line may be cut where its place ends.
+        lines = [a for a in lines
+                 if not any(a != b and b.startswith(a) for b in lines)]
+        found[VARIES.sub(lambda m: m[1] or "_", "; ".join(lines))] += 1
     return found
 
 
 def is_limit(finding):
-    files = frozenset(re.findall(r"(\S+\.(?:cu|cuh|h)):", finding))
-    return files in LIMITS
+    return any(re.search(places, finding) for places in LIMITS)
 
 
 def check(tool, test, options):
     """A row for the test."""
     begin = time.monotonic()
-    if begin > options.last_begin:
-        return {"test": test, "not_done": "not begun"}
-    command = ["compute-sanitizer", "--tool", tool, "--show-backtrace", "no",
-               "--print-limit", "1000", options.program,
-               f"--gtest_filter={test}"]
-    row = {"test": test}
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True,
-                              timeout=options.timeout)
-    except subprocess.TimeoutExpired:
-        row["not_done"] = f"not done after {options.timeout} seconds"
+    row = {"tool": tool, "test": test}
+    seconds = min(options.timeout, options.deadline - begin)
+    status, output = options.processes.run(
+        ["compute-sanitizer", "--tool", tool, "--show-backtrace", "no",
+         "--print-limit", "1000", *ARGUMENTS.get(tool, []), options.program,
+         f"--gtest_filter={test}"], ENVIRONMENT.get(tool, {}), seconds)
+    if status is None:
+        took = time.monotonic() - begin
+        row["not_done"] = f"ended after {took:.0f} s" if seconds > 0 else (
+            "not begun")
         return row
     row["seconds"] = round(time.monotonic() - begin, 1)
-    summary = SUMMARY.findall(done.stdout)
-    if done.returncode != 0 or not summary:
-        row["error"] = (f"ended with {done.returncode}: "
-                        + " | ".join(done.stdout.splitlines()[-3:]))
-    elif "[  SKIPPED ]" in done.stdout:
+    summary = SUMMARY.findall(output)
+    if status != 0 or not summary:
+        row["error"] = (f"ended with {status}: "
+                        + " | ".join(output.splitlines()[-3:]))
+    elif "[  SKIPPED ]" in output:
         row["error"] = "skipped: the program found no GPU"
     # A test may start several programs.
     row["found"] = sum(map(int, summary))
     if row["found"]:
-        told = findings_of(done.stdout)
+        told = findings_of(output)
         row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
         row["found"] -= sum(row["limits"].values())
         row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
+    if options.logs and (row["found"] or "error" in row):
+        name = re.sub(r"\W+", "_", f"{tool} {test}")
+        (options.logs / f"{name}.log").write_text(output)
     return row
 
 
 def tell(row):
     """What is wrong with a test, as soon as it is known."""
+    name = f"{row['tool']}: {row['test']}"
     for key in ("error", "not_done"):
         if key in row:
-            print(f"  {row['test']}: {row[key]}", flush=True)
+            print(f"  {name}: {row[key]}", flush=True)
     for what, count in row.get("findings", {}).items():
-        print(f"  {row['test']}: {count} x {what}", flush=True)
+        print(f"  {name}: {count} x {what}", flush=True)
 
 
-def run_tool(tool, tests, options):
-    """A section of the report."""
+def section_of(tool, rows, tests):
+    """Of the report."""
+    done = {row["test"]: row for row in rows
+            if row["tool"] == tool and "not_done" not in row}
+    rows = [done[test] for test in tests if test in done]
+    return {
+        "tool": tool,
+        "tests": len(rows),
+        "found": sum(row["found"] for row in rows),
+        "failed": [row for row in rows if "error" in row],
+        "not_done": [test for test in tests if test not in done],
+        "findings": [row for row in rows if row.get("findings")],
+        "limits_of_the_tool": [row for row in rows if row.get("limits")],
+        "seconds": {row["test"]: row["seconds"] for row in rows},
+    }
+
+
+def write(options, sections, seconds):
+    """All at once, so that FILE is whole whenever it is read."""
+    if not options.json:
+        return
+    unfinished = options.json.with_suffix(".part")
+    unfinished.write_text(json.dumps(
+        {"gpu": options.gpu, "commit": options.commit,
+         "limits_of_the_tool": [{"places": places, "why": why}
+                                for places, why in LIMITS.items()],
+         "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
+         "wall_seconds": round(seconds), "jobs": options.jobs,
+         "compute_sanitizer": sections}, indent=1))
+    unfinished.replace(options.json)
+
+
+def earlier_seconds(path):
+    """Of each test by tool; what is not in it may take any time."""
+    if not path:
+        return {}
+    sections = json.loads(path.read_text()).get("compute_sanitizer", [])
+    return {(s["tool"], test): seconds for s in sections
+            for test, seconds in s.get("seconds", {}).items()}
+
+
+def run(tools, tests, options):
+    """The sections of the report."""
     begin = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        running = [pool.submit(check, tool, test, options) for test in tests]
-        rows = []
+    options.deadline = begin + options.within
+    earlier = earlier_seconds(options.earlier)
+    # The longest first, so that no core waits for the last.
+    tasks = sorted(((tool, test) for tool in tools for test in tests),
+                   key=lambda task: -earlier.get(task, float("inf")))
+    rows = []
+
+    def report():
+        sections = [section_of(tool, rows, tests) for tool in tools]
+        write(options, sections, time.monotonic() - begin)
+        return sections
+
+    written = begin
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    try:
+        running = [pool.submit(check, *task, options) for task in tasks]
         for done in concurrent.futures.as_completed(running):
             rows.append(done.result())
             tell(rows[-1])
-    rows.sort(key=lambda row: row["test"])
-    section = {
-        "tool": tool,
-        "tests": sum("not_done" not in row for row in rows),
-        "found": sum(row.get("found", 0) for row in rows),
-        "failed": [row for row in rows if "error" in row],
-        "not_done": [row["test"] for row in rows if "not_done" in row],
-        "findings": [row for row in rows if row.get("findings")],
-        "limits_of_the_tool": [row for row in rows if row.get("limits")],
-        "seconds": round(time.monotonic() - begin),
-        "slowest": sorted(((row["seconds"], row["test"]) for row in rows
-                           if "seconds" in row), reverse=True)[:5],
-    }
-    print(f"{tool}: {section['tests']} tests, {section['found']} found, "
-          f"{len(section['failed'])} failed, {len(section['not_done'])} not "
-          f"done, {section['seconds']} s", flush=True)
-    return section
+            if time.monotonic() > written + 2:
+                report()
+                written = time.monotonic()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    finally:
+        options.processes.end_all()
+        pool.shutdown(cancel_futures=True)
+    sections = report()
+    for s in sections:
+        slowest = sorted(s["seconds"].items(), key=lambda of: -of[1])[:3]
+        print(f"{s['tool']}: {s['tests']} tests done, {s['found']} found, "
+              f"{len(s['failed'])} failed, {len(s['not_done'])} not done; "
+              f"the slowest: {slowest}", flush=True)
+    print(f"{time.monotonic() - begin:.0f} s", flush=True)
+    return sections
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("program", metavar="PROGRAM")
-    parser.add_argument("--tools", default="memcheck,racecheck",
+    parser.add_argument("--tools", default="racecheck,memcheck",
                         help="of compute-sanitizer, with commas between")
     parser.add_argument("--tests", default="*", help="as --gtest_filter")
     parser.add_argument("--shard", default="0/1", metavar="I/N",
                         help="every Nth test, from the Ith")
-    parser.add_argument("--jobs", type=int, default=8, help="at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(),
+                        help="at a time")
     parser.add_argument("--timeout", type=int, default=300,
                         help="seconds that a test may take")
-    parser.add_argument("--begin-within", type=int, default=86400,
-                        help="seconds after which no test is begun")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--within", type=int, default=3600,
+                        help="seconds that all may take; what runs is ended")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
+    parser.add_argument("--earlier", metavar="FILE", type=pathlib.Path,
+                        help="of an earlier run: the longest tests begin first")
+    parser.add_argument("--logs", metavar="FOLDER", type=pathlib.Path,
+                        help="for all that is printed where something is wrong")
     parser.add_argument("--gpu", help="told in FILE")
     parser.add_argument("--commit", help="told in FILE")
     options = parser.parse_args()
-    options.last_begin = time.monotonic() + options.begin_within
+    options.processes = Processes()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if options.logs:
+        options.logs.mkdir(parents=True, exist_ok=True)
     index, count = map(int, options.shard.split("/"))
     tests = tests_of(options.program, options.tests)[index::count]
     if not tests:
         sys.exit(f"no test of {options.program} matches {options.tests}")
-    sections = [run_tool(tool, tests, options)
-                for tool in options.tools.split(",")]
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(
-            {"gpu": options.gpu, "commit": options.commit,
-             "limits_of_the_tool": [
-                 {"files": sorted(files), "why": why}
-                 for files, why in LIMITS.items()],
-             "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
-             "compute_sanitizer": sections}, indent=1))
+    sections = run(options.tools.split(","), tests, options)
     wrong = ("found", "failed", "not_done")
     return 1 if any(s[key] for s in sections for key in wrong) else 0
 

@@ -105,7 +105,7 @@ TEST_P(StreamedProductsTest, AreNotThereForOddColumnsAndManyRows) {
 
 TEST_P(StreamedProductsTest, AreTheReferencesForAnyNumberOfRows) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
-  for (int rows = 1; rows <= cuda::kMaxStreamRows; ++rows) {
+  for (int rows = 1; rows <= cuda::kMaxStreamRows; rows += EveryNth(5)) {
     ExpectProduct({rows, rows, 264, 136}, Out::kElements);
     ExpectProduct({rows, rows - rows / 3, 520, 72}, Out::kFloats);
     if (HasFailure()) return;
@@ -116,24 +116,27 @@ TEST_P(StreamedProductsTest, AreTheReferencesForAnyNumberOfRows) {
 // tiles than blocks, and sizes of the models.
 TEST_P(StreamedProductsTest, AreTheReferencesForAnyShape) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
-  constexpr std::array<std::pair<int, int>, 10> kShapes = {{{1, 8},
+  constexpr std::array<std::pair<int, int>, 11> kShapes = {{{1, 8},
                                                             {1, 4096},
                                                             {7, 200},
                                                             {129, 72},
                                                             {1000, 1032},
                                                             {4096, 512},
                                                             {4097, 264},
+                                                            {5120, 200},
                                                             {8450, 128},
                                                             {12352, 256},
                                                             {33001, 64}}};
+  const std::vector<ProductUse> uses = ProductUses();
+  int shape = 0;
   for (const auto& [rows, columns] : kShapes) {
-    for (const int capacity : {1, 5, 16, 17, 32}) {
-      for (const Out out : {Out::kElements, Out::kFloats, Out::kAccumulated}) {
-        if (capacity > 1 && rows * columns > 2000000) continue;
-        ExpectProduct({capacity, capacity, rows, columns}, out);
-        ExpectProduct({capacity, capacity / 2, rows, columns}, out);
-        if (HasFailure()) return;
-      }
+    // One of the first six, which are of one row, and others.
+    size_t i = shape++ % EveryNth(6);
+    for (; i < uses.size(); i += EveryNth(11)) {
+      const auto& [capacity, count, out] = uses[i];
+      if (capacity > 1 && rows * columns > 2000000) continue;
+      ExpectProduct({capacity, count, rows, columns}, out);
+      if (HasFailure()) return;
     }
   }
 }
@@ -152,7 +155,8 @@ TEST_P(StreamedProductsTest, HaveTheSameBitsEveryTime) {
         LoadRows(*cuda_, kRows, kColumns,
                  NormalVector(rng_, static_cast<size_t>(kRows) * kColumns)));
     std::vector<GuardedBuffer<float>> outs(
-        10, GuardedBuffer<float>(static_cast<size_t>(capacity) * kRows));
+        10 / EveryNth(5),
+        GuardedBuffer<float>(static_cast<size_t>(capacity) * kRows));
     DeviceCopies copies(*cuda_);
     const void* x_on_device = copies.Activations(x);
     const int32_t* count_on_device = copies.Of(count);

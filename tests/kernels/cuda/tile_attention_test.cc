@@ -41,7 +41,9 @@ INSTANTIATE_TEST_SUITE_P(Elements, TileAttentionTest,
                          ElementName);
 
 TEST_P(TileAttentionTest, IsTheReferenceOnRandomForests) {
+  int n = 0;
   for (const int group : {1, 2, 3, 4, 5, 6, 8, 11, 16}) {
+    if (n++ % EveryNth(2) != 0) continue;
     const int page_size = UniformInt(rng_, 0, 1) == 0 ? 64 : 128;
     AttentionProblem p = MakeProblem(Heads(group, UniformInt(rng_, 1, 4)),
                                      page_size, UniformInt(rng_, 0, 300));
@@ -53,8 +55,10 @@ TEST_P(TileAttentionTest, IsTheReferenceOnRandomForests) {
 
 // At the edges of tiles: prefixes and trees that end with a page or beside it.
 TEST_P(TileAttentionTest, IsTheReferenceAtTheEdgesOfTiles) {
+  int n = 0;
   for (const int committed : {0, 1, 63, 64, 65, 128}) {
     for (const int nodes : {1, 63, 64, 65, 128}) {
+      if (n++ % EveryNth(4) != 0) continue;
       HostBatch batch =
           PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes), {-1}});
       batch.committed[0] = committed;
@@ -70,8 +74,10 @@ TEST_P(TileAttentionTest, IsTheReferenceAtTheEdgesOfTiles) {
 // One request by itself is split, up to scratch and beyond one cluster; beside
 // many that are empty it is not.
 TEST_P(TileAttentionTest, LongPrefixesAreTheReferenceSplitOrNot) {
+  int n = 0;
   for (const int nodes : {1, 16, 65, 128}) {
     for (const int spare_requests : {0, 3, 200}) {
+      if (n++ % EveryNth(5) != 0) continue;
       HostBatch batch =
           PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes)},
                     {.spare_rows = 5, .spare_requests = spare_requests});
@@ -98,11 +104,13 @@ TEST_P(TileAttentionTest, RaggedPrefixesAreTheReference) {
 }
 
 TEST_P(TileAttentionTest, ChunksOfPrefillAreTheReference) {
+  int n = 0;
   for (const int group : {3, 4, 16}) {
-    HostBatch batch =
-        PackTrees(std::vector<Parents>{ChainParents(300), ChainParents(1),
-                                       ChainParents(UniformInt(rng_, 50, 150))},
-                  {.chains = true, .spare_rows = 40, .spare_requests = 1});
+    if (n++ % EveryNth(2) != 0) continue;
+    HostBatch batch = PackTrees(
+        std::vector<Parents>{ChainParents(300 / EveryNth(3)), ChainParents(1),
+                             ChainParents(UniformInt(rng_, 50, 150))},
+        {.chains = true, .spare_rows = 40, .spare_requests = 1});
     batch.committed[0] = UniformInt(rng_, 0, 200);
     batch.committed[1] = UniformInt(rng_, 0, 200);
     batch.committed[2] = 0;
@@ -131,7 +139,7 @@ TEST_P(TileAttentionTest, MasksOfManyWordsAreTheReference) {
 TEST_P(TileAttentionTest, ARowByItselfSeesItsAncestorsAlone) {
   HostBatch batch = PackTrees(std::vector<Parents>{RandomParentsOf(rng_, 128)});
   batch.committed[0] = 100;
-  for (int row = 0; row < 128; row += 9) {
+  for (int row = 0; row < 128; row += 9 * EveryNth(3)) {
     AttentionProblem p = MakeProblem(Heads(4, 2), 64, OnlyRow(batch, row));
     SCOPED_TRACE(row);
 
@@ -169,7 +177,7 @@ TEST_P(TileAttentionTest, RepeatsHaveTheSameBits) {
   AttentionProblem p = MakeProblem(Heads(4, 4), 64, std::move(batch));
   AttentionProblem again = p;
   Attend(p);
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 5; i += EveryNth(4)) {
     Attend(again);
 
     EXPECT_TRUE(SameBits(again.out.all(), p.out.all()));

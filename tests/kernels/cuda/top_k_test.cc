@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, TopKTest,
                          ::testing::Values(ElementType::kFloat32), ElementName);
 
 TEST_P(TopKTest, TokensAreEqual) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 200; round += EveryNth(11)) {
     SCOPED_TRACE(round);
     const int max_rows = UniformInt(rng_, 1, 6);
     const int vocabulary = UniformInt(rng_, 1, round % 2 == 0 ? 40 : 9000);
