@@ -112,7 +112,7 @@ class CommitPathTest : public CudaTest {
 BOLE_FOR_EACH_ELEMENT(CommitPathTest);
 
 TEST_P(CommitPathTest, IsTheThreeOperators) {
-  for (int round = 0; round < 20; round += EveryNth(4)) {
+  for (int round = 0; round < 20; round += EveryNth(7)) {
     SCOPED_TRACE(round);
     CommitProblem p = MakeProblem(PackTrees(
         RandomForest(rng_, UniformInt(rng_, 1, 6), 40),

@@ -259,7 +259,7 @@ TEST_P(MatMulTest, IsTheProduct) {
   for (const int rows : kRows) {
     for (const int width : {8, 256, 1024}) {
       for (const int out_width : {8, 40, 704}) {
-        if (n++ % EveryNth(7) != 0) continue;
+        if (n++ % EveryNth(10) != 0) continue;
         ExpectProduct(rows, out_width, width, false, false);
         ExpectProduct(rows, out_width, width, false, true);
         ExpectProduct(rows, out_width, width, true, false);

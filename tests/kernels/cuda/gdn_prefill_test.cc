@@ -111,7 +111,7 @@ class GdnPrefillTest : public CudaTest {
 BOLE_FOR_EACH_ELEMENT(GdnPrefillTest);
 
 TEST_P(GdnPrefillTest, ChunksStartAtEveryOffsetFromTheGrid) {
-  for (int offset = 0; offset < 64; offset += EveryNth(7)) {
+  for (int offset = 0; offset < 64; offset += EveryNth(13)) {
     SCOPED_TRACE(::testing::Message() << "offset " << offset);
     const Chains chains = {
         .lengths = {UniformInt(rng_, 1, 64 - offset), UniformInt(rng_, 1, 150),
@@ -131,7 +131,7 @@ TEST_P(GdnPrefillTest, LongPromptsKeepTheirPrecision) {
       SCOPED_TRACE(::testing::Message() << "decay " << static_cast<int>(decay)
                                         << ", correlation " << correlation);
       ExpectPrefill(
-          MakeProblem({.lengths = {1500 / EveryNth(5), 64, 700 / EveryNth(5)},
+          MakeProblem({.lengths = {1500 / EveryNth(10), 64, 700 / EveryNth(10)},
                        .committed = {0, 0, 64 * 7 + 33}},
                       ModelShape(1), decay, correlation));
     }

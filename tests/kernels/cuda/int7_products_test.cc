@@ -119,7 +119,7 @@ TEST_P(Int7ProductsTest, AreTheReferencesForAnyShape) {
   for (const auto& [rows, columns] : kShapes) {
     // One of the first six, which are of one row, and others.
     size_t i = shape++ % EveryNth(6);
-    for (; i < uses.size(); i += EveryNth(11)) {
+    for (; i < uses.size(); i += EveryNth(23)) {
       const auto& [capacity, count, out] = uses[i];
       if (capacity > 1 && rows * columns > 1200000) continue;
       ExpectProduct({capacity, count, rows, columns}, out);

@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, SampleTest,
                          ::testing::Values(ElementType::kFloat32), ElementName);
 
 TEST_P(SampleTest, GreedyPathsAreEqual) {
-  for (int round = 0; round < 300; round += EveryNth(20)) {
+  for (int round = 0; round < 300; round += EveryNth(40)) {
     SCOPED_TRACE(round);
     SampleCase c = RandomSampleCase(rng_, round % 3 == 0 ? 3000 : 12);
     for (SampledRequest& request : c.requests) {
@@ -125,11 +125,11 @@ TEST_P(SampleTest, GreedyPathsAreEqual) {
 
   EXPECT_EQ(num_differing_, 0) << differing_;
   // Many walks went beyond their roots.
-  EXPECT_GT(num_draws_, 1200 / EveryNth(20));
+  EXPECT_GT(num_draws_, 1200 / EveryNth(40));
 }
 
 TEST_P(SampleTest, DrawnPathsAreEqualUpToNearTies) {
-  for (int round = 0; round < 600; round += EveryNth(80)) {
+  for (int round = 0; round < 600; round += EveryNth(200)) {
     SCOPED_TRACE(round);
     SampleCase c = RandomSampleCase(rng_, round % 3 == 0 ? 3000 : 12);
 
@@ -137,10 +137,10 @@ TEST_P(SampleTest, DrawnPathsAreEqualUpToNearTies) {
   }
 
   EXPECT_LE(num_differing_, 1 + num_draws_ / 1000) << differing_;
-  EXPECT_GT(num_draws_, 2000 / EveryNth(80));
+  EXPECT_GT(num_draws_, 2000 / EveryNth(200));
 }
 
-// 280 requests at a time. A stride of 13 leaves every row and every control.
+// 280 requests at a time. A stride of 41 leaves every control.
 TEST_P(SampleTest, HostileRowsAreSurvivedAsTheReferenceDoes) {
   int n = 0;
   for (const int vocabulary : {5, 37, 2049, 5001}) {
@@ -150,7 +150,7 @@ TEST_P(SampleTest, HostileRowsAreSurvivedAsTheReferenceDoes) {
                     .counts = RandomCounts(rng_, vocabulary)};
     for (const std::vector<float>& row : HostileRows(rng_, vocabulary)) {
       for (SamplingControl control : ExtremeControls()) {
-        if (n++ % EveryNth(13) != 0) continue;
+        if (n++ % EveryNth(41) != 0) continue;
         control.seed += c.requests.size();
         c.requests.push_back(OneRow(row, control));
       }
@@ -209,7 +209,7 @@ TEST_P(SampleTest, DrawsFromAFullVocabulary) {
 // depends on how often the chain has every token.
 TEST_P(SampleTest, PenaltiesCountEveryAncestorOfADeepNode) {
   const int vocabulary = 50;
-  for (int round = 0; round < 20; round += EveryNth(10)) {
+  for (int round = 0; round < 20; round += EveryNth(20)) {
     SCOPED_TRACE(round);
     SampledRequest request = OneRow({}, PlainControl(round));
     request.nodes = {};
@@ -234,7 +234,7 @@ TEST_P(SampleTest, PenaltiesCountEveryAncestorOfADeepNode) {
     ASSERT_NO_FATAL_FAILURE(Compare(c));
   }
 
-  EXPECT_EQ(num_draws_, 20 / EveryNth(10) * 400);
+  EXPECT_EQ(num_draws_, 20 / EveryNth(20) * 400);
   EXPECT_EQ(num_differing_, 0) << differing_;
 }
 

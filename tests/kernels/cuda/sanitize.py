@@ -6,21 +6,24 @@
     LD_LIBRARY_PATH=BUNDLE/lib tests/kernels/cuda/sanitize.py \\
         BUNDLE/bin/operators_test --json sanitize.json
 
-Runs racecheck and memcheck, a process for each test, several at a time. Under
-racecheck BOLE_FEWER_CASES is set, so that tests leave out repetitions (EveryNth
-in cuda_test.h), and kernels of libraries are not looked at. Exits with 1 if a
-tool finds something that is not a limit of its own (LIMITS), a test fails, or
-one is not done. FILE has what is known at any time: the tests, what was found
-in which, and how long each took.
+Runs racecheck and memcheck, several processes at a time. Each runs one test, or
+some that an earlier run knows to be short: the tool takes seconds to start. Its
+work is on the CPU: the more cores, the faster. Under racecheck BOLE_FEWER_CASES
+is set, so that tests leave out repetitions (EveryNth in cuda_test.h). Exits
+with 1 if a tool finds something that is not a limit of its own (LIMITS), a test
+fails, or one is not done. FILE has what is known at any time: the tests, what
+was found in which, and how long each took.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +35,10 @@ import time
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)",
                      re.MULTILINE)
 FINDING = re.compile(r"^=+ +((?:Error|Warning|Invalid|Race).*)$", re.MULTILINE)
+# What a test prints, from its first line on.
+BEGIN = re.compile(r"^\[ RUN      \] (\S+)$", re.MULTILINE)
+END = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+?),?(?: .*)?\((\d+) ms\)$",
+                 re.MULTILINE)
 PLACE = re.compile(r"^=+ +(.* in \S+\.(?:cu|cuh|h):\d+)", re.MULTILINE)
 # All that differs from one run to another, but for lines of files.
 VARIES = re.compile(r"(\.(?:cu|cuh|h):\d+)|0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+")
@@ -49,11 +56,11 @@ LIMITS = {
         "their own, store the matrices, and meet all others at the block's",
 }
 
-# By tool. Of racecheck one thread for a process, as the processes together have
-# work for every core; and this project's kernels alone, as cuBLAS's would take
-# most of the time.
-ARGUMENTS = {"racecheck": ["--racecheck-num-workers", "1",
-                           "--kernel-name", "kernel_substring=4bole"]}
+# By tool. One thread of racecheck's for a process: the processes together have
+# work for every core.
+ARGUMENTS = {"racecheck": ["--racecheck-num-workers", "1"]}
+# Tests that took less may share a process, up to so much in all.
+SHORT_SECONDS = 8
 ENVIRONMENT = {"racecheck": {"BOLE_FEWER_CASES": "1"}}
 
 
@@ -136,38 +143,73 @@ def is_limit(finding):
     return any(re.search(places, finding) for places in LIMITS)
 
 
-def check(tool, test, options):
-    """A row for the test."""
-    begin = time.monotonic()
-    row = {"tool": tool, "test": test}
-    seconds = min(options.timeout, options.deadline - begin)
+def row_of(tool, test, output):
+    """Of a test that has ended, by what was printed from its beginning to that
+    of the next."""
+    ended = END.search(output)
+    told = findings_of(output)
+    row = {"tool": tool, "test": test,
+           "seconds": int(ended[3]) / 1000 if ended else 0,
+           "found": sum(n for k, n in told.items() if not is_limit(k))}
+    if not ended:
+        row["error"] = "did not end: " + " | ".join(output.splitlines()[-3:])
+    elif ended[1] == "SKIPPED":
+        row["error"] = "skipped: the program found no GPU"
+    elif ended[1] == "FAILED":
+        row["error"] = "failed: " + " | ".join(output.splitlines()[1:4])
+    if told:
+        row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
+        row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
+    return row
+
+
+def rows_of(tool, tests, output, status):
+    """A row for each test of a process, which was ended if status is None."""
+    parts = BEGIN.split(output)
+    of_test = dict(zip(parts[1::2], parts[2::2]))
+    rows = []
+    for test in tests:
+        text = of_test.get(test)
+        if text is None or (status is None and not END.search(text)):
+            rows.append({"tool": tool, "test": test, "not_done":
+                         "not begun" if text is None else "ended"})
+        else:
+            rows.append(row_of(tool, test, text))
+    if status is None:
+        return rows
+    # Nothing may get lost: the tool's own count, one for each program that a
+    # test starts, and the exit status.
+    counted = sum(map(int, SUMMARY.findall(output)))
+    understood = sum(sum(row.get("limits", {}).values()) + row.get("found", 0)
+                     for row in rows)
+    is_known = any("error" in row for row in rows)
+    if counted != understood or not SUMMARY.search(output):
+        rows[-1]["error"] = f"{counted} found, {understood} understood"
+    elif status != 0 and not is_known:
+        rows[-1]["error"] = (f"ended with {status}: "
+                             + " | ".join(output.splitlines()[-3:]))
+    return rows
+
+
+def check(tool, tests, options):
+    """A row for each of the tests, by one process."""
+    left = options.deadline - time.monotonic()
     status, output = options.processes.run(
         ["compute-sanitizer", "--tool", tool, "--show-backtrace", "no",
          "--print-limit", "1000", *ARGUMENTS.get(tool, []), options.program,
-         f"--gtest_filter={test}"], ENVIRONMENT.get(tool, {}), seconds)
-    if status is None:
-        took = time.monotonic() - begin
-        row["not_done"] = f"ended after {took:.0f} s" if seconds > 0 else (
-            "not begun")
-        return row
-    row["seconds"] = round(time.monotonic() - begin, 1)
-    summary = SUMMARY.findall(output)
-    if status != 0 or not summary:
-        row["error"] = (f"ended with {status}: "
-                        + " | ".join(output.splitlines()[-3:]))
-    elif "[  SKIPPED ]" in output:
-        row["error"] = "skipped: the program found no GPU"
-    # A test may start several programs.
-    row["found"] = sum(map(int, summary))
-    if row["found"]:
-        told = findings_of(output)
-        row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
-        row["found"] -= sum(row["limits"].values())
-        row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
-    if options.logs and (row["found"] or "error" in row):
-        name = re.sub(r"\W+", "_", f"{tool} {test}")
+         f"--gtest_filter={':'.join(tests)}"],
+        ENVIRONMENT.get(tool, {}), min(options.timeout, left))
+    rows = rows_of(tool, tests, output, status)
+    rest = [row["test"] for row in rows if "not_done" in row]
+    if status is not None and 0 < len(rest) < len(tests):
+        # A test before them ended the process.
+        rows = ([row for row in rows if "not_done" not in row]
+                + check(tool, rest, options))
+    if options.logs and any("error" in row or row.get("findings")
+                            for row in rows):
+        name = re.sub(r"\W+", "_", f"{tool} {tests[0]}")
         (options.logs / f"{name}.log").write_text(output)
-    return row
+    return rows
 
 
 def tell(row):
@@ -183,7 +225,7 @@ def tell(row):
 def section_of(tool, rows, tests):
     """Of the report."""
     done = {row["test"]: row for row in rows
-            if row["tool"] == tool and "not_done" not in row}
+            if row["tool"] == tool and "seconds" in row}
     rows = [done[test] for test in tests if test in done]
     return {
         "tool": tool,
@@ -221,14 +263,34 @@ def earlier_seconds(path):
             for test, seconds in s.get("seconds", {}).items()}
 
 
+def tasks_of(tool, tests, options):
+    """(seconds that are expected, tool, tests) for each process."""
+    earlier = earlier_seconds(options.earlier)
+    tasks = []
+    together = []  # Of short ones.
+    total = 0
+    for test in tests:
+        seconds = earlier.get((tool, test), math.inf)
+        if seconds > SHORT_SECONDS:
+            tasks.append((seconds, tool, [test]))
+            continue
+        if total + seconds > SHORT_SECONDS:
+            tasks.append((total, tool, together))
+            together = []
+            total = 0
+        together.append(test)
+        total += seconds
+    return tasks + ([(total, tool, together)] if together else [])
+
+
 def run(tools, tests, options):
     """The sections of the report."""
     begin = time.monotonic()
     options.deadline = begin + options.within
-    earlier = earlier_seconds(options.earlier)
     # The longest first, so that no core waits for the last.
-    tasks = sorted(((tool, test) for tool in tools for test in tests),
-                   key=lambda task: -earlier.get(task, float("inf")))
+    tasks = sorted((task for tool in tools
+                    for task in tasks_of(tool, tests, options)),
+                   key=lambda task: -task[0])
     rows = []
 
     def report():
@@ -239,10 +301,12 @@ def run(tools, tests, options):
     written = begin
     pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
     try:
-        running = [pool.submit(check, *task, options) for task in tasks]
+        running = [pool.submit(check, tool, of_one, options)
+                   for _, tool, of_one in tasks]
         for done in concurrent.futures.as_completed(running):
-            rows.append(done.result())
-            tell(rows[-1])
+            rows += done.result()
+            for row in done.result():
+                tell(row)
             if time.monotonic() > written + 2:
                 report()
                 written = time.monotonic()
@@ -273,17 +337,20 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(),
                         help="at a time")
     parser.add_argument("--timeout", type=int, default=300,
-                        help="seconds that a test may take")
+                        help="seconds that a process may take")
     parser.add_argument("--within", type=int, default=3600,
                         help="seconds that all may take; what runs is ended")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
     parser.add_argument("--earlier", metavar="FILE", type=pathlib.Path,
-                        help="of an earlier run: the longest tests begin first")
+                        help="of an earlier run: its longest tests begin first"
+                             ",\nand short ones share processes")
     parser.add_argument("--logs", metavar="FOLDER", type=pathlib.Path,
                         help="for all that is printed where something is wrong")
     parser.add_argument("--gpu", help="told in FILE")
     parser.add_argument("--commit", help="told in FILE")
     options = parser.parse_args()
+    if not shutil.which("compute-sanitizer"):
+        sys.exit("there is no compute-sanitizer on PATH")
     options.processes = Processes()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.logs:

@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, TileAttentionTest,
 TEST_P(TileAttentionTest, IsTheReferenceOnRandomForests) {
   int n = 0;
   for (const int group : {1, 2, 3, 4, 5, 6, 8, 11, 16}) {
-    if (n++ % EveryNth(2) != 0) continue;
+    if (n++ % EveryNth(4) != 0) continue;
     const int page_size = UniformInt(rng_, 0, 1) == 0 ? 64 : 128;
     AttentionProblem p = MakeProblem(Heads(group, UniformInt(rng_, 1, 4)),
                                      page_size, UniformInt(rng_, 0, 300));
@@ -58,7 +58,7 @@ TEST_P(TileAttentionTest, IsTheReferenceAtTheEdgesOfTiles) {
   int n = 0;
   for (const int committed : {0, 1, 63, 64, 65, 128}) {
     for (const int nodes : {1, 63, 64, 65, 128}) {
-      if (n++ % EveryNth(4) != 0) continue;
+      if (n++ % EveryNth(7) != 0) continue;
       HostBatch batch =
           PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes), {-1}});
       batch.committed[0] = committed;
