@@ -143,23 +143,26 @@ def is_limit(finding):
     return any(re.search(places, finding) for places in LIMITS)
 
 
-def row_of(tool, test, output):
-    """Of a test that has ended, by what was printed from its beginning to that
-    of the next."""
+def row_of(tool, test, output, is_over):
+    """Of a test that was begun, by what was printed from its beginning to that
+    of the next; its process has ended by itself if is_over."""
     ended = END.search(output)
     told = findings_of(output)
     row = {"tool": tool, "test": test,
-           "seconds": int(ended[3]) / 1000 if ended else 0,
            "found": sum(n for k, n in told.items() if not is_limit(k))}
+    if told:
+        row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
+        row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
+    if not ended and not is_over:
+        row["not_done"] = "was ended"
+        return row
+    row["seconds"] = int(ended[3]) / 1000 if ended else 0
     if not ended:
         row["error"] = "did not end: " + " | ".join(output.splitlines()[-3:])
     elif ended[1] == "SKIPPED":
         row["error"] = "skipped: the program found no GPU"
     elif ended[1] == "FAILED":
         row["error"] = "failed: " + " | ".join(output.splitlines()[1:4])
-    if told:
-        row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
-        row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
     return row
 
 
@@ -167,20 +170,16 @@ def rows_of(tool, tests, output, status):
     """A row for each test of a process, which was ended if status is None."""
     parts = BEGIN.split(output)
     of_test = dict(zip(parts[1::2], parts[2::2]))
-    rows = []
-    for test in tests:
-        text = of_test.get(test)
-        if text is None or (status is None and not END.search(text)):
-            rows.append({"tool": tool, "test": test, "not_done":
-                         "not begun" if text is None else "ended"})
-        else:
-            rows.append(row_of(tool, test, text))
+    rows = [row_of(tool, test, of_test[test], status is not None)
+            if test in of_test else
+            {"tool": tool, "test": test, "found": 0, "not_done": "not begun"}
+            for test in tests]
     if status is None:
         return rows
     # Nothing may get lost: the tool's own count, one for each program that a
     # test starts, and the exit status.
     counted = sum(map(int, SUMMARY.findall(output)))
-    understood = sum(sum(row.get("limits", {}).values()) + row.get("found", 0)
+    understood = sum(sum(row.get("limits", {}).values()) + row["found"]
                      for row in rows)
     is_known = any("error" in row for row in rows)
     if counted != understood or not SUMMARY.search(output):
@@ -224,18 +223,20 @@ def tell(row):
 
 def section_of(tool, rows, tests):
     """Of the report."""
-    done = {row["test"]: row for row in rows
-            if row["tool"] == tool and "seconds" in row}
-    rows = [done[test] for test in tests if test in done]
+    of_test = {row["test"]: row for row in rows if row["tool"] == tool}
+    rows = [of_test[test] for test in tests if test in of_test]
+    done = [row for row in rows if "not_done" not in row]
     return {
         "tool": tool,
-        "tests": len(rows),
+        "tests": len(done),
         "found": sum(row["found"] for row in rows),
         "failed": [row for row in rows if "error" in row],
-        "not_done": [test for test in tests if test not in done],
+        "not_done": [test for test in tests
+                     if "not_done" in of_test.get(test, {"not_done": ""})],
         "findings": [row for row in rows if row.get("findings")],
         "limits_of_the_tool": [row for row in rows if row.get("limits")],
-        "seconds": {row["test"]: row["seconds"] for row in rows},
+        "seconds": {row["test"]: row["seconds"] for row in done
+                    if "seconds" in row},
     }
 
 
@@ -325,6 +326,13 @@ def run(tools, tests, options):
     return sections
 
 
+def interrupt(*_):
+    """Once: what follows is needed to end what runs and to report."""
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -352,7 +360,8 @@ def main():
     if not shutil.which("compute-sanitizer"):
         sys.exit("there is no compute-sanitizer on PATH")
     options.processes = Processes()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, interrupt)
     if options.logs:
         options.logs.mkdir(parents=True, exist_ok=True)
     index, count = map(int, options.shard.split("/"))
