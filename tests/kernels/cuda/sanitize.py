@@ -301,8 +301,9 @@ def run(tools, tests, options):
 
     written = begin
     pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    running = []
     try:
-        running = [pool.submit(check, tool, of_one, options)
+        running += [pool.submit(check, tool, of_one, options)
                    for _, tool, of_one in tasks]
         for done in concurrent.futures.as_completed(running):
             rows += done.result()
@@ -316,6 +317,8 @@ def run(tools, tests, options):
     finally:
         options.processes.end_all()
         pool.shutdown(cancel_futures=True)
+    rows[:] = [row for one in running if not one.cancelled()
+               for row in one.result()]
     sections = report()
     for s in sections:
         slowest = sorted(s["seconds"].items(), key=lambda of: -of[1])[:3]
