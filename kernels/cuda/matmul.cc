@@ -12,10 +12,6 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = 32 << 20;
 
-// Up to so many rows a product is bound by reading its weights, and streamed;
-// products_bench compares. cuBLASLt takes the others, float32 and other GPUs.
-constexpr int kMostStreamedRows = 32;
-
 absl::Status ToStatus(const CublasLt& lt, cublasStatus_t status,
                       std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
@@ -140,8 +136,8 @@ absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
 }
 
 absl::Status MatMuls::Run(const Product& product, const Launch& on) {
-  if (product.num_rows <= kMostStreamedRows &&
-      streamed_->Takes(product, on.type)) {
+  // products_bench compares.
+  if (streamed_->Takes(product, on.type) && streamed_->AreFaster(product)) {
     return streamed_->Run(product, on);
   }
   return RunLibrary(product, on);

@@ -1,9 +1,12 @@
 #include "kernels/cuda/streamed_products.h"
 
+#include <optional>
+
 #include "common/status_macros.h"
 #include "kernels/cuda/device_shape.h"
 #include "kernels/cuda/stream_product.h"
 #include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/wide_product.h"
 
 namespace bole::cuda {
 namespace {
@@ -37,19 +40,28 @@ StreamPlan PlanFor(const Product& product, int multiprocessors) {
 
 absl::StatusOr<std::unique_ptr<StreamedProducts>> StreamedProducts::Create() {
   BOLE_ASSIGN_OR_RETURN(const DeviceShape device, CurrentDeviceShape());
-  if (device.is_hopper()) BOLE_RETURN_IF_ERROR(PrepareStreamProducts());
+  std::optional<WideProducts> wide;
+  if (device.is_hopper()) {
+    BOLE_RETURN_IF_ERROR(PrepareStreamProducts());
+    BOLE_ASSIGN_OR_RETURN(wide, WideProducts::Create());
+  }
   return std::unique_ptr<StreamedProducts>(
-      new StreamedProducts(device.multiprocessors, device.is_hopper()));
+      new StreamedProducts(device.multiprocessors, wide));
 }
 
 bool StreamedProducts::Takes(const Product& product, ElementType type) const {
-  return supported_ && type == ElementType::kBFloat16 &&
-         product.num_rows >= 1 && product.num_rows <= kMaxStreamRows &&
+  return wide_.has_value() && type == ElementType::kBFloat16 &&
+         product.num_rows >= 1 && product.num_rows <= kMaxWideRows &&
          product.columns % 8 == 0;
+}
+
+bool StreamedProducts::AreFaster(const Product& product) const {
+  return product.num_rows <= kMaxStreamRows || wide_->IsFaster(product);
 }
 
 absl::Status StreamedProducts::Run(const Product& product,
                                    const Launch& on) const {
+  if (product.num_rows > kMaxStreamRows) return wide_->Run(product, on);
   const StreamPlan plan = PlanFor(product, multiprocessors_);
   StreamTask task = {.weight = {},
                      .x = {},

@@ -1,13 +1,16 @@
-// Products of few rows by the kernels of stream_product.h.
+// Products of up to 64 rows by the kernels of stream_product.h and
+// wide_product.h.
 #ifndef BOLE_KERNELS_CUDA_STREAMED_PRODUCTS_H_
 #define BOLE_KERNELS_CUDA_STREAMED_PRODUCTS_H_
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/wide_products.h"
 
 namespace bole::cuda {
 
@@ -16,18 +19,20 @@ class StreamedProducts {
  public:
   static absl::StatusOr<std::unique_ptr<StreamedProducts>> Create();
 
-  // Whether the kernels can run this product on this GPU: bf16, 1 to 128 rows,
+  // Whether the kernels can run this product on this GPU: bf16, 1 to 64 rows,
   // columns in eights, sm_90.
   bool Takes(const Product& product, ElementType type) const;
+  // Whether they are faster than cuBLASLt. REQUIRES: Takes().
+  bool AreFaster(const Product& product) const;
   // REQUIRES: Takes().
   absl::Status Run(const Product& product, const Launch& on) const;
 
  private:
-  StreamedProducts(int multiprocessors, bool supported)
-      : multiprocessors_(multiprocessors), supported_(supported) {}
+  StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
+      : multiprocessors_(multiprocessors), wide_(wide) {}
 
   const int multiprocessors_;
-  const bool supported_;
+  const std::optional<WideProducts> wide_;  // Those of many rows, on sm_90.
 };
 
 }  // namespace bole::cuda

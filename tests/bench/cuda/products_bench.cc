@@ -19,7 +19,7 @@
 #include "kernels/cuda/int7_products.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/product.h"
-#include "kernels/cuda/stream_product.h"
+#include "kernels/cuda/wide_product.h"
 #include "kernels/dense.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/cuda/gpu_bench.h"
@@ -259,7 +259,7 @@ absl::StatusOr<Json> Measure(CudaBackend& backend, const Products& products,
   };
   Json row = {{"model", model->name}, {"rows", num_rows}};
   BOLE_ASSIGN_OR_RETURN(row["cublas_ms"], milliseconds(Way::kLibrary));
-  if (num_rows <= kMaxStreamRows) {
+  if (num_rows <= kMaxWideRows) {
     BOLE_ASSIGN_OR_RETURN(row["streamed_ms"], milliseconds(Way::kStreamed));
   }
   if (num_rows <= kMaxInt7Rows) {

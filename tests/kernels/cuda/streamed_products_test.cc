@@ -1,5 +1,5 @@
-// Products of few rows by the kernels that stream the weights, against the
-// reference.
+// Products of few and of more rows by the kernels that stream the weights,
+// against the reference.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/product.h"
-#include "kernels/cuda/stream_product.h"
+#include "kernels/cuda/wide_product.h"
 #include "kernels/dense.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
@@ -100,12 +100,12 @@ TEST_P(StreamedProductsTest, AreNotThereForOddColumnsAndManyRows) {
   EXPECT_TRUE(
       absl::IsUnimplemented(matmuls_->RunStreamed(Nameless(1, 8, 7), on)));
   EXPECT_TRUE(absl::IsUnimplemented(
-      matmuls_->RunStreamed(Nameless(cuda::kMaxStreamRows + 1, 8, 8), on)));
+      matmuls_->RunStreamed(Nameless(cuda::kMaxWideRows + 1, 8, 8), on)));
 }
 
 TEST_P(StreamedProductsTest, AreTheReferencesForAnyNumberOfRows) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
-  for (int rows = 1; rows <= cuda::kMaxStreamRows; rows += EveryNth(5)) {
+  for (int rows = 1; rows <= cuda::kMaxWideRows; rows += EveryNth(5)) {
     ExpectProduct({rows, rows, 264, 136}, Out::kElements);
     ExpectProduct({rows, rows - rows / 3, 520, 72}, Out::kFloats);
     if (HasFailure()) return;
@@ -141,12 +141,43 @@ TEST_P(StreamedProductsTest, AreTheReferencesForAnyShape) {
   }
 }
 
+// Of 33 rows or more: pairs of blocks that divide the columns, tiles of one to
+// three warpgroups and such that end in the middle, several tiles of a block,
+// and blocks without rows.
+TEST_P(StreamedProductsTest, AreTheReferencesHoweverBlocksDivideThem) {
+  if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
+  constexpr std::array<std::pair<int, int>, 12> kShapes = {{{1, 8},
+                                                            {7, 1096},
+                                                            {129, 72},
+                                                            {1001, 1032},
+                                                            {4097, 1024},
+                                                            {8450, 1032},
+                                                            {12352, 1096},
+                                                            {12673, 1032},
+                                                            {14336, 200},
+                                                            {25344, 72},
+                                                            {25345, 136},
+                                                            {34816, 264}}};
+  int shape = 0;
+  for (const auto& [rows, columns] : kShapes) {
+    // Those of much work with few rows in use.
+    const bool is_large = rows > 2000;
+    for (const int capacity : {33, 48, 49, 64}) {
+      if (is_large && (capacity == 48 || capacity == 49)) continue;
+      const int count = is_large ? 3 + shape % 3 : capacity - shape % 2;
+      const Out out = static_cast<Out>(shape++ % 3);
+      ExpectProduct({capacity, count, rows, columns}, out);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // No order of arrival of blocks shows.
 TEST_P(StreamedProductsTest, HaveTheSameBitsEveryTime) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
   constexpr int kRows = 4096;
   constexpr int kColumns = 4096;
-  for (const int capacity : {1, 12, 32}) {
+  for (const int capacity : {1, 12, 32, 48, 64}) {
     GuardedBuffer<float> x(static_cast<size_t>(capacity) * kColumns);
     FillNormal(rng_, 1, x.span(0, x.size()));
     GuardedBuffer<int32_t> count(1);
