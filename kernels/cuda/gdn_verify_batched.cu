@@ -1,9 +1,10 @@
-// Verification of trees with many heads: a block for each multiprocessor, whose
-// warps have roles. Copies run ahead from head to head; one warpgroup builds
+// Verification of trees with many heads, by blocks whose warps have roles. Some
+// build
 //
 //   M = C (I + G)^-1
 //
-// over the nodes, while two multiply the state, 64 value columns each; then
+// over the nodes, while warpgroups multiply the state, 64 value columns each;
+// then
 //
 //   R^T = (V - D_P K S)^T D_beta     state in two bfloat16 parts times raw k
 //   O^T = (D_P Q S)^T + R^T M^T      R and M in two bfloat16 parts
@@ -24,6 +25,10 @@
 #include "kernels/cuda/verify_batch_columns.cuh"
 #include "kernels/cuda/verify_batch_loads.cuh"
 #include "kernels/cuda/verify_batch_matrix.cuh"
+#include "kernels/cuda/verify_small.cuh"
+#include "kernels/cuda/verify_small_columns.cuh"
+#include "kernels/cuda/verify_small_loads.cuh"
+#include "kernels/cuda/verify_small_matrix.cuh"
 
 namespace bole::cuda {
 namespace {
@@ -49,6 +54,7 @@ __device__ void RunLoaders(const GdnCoreParams& p, const VerifyMaps& maps,
 
 #endif
 
+// One block for each multiprocessor, whose copies run ahead from head to head.
 template <typename C>
 __global__ void __launch_bounds__(kBatchThreads, 1)
     BatchedKernel(const __grid_constant__ GdnCoreParams p,
@@ -79,13 +85,89 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #endif
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// The two warps behind the columns', for trees of up to 16 kUsed nodes.
+template <int kUsed>
+__device__ __forceinline__ void BuildSmall(const GdnCoreParams& p,
+                                           const VerifyMaps& maps,
+                                           const HalfHead& item, uint32_t bits,
+                                           SmallShared& s) {
+  WaitForPrevious();
+  SmallMatrix<kUsed> matrix(s, bits);
+  if (threadIdx.x / 32 == kSmallColumnWarps) {
+    if (threadIdx.x % 32 == 0) {
+      CopyRows(p, maps, item, s);
+      CopyState(p, maps, item, kSmallEarlyBoxes, kStateBoxes, s);
+    }
+    __syncwarp();
+    WaitBarrier(AddressOf(&s.rows_full), 0);
+    matrix.BuildSolve();
+  } else {
+    LoadSmallGates(p, item, bits, s.gates);
+    ArriveWhole(s.gates_full);
+    WaitBarrier(AddressOf(&s.rows_full), 0);
+    matrix.BuildMatrix();
+  }
+}
+
+#endif
+
+// Small trees. A block has half of the columns of one value head and keeps its
+// part of the state in shared memory. Blocks are many and independent, several
+// on a multiprocessor: while one waits or multiplies, others' states are on
+// their way, and those of the next launch come as soon as there is room for
+// them. Grid: halves of value heads, requests.
+__global__ void __launch_bounds__(kSmallThreads, kSmallBlocks)
+    SmallKernel(const __grid_constant__ GdnCoreParams p,
+                const __grid_constant__ VerifyMaps maps) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& s = *reinterpret_cast<SmallShared*>(memory);
+  StartNext();
+  const HalfHead item(p);
+  if (item.count <= 0) {
+    WaitForPrevious();  // A kernel has waited when it ends, empty or not.
+    return;
+  }
+  if (item.count > kSmallNodes) __trap();
+  if (threadIdx.x == 32 * kSmallColumnWarps) {
+    s.InitBarriers();
+    CopyState(p, maps, item, 0, kSmallEarlyBoxes, s);
+    PrefetchMap(maps.k);
+    PrefetchMap(maps.q);
+    PrefetchMap(maps.v);
+  }
+  __syncthreads();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const bool is_short = item.NumBlocks() == 1;
+  if (warp < kSmallColumnWarps) {
+    if (is_short) {
+      SmallColumns<1>(p, item, s).Run();
+    } else {
+      SmallColumns<2>(p, item, s).Run();
+    }
+    return;
+  }
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t bits =
+      lane < item.count ? MaskWord(p.batch, item.first_row + lane, lane, 0) : 0;
+  if (is_short) {
+    BuildSmall<1>(p, maps, item, bits, s);
+  } else {
+    BuildSmall<2>(p, maps, item, bits, s);
+  }
+#endif
+}
+
 absl::Status MakeMap(const BoxedRows& boxed, CUtensorMap& map) {
   const absl::StatusOr<CUtensorMap> made = MapOf(boxed);
   if (made.ok()) map = *made;
   return made.status();
 }
 
-absl::Status MakeMaps(const GdnCoreParams& p, int max_nodes, VerifyMaps& maps) {
+// box_nodes: of a box of k, q or v.
+absl::Status MakeMaps(const GdnCoreParams& p, int box_nodes, VerifyMaps& maps) {
   const GdnShape& shape = p.shape;
   const int64_t first_row =
       static_cast<int64_t>(p.layer) * p.factors.layer_rows;
@@ -102,7 +184,7 @@ absl::Status MakeMaps(const GdnCoreParams& p, int max_nodes, VerifyMaps& maps) {
   BoxedRows rows = {.data = k + first_row * shape.key_width(),
                     .rows = p.batch.rows.max,
                     .columns = shape.key_width(),
-                    .box_rows = max_nodes,
+                    .box_rows = box_nodes,
                     .box_columns = 64};
   made.Update(MakeMap(rows, maps.k));
   rows.data = p.q;
@@ -142,16 +224,34 @@ BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
   return best;
 }
 
+template <typename Kernel>
+absl::Status AllowSharedMemory(Kernel* kernel, size_t bytes) {
+  return ToStatus(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(bytes)),
+      "shared memory of GdnVerify");
+}
+
+absl::Status LaunchSmall(const GdnCoreParams& p, const Launch& on) {
+  VerifyMaps maps;
+  absl::Status ready = MakeMaps(p, kTileRows, maps);
+  ready.Update(AllowSharedMemory(SmallKernel, sizeof(SmallShared)));
+  if (!ready.ok()) return ready;
+  return LaunchDependent(
+      "GdnVerify", SmallKernel,
+      {.grid = dim3(2 * p.shape.value_heads, p.batch.max_requests),
+       .block = kSmallThreads,
+       .shared_bytes = sizeof(SmallShared)},
+      on, p, maps);
+}
+
 template <typename C>
 absl::Status LaunchBatched(const GdnCoreParams& p, const Launch& on) {
   constexpr int kBytes = sizeof(BatchShared<C>);
   static_assert(kBytes <= 227 * 1024);
   VerifyMaps maps;
   absl::Status ready = MakeMaps(p, C::kNodes, maps);
-  ready.Update(ToStatus(
-      cudaFuncSetAttribute(BatchedKernel<C>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "shared memory of GdnVerify"));
+  ready.Update(AllowSharedMemory(BatchedKernel<C>, kBytes));
   if (!ready.ok()) return ready;
   const int num_blocks = std::max(1, NumMultiprocessors());
   const BatchTask task = TaskOf(p, num_blocks);
@@ -180,6 +280,11 @@ bool CanVerifyBatched(const GdnCoreParams& p, int max_nodes) {
 
 absl::Status GdnVerifyBatched(const GdnCoreParams& p, int max_nodes,
                               const Launch& on) {
+  // Rows for trees that are small on an average.
+  if (max_nodes <= kSmallNodes &&
+      p.batch.rows.max <= kTileRows * p.batch.max_requests) {
+    return LaunchSmall(p, on);
+  }
   if (max_nodes <= 32) return LaunchBatched<BatchConfig<32, 10>>(p, on);
   return LaunchBatched<BatchConfig<64, 7>>(p, on);
 }

@@ -10,6 +10,7 @@
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/tree_matrices.cuh"
+#include "kernels/cuda/verify_state_box.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {
@@ -24,10 +25,6 @@ constexpr int kBuilders = 128;
 constexpr int kGateLoaders = 64;
 // Named barriers.
 enum : int { kBuildBarrier = 1, kGateBarrier = 2, kStoreBarrier = 3 };
-
-// [64 columns, 32 keys] of a state, or [kNodes, 64 columns] of v.
-constexpr int kBoxBytes = 8192;
-constexpr int kStateBoxes = 4;
 
 constexpr int kRowStages = 2;
 constexpr int kSolveStages = 2;
@@ -76,6 +73,13 @@ struct SplitMatrix {
   }
 };
 
+// What the builder scales products of a node by.
+struct alignas(16) NodeScales {
+  float2 gamma;  // As in TreeGates.
+  float k_scale;
+  float key_factor;  // beta k_scale
+};
+
 template <typename C>
 struct BatchShared {
   NodeRows<2 * C::kNodes> rows[kRowStages];  // Of k, then of q.
@@ -84,6 +88,7 @@ struct BatchShared {
   SplitBlock solve[kSolveStages][C::kTriangle];
   TreeGates<C::kNodes, 1> gates[kGateStages];
   double log_decays[kGateStages][C::kNodes];
+  NodeScales nodes[kGateStages][C::kNodes];
   HeadHeader headers[kGateStages];
   uint64_t rows_full[kRowStages];
   uint64_t rows_empty[kRowStages];

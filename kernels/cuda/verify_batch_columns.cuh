@@ -11,45 +11,12 @@
 #include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_products.cuh"
+#include "kernels/cuda/verify_state_box.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// The warp's 16 columns of a box of the state, 32 keys: two left operands. Even
-// and odd rows read the two in different order, for their banks.
-struct StateBox {
-  float2 x[2][4];
-
-  __device__ __forceinline__ void Load(const unsigned char* box) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const int g = lane / 4;
-    const int t = lane % 4;
-    const int row = static_cast<int>(threadIdx.x / 32) % 4 * 16 + g;
-    const int unit = g % 2 * 4 ^ t / 2 ^ g;
-    const unsigned char* at = box + row * 128 + t % 2 * 8;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int step = 0; step < 2; ++step) {
-        x[step][i] = *reinterpret_cast<const float2*>(
-            at + i % 2 * 1024 + (unit ^ (4 * step + i / 2 * 2)) * 16);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void Split(SplitOperand (&a)[2]) const {
-    const bool is_odd = threadIdx.x / 4 % 2 != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 first = is_odd ? x[1][i] : x[0][i];
-      const float2 second = is_odd ? x[0][i] : x[1][i];
-      SplitPair(first.x, first.y, a[0].high[i], a[0].low[i]);
-      SplitPair(second.x, second.y, a[1].high[i], a[1].low[i]);
-    }
-  }
-};
 
 template <typename C>
 class GroupColumns {

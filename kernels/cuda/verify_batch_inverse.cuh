@@ -22,17 +22,47 @@ __device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
 }
 
 // From the transpose of -g, as PutFloats() left it, to that of (I + g)^-1 - I,
-// by substitution in float32: a lane for each column of the inverse.
+// by substitution in float32: with each column of the inverse's transpose that
+// is done, those behind it move on. A loop, and not its steps one after the
+// other: a warp that runs once waits for its instructions.
 __device__ inline void InvertTransposed(SplitBlock& block) {
-  float* const scratch = reinterpret_cast<float*>(&block);
-  __syncwarp();
-  SubstituteInverse(scratch);
+  const float* const minus_g = reinterpret_cast<const float*>(&block);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   TileSum tile;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      tile[n][r] = scratch[TileColumn(n, r) * kTileRows + TileRow(r)];
+      tile[n][r] = TileRow(r) == TileColumn(n, r) ? 1 : 0;
+    }
+  }
+  __syncwarp();
+#pragma unroll 1
+  for (int j = 0; j + 1 < kTileRows; ++j) {
+    float2 g[2];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      g[n] = *reinterpret_cast<const float2*>(minus_g + j * kTileRows +
+                                              TileColumn(n, 0));
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float even = j < 8 ? tile[0][2 * h] : tile[1][2 * h];
+      const float odd = j < 8 ? tile[0][2 * h + 1] : tile[1][2 * h + 1];
+      const float x =
+          __shfl_sync(~0u, j % 2 == 0 ? even : odd, lane / 4 * 4 + j % 8 / 2);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        tile[n][2 * h] += g[n].x * x;
+        tile[n][2 * h + 1] += g[n].y * x;
+      }
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (TileRow(r) == TileColumn(n, r)) tile[n][r] = 0;
     }
   }
   __syncwarp();

@@ -140,6 +140,10 @@ __device__ void LoadGates(const GdnCoreParams& p, BatchTask task,
         auto& head = gates.heads[0];
         const double sum = PathSum<C>(gates, log_decays, thread);
         gates.SetScales(head, thread, gates.SetGamma(head, thread, sum));
+        const float k_scale = gates.k_scale[thread];
+        s.nodes[at.stage][thread] = {.gamma = head.gamma[thread],
+                                     .k_scale = k_scale,
+                                     .key_factor = head.beta[thread] * k_scale};
       }
       Arrive(AddressOf(&s.gates_full[at.stage]));
       at.Advance();

@@ -22,13 +22,6 @@ namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// 2^x, for x <= 0.
-__device__ inline float PowerOfTwo(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 template <typename C>
 class MatrixBuilder {
  public:
@@ -49,6 +42,7 @@ class MatrixBuilder {
       rows_at.WaitFull(s_.rows_full);
       rows_ = AddressOf(&s_.rows[rows_at.stage]);
       gates_ = &s_.gates[gates_at_.stage];
+      nodes_ = s_.nodes[gates_at_.stage];
       solve_ = s_.solve[solve_at_.stage];
       Build();
       FenceForAsync();
@@ -73,6 +67,7 @@ class MatrixBuilder {
   }
 
   __device__ __forceinline__ void Build() {
+    Row row;
     if constexpr (C::kBlocks == 2) {
       // Two warps have k k^T, two have q k^T: both are in 64 rows.
       Products products;
@@ -80,7 +75,6 @@ class MatrixBuilder {
       gates_at_.WaitFull(s_.gates_full);
       WgmmaWait<0>();
       WgmmaResults(products);
-      Row row;
       if (Warp() < 2) {
         StoreSolve(Warp(), products);
       } else {
@@ -99,7 +93,6 @@ class MatrixBuilder {
       StoreSolve(Warp(), keys);
       WgmmaWait<0>();
       WgmmaResults(queries);
-      Row row;
       ScaleReadout(Warp(), queries, row);
       StartSubstitution();
       Substitute(Warp(), row);
@@ -127,64 +120,74 @@ class MatrixBuilder {
     WgmmaCommit();
   }
 
-  // Of k k^T, rows j of block `column` times all rows i: -G_ij, or the
-  // transpose of (I + G)^-1 - I on the diagonal, so that the identity part
-  // stays exact. As transposes they are right operands.
+  // Of k k^T, rows j of block `column` times all rows i: -G_ij. As transposes
+  // they are right operands. Of the diagonal block, floats to invert.
   __device__ __forceinline__ void StoreSolve(int column,
                                              const Products& products) {
-    const auto& of_head = gates_->heads[0];
+    TileSum tile;
+#pragma unroll
+    for (int n = 0; n < C::kBlocks; ++n) {
+      if (n == column) TakeTile(products, n, tile);
+    }
+    ScaleKeys<true>(column, column, tile);
+    PutFloats(tile, solve_[BlockIndex{column, column}.Number()]);
+#pragma unroll
+    for (int n = 1; n < C::kBlocks; ++n) {
+      if (n <= column) continue;
+      TakeTile(products, n, tile);
+      ScaleKeys<false>(n, column, tile);
+      solve_[BlockIndex{n, column}.Number()].Store(tile);
+    }
+    InvertTransposed(solve_[BlockIndex{column, column}.Number()]);
+  }
+
+  __device__ static void TakeTile(const Products& products, int n,
+                                  TileSum& tile) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) tile[i / 4][i % 4] = products[8 * n + i];
+  }
+
+  template <bool kIsDiagonal>
+  __device__ __forceinline__ void ScaleKeys(int row, int column,
+                                            TileSum& tile) const {
     float2 from[2];
     float scale[2];
+    uint32_t bit[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int j = column * kTileRows + TileRow(2 * h);
-      from[h] = of_head.gamma[j];
-      scale[h] = -gates_->k_scale[j];
+      from[h] = nodes_[j].gamma;
+      scale[h] = -nodes_[j].k_scale;
+      bit[h] = 1u << j % 32;
     }
 #pragma unroll
-    for (int n = 0; n < C::kBlocks; ++n) {
-      if (n < column) continue;
-      TileSum tile;
+    for (int c = 0; c < 4; ++c) {
+      const int i = row * kTileRows + TileColumn(c / 2, c % 2);
+      const NodeScales to = nodes_[i];
+      uint32_t bits = gates_->ancestors[i][column / 2];
+      if (kIsDiagonal) bits &= ~(1u << i % 32);
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int i = n * kTileRows + TileColumn(c / 2, c % 2);
-        const float2 to = of_head.gamma[i];
-        const float factor = of_head.beta[i] * gates_->k_scale[i];
-        const uint32_t bits = gates_->ancestors[i][column / 2];
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int j = column * kTileRows + TileRow(2 * h);
-          const float decay =
-              PowerOfTwo((to.x - from[h].x) + (to.y - from[h].y));
-          const float x = products[8 * n + c / 2 * 4 + 2 * h + c % 2];
-          // Rows behind the tree may hold anything.
-          const bool counts = (bits >> j % 32 & 1) != 0 && i != j;
-          tile[c / 2][2 * h + c % 2] =
-              counts ? x * (factor * scale[h] * decay) : 0;
-        }
-      }
-      SplitBlock& block = solve_[BlockIndex{n, column}.Number()];
-      if (n == column) {
-        PutFloats(tile, block);
-      } else {
-        block.Store(tile);
+      for (int h = 0; h < 2; ++h) {
+        const float decay =
+            ExpOfTwo((to.gamma.x - from[h].x) + (to.gamma.y - from[h].y));
+        float& x = tile[c / 2][2 * h + c % 2];
+        // Rows behind the tree may hold anything.
+        x = (bits & bit[h]) != 0 ? x * (to.key_factor * scale[h] * decay) : 0;
       }
     }
-    InvertTransposed(solve_[BlockIndex{column, column}.Number()]);
   }
 
   // From q k^T: C_ij = exp(Gamma_i - Gamma_j) q_i k_j of a row of blocks.
   __device__ __forceinline__ void ScaleReadout(int row,
                                                const Products& products,
                                                Row& tiles) const {
-    const auto& of_head = gates_->heads[0];
     float2 to[2];
     float scale[2];
     uint32_t bits[2][C::kBlocks / 2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int i = row * kTileRows + TileRow(2 * h);
-      to[h] = of_head.gamma[i];
+      to[h] = nodes_[i].gamma;
       scale[h] = gates_->q_scale[i];
 #pragma unroll
       for (int w = 0; w < C::kBlocks / 2; ++w) {
@@ -197,16 +200,17 @@ class MatrixBuilder {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int j = n * kTileRows + TileColumn(c / 2, c % 2);
-        const float2 from = of_head.gamma[j];
-        const float factor = gates_->k_scale[j];
+        const NodeScales from = nodes_[j];
+        const uint32_t bit = 1u << j % 32;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const float decay =
-              PowerOfTwo((to[h].x - from.x) + (to[h].y - from.y));
+              ExpOfTwo((to[h].x - from.gamma.x) + (to[h].y - from.gamma.y));
           const float x = products[8 * n + c / 2 * 4 + 2 * h + c % 2];
-          const bool counts = (bits[h][n / 2] >> j % 32 & 1) != 0;
           tiles[n][c / 2][2 * h + c % 2] =
-              counts ? x * (factor * scale[h] * decay) : 0;
+              (bits[h][n / 2] & bit) != 0
+                  ? x * (from.k_scale * scale[h] * decay)
+                  : 0;
         }
       }
     }
@@ -253,6 +257,7 @@ class MatrixBuilder {
   BatchShared<C>& s_;
   uint32_t rows_ = 0;  // The head's operands.
   const TreeGates<C::kNodes, 1>* gates_ = nullptr;
+  const NodeScales* nodes_ = nullptr;
   SplitBlock* solve_ = nullptr;
   StageAt<kGateStages> gates_at_;
   StageAt<1> matrix_at_;
