@@ -3,8 +3,10 @@
 //
 // A block has a tile of the columns of a value head (verify_few.cuh). In a
 // layer a cluster has all tiles of the value heads that read a key head: its
-// blocks share the convolution of the keys and queries through memory, and the
-// sums of squares of the norm through their shared memory.
+// blocks send each other the keys and queries that they have convolved, and the
+// sums of squares of the norm. What is sent counts its bytes at a barrier of
+// the receiver, which does not wait for factors on their way to memory as a
+// barrier of the cluster would.
 //
 // The next kernel is not told to start: these blocks fill some multiprocessors
 // and leave the others empty (launch.cuh).
@@ -19,12 +21,15 @@
 #include "kernels/cuda/gdn_conv.cuh"
 #include "kernels/cuda/gdn_verify_fused.h"
 #include "kernels/cuda/gdn_views.cuh"
+#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/verify_cluster.cuh"
 #include "kernels/cuda/verify_few.cuh"
 #include "kernels/cuda/verify_front.cuh"
 #include "kernels/cuda/verify_norm.cuh"
+#include "kernels/cuda/verify_solve.cuh"
 #include "kernels/cuda/verify_tile.cuh"
 
 namespace bole::cuda {
@@ -33,204 +38,186 @@ namespace {
 constexpr int kMaxNodes = 64;
 constexpr int kMaxCluster = 8;
 
+// Warps of a layer that have the gates, the last; the others have the front.
+template <typename C>
+constexpr int kGateWarps = C::kNodes / 32;
+
 template <typename C>
 struct LayerShared {
   FewShared<C> verify;
-  TileFront<C::kNodes, C::kTileColumns, C::kThreads> front;
+  TileFront<C::kNodes, C::kTileColumns, C::kThreads, C::kWarps - kGateWarps<C>>
+      front;
   HeadSquares<C::kNodes> squares;
+  TileNorm<C> norm;
+  // What blocks of the cluster send: keys and queries, squares.
+  uint64_t keys_barrier;
+  uint64_t squares_barrier;
 };
 
-__device__ void ArriveAtCluster() {
-#if __CUDA_ARCH__ >= 900
-  __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-__device__ void WaitForCluster() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
+// How heads are spread over blocks.
+struct FewGrid {
+  int cluster;        // Blocks,
+  int heads_per_key;  // value heads of a key head.
+};
 
-// The block's tile, with what is known of its request. Topology, states and
-// windows are older than this forward pass, whose first kernel (Embed) waited
-// for all before it: they are read while the kernel before may still run.
+// The block's tile, but for what is known of its request.
 template <typename C>
-__device__ LayerTile TileOfBlock(const GdnCoreParams& p, int blocks) {
+__device__ LayerTile TileOfBlock(const FewGrid& grid) {
   const int block = static_cast<int>(blockIdx.x);
+  int rank = 0;
+#if __CUDA_ARCH__ >= 900
+  rank = ClusterRank();
+#endif
   const int head = block / C::kTiles;
-  LayerTile tile = {.request = static_cast<int>(blockIdx.y),
-                    .key_head = KeyHead(p.shape, head),
-                    .head = head,
-                    .column = block % C::kTiles * C::kTileColumns,
-                    .rank = block % blocks,
-                    .blocks = blocks,
-                    .owns_keys = false};
-  const int first = block / blocks * blocks / C::kTiles;  // Of the cluster.
-  tile.owns_keys = first == 0 || KeyHead(p.shape, first - 1) != tile.key_head;
-  tile.ReadRequest(p.batch);
-  return tile;
+  const int key_head = head / grid.heads_per_key;
+  return {
+      .request = static_cast<int>(blockIdx.y),
+      .key_head = key_head,
+      .head = head,
+      .column = block % C::kTiles * C::kTileColumns,
+      .rank = rank,
+      .blocks = grid.cluster,
+      .owns_keys = (block - rank) / C::kTiles == key_head * grid.heads_per_key};
 }
 
+// The front: its factors go to memory, keys and queries to all blocks of the
+// cluster as well. The weights are on their way.
 template <typename C>
-__device__ void LoadTileState(const GdnCoreParams& p, const LayerTile& tile,
-                              FewShared<C>& s) {
-  const float* state = nullptr;
-  if (!tile.from_zero) {
-    state = HeadState(p.shape, p.states, tile.slot, p.layer, tile.head) +
-            tile.column * kKeyDim;
-  }
-  s.state.template LoadAsync<C::kThreads>(state);
-  CommitCopies();
-}
-
-// Keys and queries, once they have been written.
-template <typename C>
-__device__ void LoadKeys(const GdnCoreParams& p, const LayerTile& tile,
-                         int padded, FewShared<C>& s) {
-  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-  const int64_t stride = p.shape.key_width();
-  s.keys.template LoadAsync<C::kThreads>(factors.k(tile.first, tile.key_head),
-                                         stride, tile.count, padded);
-  s.queries.template LoadAsync<C::kThreads>(
-      As<BFloat16>(p.q) + tile.first * stride + tile.key_head * kKeyDim, stride,
-      tile.count, padded);
-}
-
-template <typename C>
-__device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
-                           int padded, FewShared<C>& s) {
-  constexpr int kVectors = C::kTileColumns / 8;
-  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-  const BFloat16* v = factors.v(tile.first, tile.head) + tile.column;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < padded * kVectors; i += C::kThreads) {
-    const int node = i / kVectors;
-    const bool valid = node < tile.count;
-    CopyAsync16(
-        SharedAddress(s.values.At(node, i % kVectors)),
-        v + (valid ? node : 0) * static_cast<int64_t>(p.shape.value_width()) +
-            i % kVectors * 8,
-        valid);
-  }
-}
-
-// O^T of a group to where v was, which the solver has read.
-template <typename C>
-__device__ void PutOutputs(const TileSum (&o)[C::kBlocks], int group,
-                           FewShared<C>& s) {
-#pragma unroll
-  for (int part = 0; part < ValueParts(C::kBlocks); ++part) {
-    PutPart(o, part * kPartBlocks,
-            reinterpret_cast<unsigned char*>(s.values.part[group][part]));
-  }
-}
-
-// From there to memory.
-template <typename C>
-__device__ void StoreGroup(const GdnCoreParams& p, const LayerTile& tile,
-                           int group, FewShared<C>& s) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  BFloat16* out =
-      As<BFloat16>(p.out) +
-      (static_cast<int64_t>(tile.first) * p.shape.value_heads + tile.head) *
-          kValueDim +
-      tile.column + group * kColumns + lane % 2 * 8;
-#pragma unroll 4
-  for (int node = lane / 2; node < tile.count; node += 16) {
-    *reinterpret_cast<uint4*>(out + static_cast<int64_t>(node) *
-                                        p.shape.value_width()) =
-        *s.values.At(node, group * 2 + lane % 2);
-  }
-}
-
-// The front: its factors go to memory, and to the shared memory of the cluster.
-template <typename C>
-__device__ void RunFront(const GdnConvParams& p, const LayerTile& tile,
+__device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
                          int padded, LayerShared<C>& s, Gates<C>& gates) {
-  s.front.PrefetchWindow(p, tile);
-  if (gates.node >= 0) s.front.FindTaps(p.batch, tile, gates.node);
+  ProjectedGates projected(p.conv, tile);
+  if (gates.node >= 0) s.front.FindTaps(p.conv, tile, gates);
+  s.front.PrefetchWindow(p.conv, tile);
+  if (threadIdx.x == 0) {
+    ArriveExpecting(SharedAddress(&s.keys_barrier),
+                    s.front.BytesOfKeys(tile, padded));
+    ArriveExpecting(SharedAddress(&s.squares_barrier), s.squares.Bytes(padded));
+  }
   WaitForCopies<1>();  // The weights; not yet the state.
-  ArriveAtCluster();
-  WaitForCluster();  // All blocks have started.
+  WaitForCluster();    // All blocks have started.
+  __syncthreads();
   WaitForPrevious();
-  ProjectedGates projected;
-  if (gates.valid) projected.Load(p, tile, gates.node);
-  s.front.Run(p, tile, padded, s.verify);
-  if (gates.node >= 0) projected.Compute(p, tile, gates);
+  if (gates.node >= 0) {
+    if (gates.valid) projected.Load(p.conv, tile, gates.node);
+    s.norm.template LoadAsync<C::kNodes>(p.norm, tile, gates.node);
+    projected.Compute(p.conv, tile, gates);
+    SumPaths(s.verify, gates);
+  } else {
+    s.front.Run(p.conv, tile, padded, s.verify, s.keys_barrier);
+  }
   WaitForCopies<0>();
-  ArriveAtCluster();
-  if (gates.node >= 0) SumPaths(s.verify, gates);
-  WaitForCluster();
+  __syncthreads();
+  WaitBarrier(SharedAddress(&s.keys_barrier), 0);
 }
 
 template <typename C>
 __device__ void ReadFactors(const GdnCoreParams& p, const LayerTile& tile,
                             int padded, FewShared<C>& s, Gates<C>& gates) {
   WaitForPrevious();
+  float2 scales = {};
+  if (gates.node >= 0) scales = gates.Read(p, tile);
   LoadKeys(p, tile, padded, s);
   LoadValues(p, tile, padded, s);
   CommitCopies();
   if (gates.node >= 0) {
-    gates.Read(p, tile, s.gates);
+    s.gates.k_scale[gates.node] = scales.x;
+    s.gates.q_scale[gates.node] = scales.y;
     SumPaths(s, gates);
   }
   WaitForCopies<0>();
   __syncthreads();
 }
 
-template <typename C, bool kIsLayer>
-__device__ void VerifyTile(const GdnVerifyLayerParams& p, int blocks,
-                           LayerShared<C>& shared) {
-  FewShared<C>& s = shared.verify;
+// What the warps do with the tile: solve and read out, or build the matrices.
+// Calls put(group, j) in the warp of a group, when block j of its outputs is
+// where its values were.
+template <typename C, typename Put>
+__device__ void RunRoles(FewShared<C>& s, const Gates<C>& gates, int used,
+                         const Put& put) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const LayerTile tile = TileOfBlock<C>(p.core, blocks);
+  if (warp >= C::kColumnWarps) {
+    BuildMatrices<C>(s, gates, used);
+    __syncthreads();
+    return;
+  }
+  const int group = warp % C::kColumnGroups;
+  const bool solves = warp < C::kColumnGroups;
+  TileSum sums[C::kBlocks] = {};
+  MultiplyTileState<C>(s, group, used, solves ? s.keys : s.queries, sums);
+  __syncthreads();
+  if (solves) {
+    SolveGroup<C>(s, group, used, sums);
+  } else {
+    ReadGroup<C>(s, group, used, sums, [&](int j, const TileSum& o) {
+      PutOutputs<C>(o, group, j, s);
+      put(group, j);
+    });
+  }
+}
+
+template <typename C>
+__device__ void VerifyAlone(const GdnCoreParams& p, const LayerTile& tile,
+                            int padded, FewShared<C>& s, Gates<C>& gates) {
+  ReadFactors<C>(p, tile, padded, s, gates);
+  RunRoles<C>(s, gates, padded / kTileRows,
+              [&](int group, int j) { StoreOutputs<C>(p, tile, group, j, s); });
+}
+
+template <typename C>
+__device__ void VerifyInLayer(const GdnVerifyLayerParams& p,
+                              const LayerTile& tile, int padded,
+                              LayerShared<C>& s, Gates<C>& gates) {
+#if __CUDA_ARCH__ >= 900
+  RunFront<C>(p, tile, padded, s, gates);
+  RunRoles<C>(s.verify, gates, padded / kTileRows, [&](int group, int j) {
+    SendSquares<C>(tile, group, j, s.verify.values, s.squares,
+                   s.squares_barrier);
+  });
+  __syncthreads();
+  WaitBarrier(SharedAddress(&s.squares_barrier), 0);
+  s.norm.Store(p.norm, tile, s.verify.values, s.squares);
+#endif
+}
+
+// Topology, states and windows are older than this forward pass, whose first
+// kernel (Embed) waited for all before it: they are read while the kernel
+// before may still run.
+template <typename C, bool kIsLayer>
+__device__ void VerifyTile(const GdnVerifyLayerParams& p, const FewGrid& grid,
+                           LayerShared<C>& s) {
+  LayerTile tile = TileOfBlock<C>(grid);
+  tile.ReadRequest(p.core.batch);
+  if constexpr (kIsLayer) {
+    if (threadIdx.x == 0) {
+      InitBarrier(SharedAddress(&s.keys_barrier), 1);
+      InitBarrier(SharedAddress(&s.squares_barrier), 1);
+      FenceBarrierInit();
+    }
+    __syncwarp();
+    ArriveAtCluster();
+    s.front.LoadWeights(p.conv, tile);
+  }
   if (tile.count <= 0) {
     WaitForPrevious();  // A kernel that has ended has waited.
     return;
   }
   if (tile.count > C::kNodes) __trap();
-  if constexpr (kIsLayer) shared.front.LoadWeights(p.conv, tile);
-  LoadTileState<C>(p.core, tile, s);
-  const int used = (tile.count + kTileRows - 1) / kTileRows;
-  const int padded = used * kTileRows;
   // The last threads have a node each.
   Gates<C> gates(p.core.batch, tile,
                  static_cast<int>(threadIdx.x) - (C::kThreads - C::kNodes));
+  LoadTileState<C>(p.core, tile, s.verify);
+  const int padded = (tile.count + kTileRows - 1) / kTileRows * kTileRows;
   if constexpr (kIsLayer) {
-    RunFront<C>(p.conv, tile, padded, shared, gates);
+    VerifyInLayer<C>(p, tile, padded, s, gates);
   } else {
-    ReadFactors<C>(p.core, tile, padded, s, gates);
-  }
-
-  if (warp < C::kColumnGroups) {
-    SolveGroup<C>(s, warp, used);
-  } else if (warp < C::kColumnWarps) {
-    const int group = warp - C::kColumnGroups;
-    TileSum o[C::kBlocks] = {};
-    ReadGroup<C>(s, group, used, o);
-    PutOutputs<C>(o, group, s);
-    if constexpr (kIsLayer) {
-      SendSquares<C>(tile, group, s.values, shared.squares);
-    } else {
-      StoreGroup<C>(p.core, tile, group, s);
-    }
-  } else {
-    BuildMatrices<C>(s, gates, used);
-    __syncthreads();
-  }
-  if constexpr (kIsLayer) {
-    const TileNorm<C> norm(p.norm, tile);
-    ArriveAtCluster();
-    WaitForCluster();
-    norm.Store(s.values, shared.squares);
+    VerifyAlone<C>(p.core, tile, padded, s.verify, gates);
   }
 }
 
 // Grid: tiles of heads, key head after key head; requests.
 template <typename C, bool kIsLayer>
 __global__ void __launch_bounds__(C::kThreads, 1)
-    FewKernel(const __grid_constant__ GdnVerifyLayerParams p, int blocks) {
+    FewKernel(const __grid_constant__ GdnVerifyLayerParams p, FewGrid grid) {
   extern __shared__ __align__(128) unsigned char memory[];
 #if __CUDA_ARCH__ >= 900
   constexpr bool kHasClusters = true;
@@ -238,7 +225,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
   constexpr bool kHasClusters = false;
 #endif
   if constexpr (kHasClusters || !kIsLayer) {
-    VerifyTile<C, kIsLayer>(p, blocks,
+    VerifyTile<C, kIsLayer>(p, grid,
                             *reinterpret_cast<LayerShared<C>*>(memory));
   }
 }
@@ -305,16 +292,18 @@ template <typename C, bool kIsLayer>
 absl::Status LaunchFew(const GdnVerifyLayerParams& p, const Launch& on) {
   const absl::Status raised = AllowSharedMemory<C, kIsLayer>();
   if (!raised.ok()) return raised;
-  int blocks = 1;  // Of a cluster.
-  if constexpr (kIsLayer) blocks = ClusterOfLayer<C>(p.core);
+  FewGrid grid = {
+      .cluster = 1,
+      .heads_per_key = p.core.shape.value_heads / p.core.shape.key_heads};
+  if constexpr (kIsLayer) grid.cluster = ClusterOfLayer<C>(p.core);
   const unsigned tiles = p.core.shape.value_heads * C::kTiles;
   return LaunchDependent(kIsLayer ? "GdnVerifyLayer" : "GdnVerify",
                          FewKernel<C, kIsLayer>,
                          {.grid = dim3(tiles, p.core.batch.max_requests),
                           .block = dim3(C::kThreads),
                           .shared_bytes = kSharedBytes<C, kIsLayer>,
-                          .cluster = blocks},
-                         on, p, blocks);
+                          .cluster = grid.cluster},
+                         on, p, grid);
 }
 
 // Room for so many nodes a tree.
@@ -365,7 +354,7 @@ absl::Status GdnVerifyFew(const GdnCoreParams& p, const Launch& on) {
 
 bool CanVerifyLayer(const GdnVerifyLayerParams& p, const Launch& on) {
   return on.overlaps && FitsTiles(p.core, on) && FitsVectorConv(p.core.shape) &&
-         NumHeads(p.core) <= 128 && WithLayerConfig(p.core, [](auto config) {
+         NumHeads(p.core) <= 96 && WithLayerConfig(p.core, [](auto config) {
            return kSharedBytes<decltype(config), true> <= MaxSharedBytes();
          });
 }

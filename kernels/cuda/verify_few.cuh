@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/tree_gates.cuh"
@@ -34,22 +35,41 @@ struct FewConfig {
   static constexpr int kBuildWarps = kWarps - kColumnWarps;
 };
 
-// The rows of the state of a tile's columns, as LoadState() reads them.
-template <int kGroups>
+// The rows of the state of a tile's columns. Within a row the 16-byte chunks
+// are permuted, so that equal columns of four successive rows are in different
+// banks.
+template <int kRows>
 struct TileState {
-  uint4 part[kGroups][kStateParts][kSlotBytes / sizeof(uint4)];
+  static constexpr int kChunks = kKeyDim / 4;
+  uint4 chunk[kRows][kChunks];
 
-  // Copies them, or clears them if there is no `state`, with all threads.
-  template <int kThreads>
+  // Copies them, or clears them if there is no `state`, with kWarps warps.
+  template <int kWarps>
   __device__ void LoadAsync(const float* state) {
-    constexpr int kChunks = kKeyDim / 4;  // Of 16 bytes, of a row.
-#pragma unroll 1
-    for (int i = threadIdx.x; i < kGroups * kColumns * kChunks; i += kThreads) {
-      const int row = i / kChunks;
-      const int chunk = i % kChunks;
-      uint4* to = part[row / kColumns][chunk / 8] + row % kColumns * 8;
-      CopyAsync16(SharedAddress(to + (chunk % 8 ^ row % 4 * 2)), state + i * 4,
-                  state != nullptr);
+    static_assert(kWarps % 4 == 0 && kChunks == 32);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int n = 0; n < (kRows + kWarps - 1) / kWarps; ++n) {
+      const int row = warp + n * kWarps;
+      if (row >= kRows) break;
+      CopyAsync16(SharedAddress(&chunk[row][lane ^ warp % 4 * 2]),
+                  state + row * kKeyDim + lane * 4, state != nullptr);
+    }
+  }
+
+  // Key columns 16 step .. + 15 of the rows of a group of 16, as a left
+  // operand.
+  __device__ void Load(int group, int step, SplitOperand& a) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int t = lane % 4;
+    const int permuted = lane / 4 % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = group * kTileRows + lane / 4 + i % 2 * 8;
+      const int c = (step * 4 + i / 2 * 2 + t / 2) ^ permuted;
+      const float2 x = reinterpret_cast<const float2*>(&chunk[row][c])[t % 2];
+      SplitPair(x.x, x.y, a.high[i], a.low[i]);
     }
   }
 };
@@ -59,11 +79,54 @@ struct FewShared {
   NodeRows<C::kNodes> keys;
   NodeRows<C::kNodes> queries;
   TreeMatrices<C::kBlocks> matrices;
-  TileState<C::kColumnGroups> state;
+  TileState<C::kTileColumns> state;
   TileValues<C::kColumnGroups, C::kBlocks> values;
   TreeGates<C::kNodes, 1> gates;
   uint4 u[C::kColumnGroups][2][2][32];  // Block j of U^T in place j % 2.
 };
+
+template <typename C>
+__device__ void LoadTileState(const GdnCoreParams& p, const LayerTile& tile,
+                              FewShared<C>& s) {
+  const float* state = nullptr;
+  if (!tile.from_zero) {
+    state = HeadState(p.shape, p.states, tile.slot, p.layer, tile.head) +
+            tile.column * kKeyDim;
+  }
+  s.state.template LoadAsync<C::kWarps>(state);
+  CommitCopies();
+}
+
+// Keys and queries, once they have been written.
+template <typename C>
+__device__ void LoadKeys(const GdnCoreParams& p, const LayerTile& tile,
+                         int padded, FewShared<C>& s) {
+  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+  const int64_t stride = p.shape.key_width();
+  s.keys.template LoadAsync<C::kThreads>(factors.k(tile.first, tile.key_head),
+                                         stride, tile.count, padded);
+  s.queries.template LoadAsync<C::kThreads>(
+      As<BFloat16>(p.q) + tile.first * stride + tile.key_head * kKeyDim, stride,
+      tile.count, padded);
+}
+
+template <typename C>
+__device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
+                           int padded, FewShared<C>& s) {
+  constexpr int kVectors = C::kTileColumns / 8;
+  const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+  const BFloat16* v = factors.v(tile.first, tile.head) + tile.column;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < padded * kVectors; i += C::kThreads) {
+    const int node = i / kVectors;
+    const bool valid = node < tile.count;
+    CopyAsync16(
+        SharedAddress(s.values.At(node, i % kVectors)),
+        v + (valid ? node : 0) * static_cast<int64_t>(p.shape.value_width()) +
+            i % kVectors * 8,
+        valid);
+  }
+}
 
 // A node's gates in a thread, of the block's last ones.
 template <typename C>
@@ -101,8 +164,7 @@ __device__ void BuildMatrices(FewShared<C>& s, const Gates<C>& gates,
   if (num_tiles <= 0) NamedBarrier<32 * kBuilders>(kGatesBarrier);
 }
 
-// The group's columns of the state times the first blocks of the rows of k or
-// q.
+// The group's columns of the state times the first kUsed blocks of rows.
 template <typename C, int kUsed>
 __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
                                const NodeRows<C::kNodes>& rows,
@@ -110,10 +172,23 @@ __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
 #pragma unroll 2
   for (int step = 0; step < kKeyDim / 16; ++step) {
     SplitOperand a;
-    LoadState(
-        reinterpret_cast<const unsigned char*>(s.state.part[group][step / 2]),
-        step % 2, a);
-    MultiplyState<kUsed>(a, step, rows, sums);
+    s.state.Load(group, step, a);
+    uint32_t b[kUsed][4];
+#pragma unroll
+    for (int block = 0; block < kUsed; ++block) {
+      rows.LoadRight(block, step, b[block]);
+    }
+    // Products that follow each other do not wait for each other.
+#pragma unroll
+    for (int block = 0; block < kUsed; ++block) {
+      MultiplyAdd(sums[block][0], a.high, b[block][0], b[block][1]);
+      MultiplyAdd(sums[block][1], a.high, b[block][2], b[block][3]);
+    }
+#pragma unroll
+    for (int block = 0; block < kUsed; ++block) {
+      MultiplyAdd(sums[block][0], a.low, b[block][0], b[block][1]);
+      MultiplyAdd(sums[block][1], a.low, b[block][2], b[block][3]);
+    }
   }
 }
 // Sums of blocks behind those in use may be anything.
@@ -127,86 +202,6 @@ __device__ void MultiplyTileState(const FewShared<C>& s, int group, int used,
     MultiplyBlocks<C, C::kBlocks / 2>(s, group, rows, sums);
   } else {
     MultiplyBlocks<C, C::kBlocks>(s, group, rows, sums);
-  }
-}
-
-// sum += x B^T by products that do not wait for each other.
-__device__ inline void MultiplyAddApart(TileSum& sum, const SplitOperand& x,
-                                        const SplitBlock& block) {
-#pragma unroll
-  for (int n = 0; n < 2; ++n) {
-    const uint4 b = block.rows[n][threadIdx.x % 32];
-    float low[4] = {};
-    float cross[4] = {};
-    MultiplyAdd(low, x.low, b.x, b.y);
-    MultiplyAdd(cross, x.high, b.z, b.w);
-    MultiplyAdd(sum[n], x.high, b.x, b.y);
-#pragma unroll
-    for (int r = 0; r < 4; ++r) sum[n][r] += low[r] + cross[r];
-  }
-}
-
-// The warp of a group that solves: hands each block of U to the one that reads
-// out. Two places are enough: who writes the next block has met the reader
-// after it read the one before. The block being solved is always right[0].
-template <typename C>
-__device__ void SolveGroup(FewShared<C>& s, int group, int used) {
-  TileSum right[C::kBlocks] = {};
-  MultiplyTileState<C>(s, group, used, s.keys, right);
-  __syncthreads();
-#pragma unroll
-  for (int b = 0; b < C::kBlocks; ++b) {
-    if (b >= used) break;
-    FormRightSide(reinterpret_cast<const unsigned char*>(
-                      s.values.part[group][b / kPartBlocks]),
-                  b % kPartBlocks, s.gates.heads[0], b, right[b]);
-  }
-  const int lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int j = 0; j < used; ++j) {
-    SplitOperand u;
-    SplitTile(right[0], u);
-    MultiplyAddApart(right[0], u, s.matrices.solve[BlockIndex{j, j}.Number()]);
-    SplitTile(right[0], u);
-    const uint32_t* h = u.high;
-    const uint32_t* l = u.low;
-    s.u[group][j % 2][0][lane] = {h[0], h[1], h[2], h[3]};
-    s.u[group][j % 2][1][lane] = {l[0], l[1], l[2], l[3]};
-    NamedBarrier<64>(kExchangeBarrier + group);
-    if (j + 1 == used) break;
-      // Of blocks behind the last, anything: nothing waits for the number.
-#pragma unroll
-    for (int b = 1; b < C::kBlocks; ++b) {
-      const int row = min(j + b, C::kBlocks - 1);
-      MultiplyAddApart(right[b], u,
-                       s.matrices.solve[BlockIndex{row, j}.Number()]);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        right[b - 1][i / 4][i % 4] = right[b][i / 4][i % 4];
-      }
-    }
-  }
-}
-
-// The warp that reads out: O^T of its columns.
-template <typename C>
-__device__ void ReadGroup(const FewShared<C>& s, int group, int used,
-                          TileSum (&o)[C::kBlocks]) {
-  MultiplyTileState<C>(s, group, used, s.queries, o);
-  __syncthreads();
-  ScaleReadout(s.gates.heads[0], o);
-  const int lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int j = 0; j < used; ++j) {
-    NamedBarrier<64>(kExchangeBarrier + group);
-    const uint4 h = s.u[group][j % 2][0][lane];
-    const uint4 l = s.u[group][j % 2][1][lane];
-    const SplitOperand u = {{h.x, h.y, h.z, h.w}, {l.x, l.y, l.z, l.w}};
-#pragma unroll
-    for (int b = 0; b < C::kBlocks; ++b) {
-      if (b < j || b >= used) continue;
-      MultiplyAddBlock(o[b], u, s.matrices.readout[BlockIndex{b, j}.Number()]);
-    }
   }
 }
 

@@ -10,8 +10,8 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn_conv.cuh"
 #include "kernels/cuda/gdn_views.cuh"
-#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/verify_cluster.cuh"
 #include "kernels/cuda/verify_tile.cuh"
 #include "kernels/gdn.h"
 
@@ -19,14 +19,15 @@ namespace bole::cuda {
 
 // The front's part in a block with a tile of kTileColumns columns: all of its
 // values, and every `blocks`-th row of the keys and queries for all blocks of
-// the cluster.
-template <int kNodes, int kTileColumns, int kThreads>
+// the cluster. The first kWorkers warps compute.
+template <int kNodes, int kTileColumns, int kThreads, int kWorkers>
 class TileFront {
  public:
   static constexpr int kValueVectors = kTileColumns / kVector;  // Of a row.
 
   // Brings the weights on their way, with all threads; one group of copies.
   __device__ void LoadWeights(const GdnConvParams& p, const LayerTile& tile) {
+#pragma unroll
     for (int i = threadIdx.x; i < kVectors * kVector; i += kThreads) {
       const int vector = i / kVector;
       const int c = i % kVector;
@@ -38,26 +39,54 @@ class TileFront {
   }
 
   // Finds where the raw values under a node's taps are, by its thread.
-  __device__ void FindTaps(const RowBatch& batch, const LayerTile& tile,
-                           int node) {
-    TapRows taps = TapRows::Nowhere();
-    if (node < tile.count) {
-      const int row = tile.first + node;
-      taps = TapRows::Under(row, node, Ancestors(batch, row, node), tile.slot,
-                            tile.from_zero);
+  template <int kWords>
+  __device__ void FindTaps(const GdnConvParams& p, const LayerTile& tile,
+                           const NodeGates<kWords>& gates) {
+    static_assert(kWords <= 2);
+    const BFloat16* at[kConvTaps] = {};  // Null: nothing, and so zero.
+    if (gates.valid) {
+      const BFloat16* projected = As<BFloat16>(p.projected);
+      const int64_t width = p.shape.projected_width();
+      const BFloat16* window =
+          SlotWindow<BFloat16>(p.shape, p.states, tile.slot, p.layer);
+      at[kConvTaps - 1] = projected + (tile.first + gates.node) * width;
+      uint64_t ancestors = 0;
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        ancestors |= static_cast<uint64_t>(gates.mask[w]) << 32 * w;
+      }
+      ancestors ^= uint64_t{1} << gates.node;
+      int window_row = kConvTaps;
+#pragma unroll
+      for (int t = kConvTaps - 2; t >= 0; --t) {
+        if (ancestors != 0) {  // The nearest of them.
+          const int node = 63 - __clzll(static_cast<int64_t>(ancestors));
+          ancestors ^= uint64_t{1} << node;
+          at[t] = projected + (tile.first + node) * width;
+        } else if (!tile.from_zero) {
+          --window_row;
+          at[t] = window + window_row * p.shape.conv_width();
+        }
+      }
     }
-    tap_[node] = make_int4(taps.at[0], taps.at[1], taps.at[2], taps.at[3]);
+#pragma unroll
+    for (int t = 0; t < kConvTaps; ++t) tap_[gates.node][t] = at[t];
+  }
+
+  // The bytes that a block gets from Run() of the others.
+  __device__ static int BytesOfKeys(const LayerTile& tile, int padded) {
+    constexpr int kBytes = kHeadLanes * sizeof(uint4) + sizeof(float);
+    return (padded - NumKeyRows(tile, padded)) * 2 * kBytes;
   }
 
   // The weights and taps are there, and all blocks have started. Writes the
   // factors to memory; to `shared` of all blocks the keys, queries and their
-  // scales, to this one's the values; cleared from the tree's count up to
-  // `padded`.
+  // scales, which count at `barrier`, to this one's the values; cleared from
+  // the tree's count up to `padded`.
   template <typename Shared>
   __device__ void Run(const GdnConvParams& p, const LayerTile& tile, int padded,
-                      Shared& shared) const {
-    constexpr int kWarps = kThreads / 32;
-    const int key_rows = (padded - tile.rank + tile.blocks - 1) / tile.blocks;
+                      Shared& shared, const uint64_t& barrier) const {
+    const int key_rows = NumKeyRows(tile, padded);
     int number = static_cast<int>(threadIdx.x) / 32;
     Task task = {-1, 0};
     uint4 raw[kConvTaps] = {};
@@ -67,12 +96,12 @@ class TileFront {
       const Task next = Task::Of(tile, key_rows, number);
       uint4 next_raw[kConvTaps];
       if (next.node < padded) Load(p, tile, next, next_raw);
-      if (task.node >= 0) Compute(p, tile, task, raw, shared);
+      if (task.node >= 0) Compute(p, tile, task, raw, shared, barrier);
       if (next.node >= padded) break;
       task = next;
 #pragma unroll
       for (int t = 0; t < kConvTaps; ++t) raw[t] = next_raw[t];
-      number += kWarps;
+      number += kWorkers;
     }
   }
 
@@ -109,6 +138,11 @@ class TileFront {
            (vector - 2 * kHeadLanes) * kVector;
   }
 
+  // Of keys and of queries that the block computes.
+  __device__ static int NumKeyRows(const LayerTile& tile, int padded) {
+    return (padded - tile.rank + tile.blocks - 1) / tile.blocks;
+  }
+
   // What a thread computes at a time: a vector of a node. Warps have first the
   // cluster's rows of queries and keys, then those of values.
   struct Task {
@@ -128,15 +162,20 @@ class TileFront {
 
   __device__ void Load(const GdnConvParams& p, const LayerTile& tile,
                        const Task& task, uint4 (&raw)[kConvTaps]) const {
-    const int4 at = tap_[task.node];
-    const TapRows taps = {.at = {at.x, at.y, at.z, at.w}, .slot = tile.slot};
-    LoadTaps(p, taps, Channel(p.shape, tile, task.vector), raw);
+    const int channel = Channel(p.shape, tile, task.vector);
+#pragma unroll
+    for (int t = 0; t < kConvTaps; ++t) {
+      const BFloat16* at = tap_[task.node][t];
+      __builtin_assume(__isGlobal(at));
+      raw[t] = make_uint4(0, 0, 0, 0);
+      if (at != nullptr) raw[t] = LoadVector(at + channel);
+    }
   }
 
   template <typename Shared>
   __device__ void Compute(const GdnConvParams& p, const LayerTile& tile,
                           const Task& task, const uint4 (&raw)[kConvTaps],
-                          Shared& shared) const {
+                          Shared& shared, const uint64_t& barrier) const {
     const int channel = Channel(p.shape, tile, task.vector);
     ConvWeights weights;
 #pragma unroll
@@ -146,30 +185,37 @@ class TileFront {
     // Zero where no row is.
     const uint4 value = Convolve(weights, raw);
     const bool is_used = task.node < tile.count;
-    const int row = tile.first + task.node;
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+    BFloat16* const raw_to =
+        factors.raw(tile.first) + channel + task.node * p.shape.conv_width();
     if (task.vector < 2 * kHeadLanes) {
       const float scale = is_used ? InverseNormOfHead(value) : 0;
-      SendKey(tile, task, value, scale, shared);
+      SendKey(tile, task, value, scale, shared, barrier);
       if (!is_used || !tile.owns_keys) return;
-      StoreVector(factors.raw(row) + channel, raw[kConvTaps - 1]);
+      StoreVector(raw_to, raw[kConvTaps - 1]);
       if (task.vector < kHeadLanes) return;
-      StoreVector(factors.k(row, 0) + channel - p.shape.key_width(), value);
-      if (task.vector == kHeadLanes)
-        factors.k_scale(row, tile.key_head) = scale;
+      const int width = p.shape.key_width();
+      StoreVector(
+          factors.k(tile.first, 0) + channel - width + task.node * width,
+          value);
+      if (task.vector == kHeadLanes) {
+        factors.k_scale(tile.first + task.node, tile.key_head) = scale;
+      }
     } else {
       *shared.values.At(task.node, task.vector - 2 * kHeadLanes) = value;
       if (!is_used) return;
-      StoreVector(factors.raw(row) + channel, raw[kConvTaps - 1]);
-      StoreVector(factors.v(row, 0) + channel - 2 * p.shape.key_width(), value);
+      StoreVector(raw_to, raw[kConvTaps - 1]);
+      StoreVector(factors.v(tile.first, 0) + channel - 2 * p.shape.key_width() +
+                      task.node * p.shape.value_width(),
+                  value);
     }
   }
 
   // A vector of a key, or of a query, to all blocks.
   template <typename Shared>
   __device__ void SendKey(const LayerTile& tile, const Task& task,
-                          const uint4& value, float scale,
-                          Shared& shared) const {
+                          const uint4& value, float scale, Shared& shared,
+                          const uint64_t& barrier) const {
     const int node = task.node;
     const int lane = task.vector % kHeadLanes;
     const bool is_key = task.vector >= kHeadLanes;
@@ -178,16 +224,23 @@ class TileFront {
         &rows.chunk[lane / 8][node][rows.Swizzled(node, lane % 8)];
     float* const scale_to =
         is_key ? &shared.gates.k_scale[node] : &shared.gates.q_scale[node];
-    const float factor = 1.0f / sqrtf(static_cast<float>(kHeadDim));
-    if (!is_key) scale *= factor;
-    for (int block = 0; block < tile.blocks; ++block) {
-      *InBlock(to, block) = value;
-      if (lane == 0) *InBlock(scale_to, block) = scale;
+    if (!is_key) scale *= 1.0f / sqrtf(static_cast<float>(kHeadDim));
+    *to = value;
+    if (lane == tile.rank) {
+      *scale_to = scale;
+    } else if (lane < tile.blocks) {
+      SendAsync(scale_to, scale, &barrier, lane);
+    }
+    // Blocks begin with different ones.
+    for (int n = 1; n < tile.blocks; ++n) {
+      const int block = tile.rank + n;
+      SendAsync(to, value, &barrier,
+                block < tile.blocks ? block : block - tile.blocks);
     }
   }
 
-  int4 tap_[kNodes];                  // TapRows::at
-  float4 weight_[kVectors][kVector];  // Permuted by Place().
+  const BFloat16* tap_[kNodes][kConvTaps];  // Rows, oldest first.
+  float4 weight_[kVectors][kVector];        // Permuted by Place().
 };
 
 }  // namespace bole::cuda

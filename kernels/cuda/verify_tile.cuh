@@ -82,23 +82,17 @@ struct NodeGates {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) gates.ancestors[node][w] = mask[w];
   }
-  // From the factors, with the scales of the node's key and query.
-  template <typename Gates>
-  __device__ void Read(const GdnCoreParams& p, const LayerTile& tile,
-                       Gates& gates) {
-    float k_scale = 0;
-    float q_scale = 0;
-    if (valid) {
-      const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-      const int row = tile.first + node;
-      k_scale = factors.k_scale(row, tile.key_head);
-      q_scale = p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads +
-                          tile.key_head];
-      beta = factors.beta(row, tile.head);
-      log_decay = factors.log_decay(row, tile.head);
-    }
-    gates.k_scale[node] = k_scale;
-    gates.q_scale[node] = q_scale;
+  // From the factors; and the scales of the node's key and query, zero behind
+  // the last.
+  __device__ float2 Read(const GdnCoreParams& p, const LayerTile& tile) {
+    if (!valid) return {0, 0};
+    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+    const int row = tile.first + node;
+    beta = factors.beta(row, tile.head);
+    log_decay = factors.log_decay(row, tile.head);
+    return {factors.k_scale(row, tile.key_head),
+            p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads +
+                      tile.key_head]};
   }
 };
 
@@ -106,6 +100,13 @@ struct NodeGates {
 struct ProjectedGates {
   BFloat16 b = {};
   BFloat16 a = {};
+  float negative_exp_a;
+  float dt_bias;
+
+  // Reads the weights alone.
+  __device__ ProjectedGates(const GdnConvParams& p, const LayerTile& tile)
+      : negative_exp_a(p.negative_exp_a[tile.head]),
+        dt_bias(p.dt_bias[tile.head]) {}
 
   __device__ void Load(const GdnConvParams& p, const LayerTile& tile,
                        int node) {
@@ -121,8 +122,7 @@ struct ProjectedGates {
                           NodeGates<kWords>& gates) const {
     if (!gates.valid) return;
     gates.beta = Sigmoid(ToFloat(b));
-    gates.log_decay =
-        LogDecay(ToFloat(a), p.negative_exp_a[tile.head], p.dt_bias[tile.head]);
+    gates.log_decay = LogDecay(ToFloat(a), negative_exp_a, dt_bias);
     if (tile.column > 0) return;
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
     factors.beta(tile.first + gates.node, tile.head) = gates.beta;
