@@ -22,9 +22,8 @@ __device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
 }
 
 // From the transpose of -g, as PutFloats() left it, to that of (I + g)^-1 - I,
-// by substitution in float32: with each column of the inverse's transpose that
-// is done, those behind it move on. A loop, and not its steps one after the
-// other: a warp that runs once waits for its instructions.
+// by substitution in float32: each column of the inverse's transpose that is
+// done is taken into those behind it.
 __device__ inline void InvertTransposed(SplitBlock& block) {
   const float* const minus_g = reinterpret_cast<const float*>(&block);
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -37,7 +36,7 @@ __device__ inline void InvertTransposed(SplitBlock& block) {
     }
   }
   __syncwarp();
-#pragma unroll 1
+#pragma unroll
   for (int j = 0; j + 1 < kTileRows; ++j) {
     float2 g[2];
 #pragma unroll
