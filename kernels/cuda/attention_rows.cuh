@@ -35,15 +35,21 @@ __device__ inline int RowOf(int half) {
   return thread / 32 * 16 + thread % 32 / 4 + 8 * half;
 }
 
-// The largest score so far and the sum of weights, of a thread's two rows. The
-// sum is over the thread's own columns.
+// By how much scores may exceed the one that weights are relative to, so that
+// sums are seldom rescaled: weights are up to 2^8. One warpgroup has the time.
+template <int kWarpgroups>
+constexpr float kSlack = kWarpgroups == 1 ? 0 : 8 / kExponent;
+
+// The score that weights are relative to, and the sum of weights, of a thread's
+// two rows. The sum is over the thread's own columns.
+template <int kWarpgroups>
 struct RowWeights {
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};
 
-  // Turns a tile's scores into weights. What was summed before must be
-  // multiplied by `rescale`.
-  __device__ void Add(float (&scores)[32], float (&rescale)[2]) {
+  // Turns a tile's scores into weights. If it returns true, to the whole warp,
+  // what was summed before must be multiplied by `rescale`.
+  __device__ bool Add(float (&scores)[32], float (&rescale)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float largest = max[half];
@@ -54,6 +60,9 @@ struct RowWeights {
       }
       largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+      if (kWarpgroups > 1 && largest <= max[half] + kSlack<kWarpgroups>) {
+        largest = max[half];
+      }
       rescale[half] = Rescale(max[half], largest);
       max[half] = largest;
       const float base = largest == -INFINITY ? 0.0f : largest * kExponent;
@@ -66,6 +75,8 @@ struct RowWeights {
       }
       sum[half] = sum[half] * rescale[half] + tile_sum;
     }
+    return kWarpgroups == 1 ||
+           __any_sync(~0u, rescale[0] != 1 || rescale[1] != 1);
   }
 };
 
@@ -143,8 +154,9 @@ __device__ inline void Pack(const float (&scores)[32],
 
 // The first `count` of the item's.
 template <int kWarpgroups>
-__device__ void StoreRows(const RowWeights& rows, const float (&out)[128],
-                          int count, TileShared<kWarpgroups>& shared) {
+__device__ void StoreRows(const RowWeights<kWarpgroups>& rows,
+                          const float (&out)[128], int count,
+                          TileShared<kWarpgroups>& shared) {
   const int quad = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -180,7 +192,7 @@ __device__ void AttendRows(const TileArgs& args, const TileWork& work,
       work.item.Node(min(RowOf(0), work.item.rows - 1), group),
       work.item.Node(min(RowOf(1), work.item.rows - 1), group)};
   Ring<kWarpgroups> ring(shared);
-  RowWeights rows;
+  RowWeights<kWarpgroups> rows;
   float out[128];
 #pragma unroll
   for (int i = 0; i < 128; ++i) out[i] = 0;
@@ -208,12 +220,14 @@ __device__ void AttendRows(const TileArgs& args, const TileWork& work,
       WgmmaResults(scores);
       ring.Release(keys);
       if (work.HasHidden(tile)) Hide(visible, tile, nodes, scores);
-      rows.Add(scores, rescale);
+      const bool moves = rows.Add(scores, rescale);
       WgmmaWait<0>();
       WgmmaResults(out);
       ring.Release(values);
+      if (moves) {
 #pragma unroll
-      for (int i = 0; i < 128; ++i) out[i] *= rescale[i / 2 % 2];
+        for (int i = 0; i < 128; ++i) out[i] *= rescale[i / 2 % 2];
+      }
       Pack(scores, weights);
     }
     MultiplyValues(weights, ring.Tile(ring.Take()), out);

@@ -118,6 +118,16 @@ void PlanItems(const AttentionParams& params, TilePlan& plan) {
       batch.max_requests * ((request_nodes * group + rows - 1) / rows));
 }
 
+// How many of the blocks that run at a time a plan must use. Decoding waits for
+// memory, which fewer blocks keep busy as well. Merging the many rows of trees
+// in scratch takes as long as some tiles of each block.
+int LeastPercent(const TilePlan& plan, int units, int tiles) {
+  constexpr int kShortContext = 96;  // Tiles.
+  constexpr int kFewUnits = 8;
+  if (plan.warpgroups == 2 && tiles <= kShortContext) return 50;
+  return plan.warpgroups == 1 || units <= kFewUnits ? 75 : 85;
+}
+
 }  // namespace
 
 absl::Status QueryClusters(ClusterLimits& limits) {
@@ -164,12 +174,7 @@ TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
     const int fit = std::min(limits[cluster] / units, tiles / cluster);
     return std::min(fit, units <= kMaxGroupedUnits ? kMaxGroups : 1);
   };
-  // Decoding waits for memory, which fewer blocks keep busy as well. Merging
-  // the many rows of trees in scratch takes as long as some tiles of each
-  // block.
-  constexpr int kShortContext = 96;  // Tiles.
-  const int tree_percent = tiles <= kShortContext ? 50 : 85;
-  const int percent = plan.warpgroups == 1 ? 75 : tree_percent;
+  const int percent = LeastPercent(plan, units, tiles);
   int most = 0;
   for (int cluster = 1; cluster <= kMaxCluster; ++cluster) {
     most = std::max(most, cluster * groups(cluster));

@@ -58,9 +58,10 @@ using ClusterLimits = std::array<int, kMaxCluster + 1>;
 // Of the current device, which must be one for LaunchAttendTiles().
 absl::Status QueryClusters(ClusterLimits& limits);
 
-// Cut so that all blocks run at a time and are nearly as many as can (for trees
-// in short contexts: half as many), if there are tokens for them; larger
-// clusters are preferred to more groups.
+// Cut so that all blocks run at a time and are three quarters as many as can
+// (of trees in short contexts half as many, of many large trees in others
+// nearly as many), if there are tokens for them; larger clusters are preferred
+// to more groups.
 TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits);
 
 // Floats of scratch; 0 if one cluster does all of an item.
