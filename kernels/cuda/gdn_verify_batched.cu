@@ -15,14 +15,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "absl/status/statusor.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_batch_columns.cuh"
+#include "kernels/cuda/verify_batch_launch.cuh"
 #include "kernels/cuda/verify_batch_loads.cuh"
 #include "kernels/cuda/verify_batch_matrix.cuh"
 #include "kernels/cuda/verify_small.cuh"
@@ -160,70 +159,6 @@ __global__ void __launch_bounds__(kSmallThreads, kSmallBlocks)
 #endif
 }
 
-absl::Status MakeMap(const BoxedRows& boxed, CUtensorMap& map) {
-  const absl::StatusOr<CUtensorMap> made = MapOf(boxed);
-  if (made.ok()) map = *made;
-  return made.status();
-}
-
-// box_nodes: of a box of k, q or v.
-absl::Status MakeMaps(const GdnCoreParams& p, int box_nodes, VerifyMaps& maps) {
-  const GdnShape& shape = p.shape;
-  const int64_t first_row =
-      static_cast<int64_t>(p.layer) * p.factors.layer_rows;
-  const auto* const k = reinterpret_cast<const BFloat16*>(p.factors.k);
-  const auto* const v = reinterpret_cast<const BFloat16*>(p.factors.v);
-  absl::Status made =
-      MakeMap({.data = p.states.state,
-               .rows = static_cast<int64_t>(p.states.num_slots) *
-                       p.states.num_layers * shape.value_width(),
-               .columns = 2 * shape.key_dim,
-               .box_rows = kGroupColumns,
-               .box_columns = 64},
-              maps.states);
-  BoxedRows rows = {.data = k + first_row * shape.key_width(),
-                    .rows = p.batch.rows.max,
-                    .columns = shape.key_width(),
-                    .box_rows = box_nodes,
-                    .box_columns = 64};
-  made.Update(MakeMap(rows, maps.k));
-  rows.data = p.q;
-  made.Update(MakeMap(rows, maps.q));
-  rows.data = v + first_row * shape.value_width();
-  rows.columns = shape.value_width();
-  made.Update(MakeMap(rows, maps.v));
-  return made;
-}
-
-int NumMultiprocessors() {
-  int device = 0;
-  int count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) !=
-          cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
-  return count;
-}
-
-// Items such that no block has more heads than it must.
-BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
-  const int group = p.shape.value_heads / p.shape.key_heads;
-  BatchTask best = {};
-  int fewest = 0;
-  for (int heads = group; heads >= 1; --heads) {
-    if (group % heads != 0) continue;
-    const int items = p.shape.value_heads / heads * p.batch.max_requests;
-    const int longest = (items + num_blocks - 1) / num_blocks * heads;
-    if (fewest == 0 || longest < fewest) {
-      fewest = longest;
-      best = {.num_items = items, .heads = heads};
-    }
-  }
-  return best;
-}
-
 template <typename Kernel>
 absl::Status AllowSharedMemory(Kernel* kernel, size_t bytes) {
   return ToStatus(
@@ -234,7 +169,7 @@ absl::Status AllowSharedMemory(Kernel* kernel, size_t bytes) {
 
 absl::Status LaunchSmall(const GdnCoreParams& p, const Launch& on) {
   VerifyMaps maps;
-  absl::Status ready = MakeMaps(p, kTileRows, maps);
+  absl::Status ready = MakeMaps(p, kTileRows, kTileRows, maps);
   ready.Update(AllowSharedMemory(SmallKernel, sizeof(SmallShared)));
   if (!ready.ok()) return ready;
   return LaunchDependent(
@@ -250,7 +185,7 @@ absl::Status LaunchBatched(const GdnCoreParams& p, const Launch& on) {
   constexpr int kBytes = sizeof(BatchShared<C>);
   static_assert(kBytes <= 227 * 1024);
   VerifyMaps maps;
-  absl::Status ready = MakeMaps(p, C::kNodes, maps);
+  absl::Status ready = MakeMaps(p, C::kNodes, C::kNodes, maps);
   ready.Update(AllowSharedMemory(BatchedKernel<C>, kBytes));
   if (!ready.ok()) return ready;
   const int num_blocks = std::max(1, NumMultiprocessors());

@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/gdn_verify_batched.h"
+#include "kernels/cuda/gdn_verify_long.h"
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -173,6 +174,7 @@ bool CanVerifyFused(const GdnCoreParams& p, const Launch& on) {
 absl::Status GdnVerifyFused(const GdnCoreParams& p, const Launch& on) {
   const int max_nodes = NodeCapacity(p.batch);
   if (CanVerifyBatched(p, max_nodes)) return GdnVerifyBatched(p, max_nodes, on);
+  if (CanVerifyLong(p, max_nodes)) return GdnVerifyLong(p, on);
   return WithConfig(p, [&](auto config) {
     using C = decltype(config);
     return LaunchFused<C>(p, HeadsOfBlock(p, C::kHeads, /*wanted=*/200), on);
