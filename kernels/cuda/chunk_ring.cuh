@@ -55,8 +55,10 @@ class Ring {
   __device__ void WaitFull(int i) {
     Wait(full_[i % kStages], (i / kStages) & 1);
   }
-  // By all lanes of the reading warps, when they have read item i.
+  // By all lanes of the reading warps, when they have read item i. The fence
+  // orders what they read before the copy engine's next write.
   __device__ void Release(int i) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
                      SharedBytes(&empty_[i % kStages]))
                  : "memory");

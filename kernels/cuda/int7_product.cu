@@ -128,6 +128,7 @@ struct Int7Consumer {
             reinterpret_cast<const uint4*>(ring.x()) + lane,
             part.PiecesOfChunk(t, i), strips, d);
       }
+      FenceForAsync();  // The stage has been read when the next copy comes.
       __syncwarp();
       if (lane == 0) Arrive(ring.empty(ring.stage));
       ring.Advance();

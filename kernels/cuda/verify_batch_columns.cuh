@@ -107,6 +107,7 @@ class GroupColumns {
   __device__ __forceinline__ void TakeStateBox(StateBox& box) {
     ring_at_.WaitFull(s_.ring_full[group_]);
     box.Load(Slot(ring_at_.stage));
+    FenceForAsync();  // It has been read when the next copy comes.
     ArriveWarp(&s_.ring_empty[group_][ring_at_.stage]);
     ring_at_.Advance();
   }
@@ -216,6 +217,7 @@ class GroupColumns {
       units[n] = *reinterpret_cast<const uint4*>(slot + (n * 16 + first) * 128 +
                                                  (unit ^ first % 8) * 16);
     }
+    FenceForAsync();  // As above.
     ArriveWarp(&s_.ring_empty[group_][held]);
     const int64_t stride = p_.shape.value_width();
     BFloat16* const out =
