@@ -176,12 +176,13 @@ __global__ void __launch_bounds__(kGroupThreads) GroupKernel(MoeTask t) {
 
 absl::Status LaunchMoeRouting(const MoeTask& task, const Launch& on) {
   const auto num_experts = static_cast<size_t>(task.experts.num_experts);
-  const absl::Status status =
-      LaunchDependent("Moe, routing", RouteKernel,
-                      {.grid = static_cast<unsigned>(task.rows.max),
-                       .block = kThreads,
-                       .shared_bytes = num_experts * sizeof(uint64_t)},
-                      on, task);
+  const absl::Status status = LaunchDependent(
+      "Moe, routing", RouteKernel,
+      {.grid = static_cast<unsigned>(task.rows.max),
+       .block = kThreads,
+       // The compiler reads keys in pairs.
+       .shared_bytes = (num_experts + 1) / 2 * 2 * sizeof(uint64_t)},
+      on, task);
   if (!status.ok()) return status;
   return LaunchDependent("Moe, groups", GroupKernel,
                          {.grid = 1,
