@@ -135,7 +135,8 @@ def findings_of(output):
         # The first line may be cut where its place ends.
         lines = [a for a in lines
                  if not any(a != b and b.startswith(a) for b in lines)]
-        found[VARIES.sub(lambda m: m[1] or "_", "; ".join(lines))] += 1
+        told = (VARIES.sub(lambda m: m[1] or "_", line) for line in lines)
+        found["; ".join(dict.fromkeys(told))] += 1
     return found
 
 
