@@ -323,12 +323,8 @@ auto WithConfig(const GdnCoreParams& p, const F& f) {
   return NumHeads(p) <= 32 ? f(FewConfig<4, 2, 16>())
                            : f(FewConfig<4, 4, 20>());
 }
-// The same for a layer, where fewer blocks share more of the convolution.
-template <typename F>
-auto WithLayerConfig(const GdnCoreParams& p, const F& f) {
-  return NumHeads(p) <= 64 ? f(FewConfig<4, 4, 20>())
-                           : f(FewConfig<4, 8, 28>());
-}
+// For a layer fewer blocks share more of the convolution.
+using LayerConfig = FewConfig<4, 4, 20>;
 
 bool FitsTiles(const GdnCoreParams& p, const Launch& on) {
   return on.type == ElementType::kBFloat16 && p.solver == TreeSolver::kBlocks &&
@@ -354,15 +350,12 @@ absl::Status GdnVerifyFew(const GdnCoreParams& p, const Launch& on) {
 
 bool CanVerifyLayer(const GdnVerifyLayerParams& p, const Launch& on) {
   return on.overlaps && FitsTiles(p.core, on) && FitsVectorConv(p.core.shape) &&
-         NumHeads(p.core) <= 96 && WithLayerConfig(p.core, [](auto config) {
-           return kSharedBytes<decltype(config), true> <= MaxSharedBytes();
-         });
+         NumHeads(p.core) <= 64 &&
+         kSharedBytes<LayerConfig, true> <= MaxSharedBytes();
 }
 
 absl::Status GdnVerifyLayer(const GdnVerifyLayerParams& p, const Launch& on) {
-  return WithLayerConfig(p.core, [&](auto config) {
-    return LaunchFew<decltype(config), true>(p, on);
-  });
+  return LaunchFew<LayerConfig, true>(p, on);
 }
 
 }  // namespace bole::cuda

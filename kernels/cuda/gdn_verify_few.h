@@ -17,8 +17,8 @@ bool CanVerifyFew(const GdnCoreParams& params, const Launch& on);
 // As GdnVerifyFused(), spread over more of the GPU.
 absl::Status GdnVerifyFew(const GdnCoreParams& params, const Launch& on);
 
-// The same for a layer, where there may be 96 heads: on a GPU with clusters.
-// With more the three operators are faster.
+// The same for a layer, on a GPU with clusters. With more heads the three
+// operators are faster.
 bool CanVerifyLayer(const GdnVerifyLayerParams& params, const Launch& on);
 
 // kernels/gdn.h. The factors have the bits of GdnConv().
