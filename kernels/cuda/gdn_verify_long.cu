@@ -32,15 +32,7 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& s = *reinterpret_cast<LongShared*>(memory);
-  if (threadIdx.x == 0) s.InitBarriers();
-  if (threadIdx.x == 32) {
-    PrefetchMap(maps.states);
-    PrefetchMap(maps.k);
-    PrefetchMap(maps.q);
-    PrefetchMap(maps.v);
-  }
-  __syncthreads();
-  StartNext();
+  BeginBlock(maps, s);
   const int group = static_cast<int>(threadIdx.x / 128);
   if (group == 0) {
     GrowRegisters<kLongColumnRegisters>();

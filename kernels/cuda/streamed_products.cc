@@ -4,8 +4,8 @@
 
 #include "common/status_macros.h"
 #include "kernels/cuda/device_shape.h"
+#include "kernels/cuda/product_task.h"
 #include "kernels/cuda/stream_product.h"
-#include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/wide_product.h"
 
 namespace bole::cuda {
@@ -63,27 +63,13 @@ absl::Status StreamedProducts::Run(const Product& product,
                                    const Launch& on) const {
   if (product.num_rows > kMaxStreamRows) return wide_->Run(product, on);
   const StreamPlan plan = PlanFor(product, multiprocessors_);
-  StreamTask task = {.weight = {},
-                     .x = {},
-                     .count = product.count,
-                     .num_rows = product.num_rows,
-                     .rows = product.rows,
-                     .chunks = Ceil(product.columns, plan.boxes * kBoxColumns),
-                     .plan = plan,
-                     .out = product.out,
-                     .float_out = product.float_out,
-                     .accumulate = product.accumulate};
-  BOLE_ASSIGN_OR_RETURN(task.weight, MapOf({.data = product.weight,
-                                            .rows = product.rows,
-                                            .columns = product.columns,
-                                            .box_rows = plan.tile_rows,
-                                            .box_columns = kBoxColumns}));
-  BOLE_ASSIGN_OR_RETURN(task.x,
-                        MapOf({.data = product.x,
-                               .rows = product.num_rows,
-                               .columns = product.columns,
-                               .box_rows = StreamBoxRows(product.num_rows),
-                               .box_columns = kBoxColumns}));
+  BOLE_ASSIGN_OR_RETURN(const StreamTask task,
+                        MakeProductTask<StreamTask>(
+                            product, plan,
+                            {.rows_of_weight = plan.tile_rows,
+                             .rows_of_x = StreamBoxRows(product.num_rows),
+                             .columns_of_box = kBoxColumns,
+                             .columns_of_chunk = plan.boxes * kBoxColumns}));
   return LaunchStreamProduct(task, on);
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_products.cuh"
+#include "kernels/cuda/verify_right_sides.cuh"
 #include "kernels/cuda/verify_state_box.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -134,27 +135,9 @@ class GroupColumns {
     const uint32_t values = AddressOf(Slot(held));
 #pragma unroll
     for (int block = 0; block < C::kBlocks; ++block) {
-      uint32_t v[4];
-      LoadTransposed(values + BlockOffset(block), v);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const int i = block * 16 + n * 8 + Lane() % 4 * 2;
-        const float2 beta = *reinterpret_cast<const float2*>(gates.beta + i);
-        const float2 scale =
-            *reinterpret_cast<const float2*>(gates.correction_scale + i);
-        const float* const sum = keys + block * 8 + n * 4;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const uint32_t pair = v[2 * n + h];
-          const float x =
-              beta.x * __uint_as_float(pair << 16) - scale.x * sum[2 * h];
-          const float y = beta.y * __uint_as_float(pair & 0xffff0000u) -
-                          scale.y * sum[2 * h + 1];
-          // Rows behind the tree may hold anything.
-          SplitPair(i < count ? x : 0, i + 1 < count ? y : 0,
-                    right[block].high[2 * n + h], right[block].low[2 * n + h]);
-        }
-      }
+      FormRightSide(gates, block * 16 + Lane() % 4 * 2, count,
+                    values + BlockOffset(block), keys + block * 8,
+                    right[block]);
     }
     return held;
   }

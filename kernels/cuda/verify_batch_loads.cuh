@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 
@@ -16,6 +17,21 @@ struct BatchTask {
   int num_items;
   int heads;  // Of an item.
 };
+
+// By all threads, first: barriers and maps are ready, and the next kernel may
+// start.
+template <typename Shared>
+__device__ __forceinline__ void BeginBlock(const VerifyMaps& maps, Shared& s) {
+  if (threadIdx.x == 0) s.InitBarriers();
+  if (threadIdx.x == 32) {
+    PrefetchMap(maps.states);
+    PrefetchMap(maps.k);
+    PrefetchMap(maps.q);
+    PrefetchMap(maps.v);
+  }
+  __syncthreads();
+  StartNext();
+}
 
 // By one thread: the states and v. States are from before this forward pass,
 // whose first kernel (Embed) waits before it lets others start, so that they

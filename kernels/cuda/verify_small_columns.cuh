@@ -9,6 +9,7 @@
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/verify_products.cuh"
+#include "kernels/cuda/verify_right_sides.cuh"
 #include "kernels/cuda/verify_small.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -118,27 +119,8 @@ class SmallColumns {
       const float* keys, SplitOperand (&right)[kUsed]) const {
 #pragma unroll
     for (int block = 0; block < kUsed; ++block) {
-      uint32_t v[4];
-      LoadTransposed(ValuesAt(block), v);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const int i = block * kTileRows + n * 8 + Lane() % 4 * 2;
-        const float2 beta = *reinterpret_cast<const float2*>(s_.gates.beta + i);
-        const float2 scale =
-            *reinterpret_cast<const float2*>(s_.gates.correction_scale + i);
-        const float* const sum = keys + block * 8 + n * 4;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const uint32_t pair = v[2 * n + h];
-          const float x =
-              beta.x * __uint_as_float(pair << 16) - scale.x * sum[2 * h];
-          const float y = beta.y * __uint_as_float(pair & 0xffff0000u) -
-                          scale.y * sum[2 * h + 1];
-          // Rows behind the tree may hold anything.
-          SplitPair(i < item_.count ? x : 0, i + 1 < item_.count ? y : 0,
-                    right[block].high[2 * n + h], right[block].low[2 * n + h]);
-        }
-      }
+      FormRightSide(s_.gates, block * kTileRows + Lane() % 4 * 2, item_.count,
+                    ValuesAt(block), keys + block * 8, right[block]);
     }
   }
 

@@ -20,7 +20,7 @@
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wgmma.cuh"
-#include "kernels/cuda/wgmma_wide.cuh"
+#include "kernels/cuda/wgmma_few.cuh"
 #include "kernels/cuda/wide_ring.cuh"
 #include "kernels/cuda/wide_sums.cuh"
 
@@ -67,7 +67,7 @@ struct Consumer {
 #pragma unroll
       for (int k = 0; k < kWideBoxColumns / 16; ++k) {
         // 32 bytes further along the rows.
-        WgmmaWide<kN>(d, w_operand + 2 * k, x_operand + 2 * k, i > 0 || k > 0);
+        WgmmaFew<kN>(d, w_operand + 2 * k, x_operand + 2 * k, i > 0 || k > 0);
       }
       WgmmaCommit();
       WgmmaWait<1>();

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "common/status_macros.h"
-#include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/product_task.h"
 #include "kernels/cuda/wide_product.h"
 
 namespace bole::cuda {
@@ -61,27 +61,13 @@ bool WideProducts::IsFaster(const Product& product) const {
 
 absl::Status WideProducts::Run(const Product& product, const Launch& on) const {
   const WidePlan plan = PlanFor(product);
-  WideTask task = {.weight = {},
-                   .x = {},
-                   .count = product.count,
-                   .num_rows = product.num_rows,
-                   .rows = product.rows,
-                   .chunks = Ceil(product.columns, kWideBoxColumns),
-                   .plan = plan,
-                   .out = product.out,
-                   .float_out = product.float_out,
-                   .accumulate = product.accumulate};
-  BOLE_ASSIGN_OR_RETURN(task.weight, MapOf({.data = product.weight,
-                                            .rows = product.rows,
-                                            .columns = product.columns,
-                                            .box_rows = plan.group_rows,
-                                            .box_columns = kWideBoxColumns}));
-  BOLE_ASSIGN_OR_RETURN(task.x,
-                        MapOf({.data = product.x,
-                               .rows = product.num_rows,
-                               .columns = product.columns,
-                               .box_rows = WideBoxRows(product.num_rows),
-                               .box_columns = kWideBoxColumns}));
+  BOLE_ASSIGN_OR_RETURN(
+      const WideTask task,
+      MakeProductTask<WideTask>(product, plan,
+                                {.rows_of_weight = plan.group_rows,
+                                 .rows_of_x = WideBoxRows(product.num_rows),
+                                 .columns_of_box = kWideBoxColumns,
+                                 .columns_of_chunk = kWideBoxColumns}));
   return LaunchWideProduct(task, on);
 }
 

@@ -114,18 +114,10 @@ TEST_P(Int7ProductsTest, AreTheReferencesForAnyShape) {
                                                             {12352, 256},
                                                             {33001, 64},
                                                             {70000, 32}}};
-  const std::vector<ProductUse> uses = ProductUses();
-  int shape = 0;
-  for (const auto& [rows, columns] : kShapes) {
-    // One of the first six, which are of one row, and others.
-    size_t i = shape++ % EveryNth(6);
-    for (; i < uses.size(); i += EveryNth(23)) {
-      const auto& [capacity, count, out] = uses[i];
-      if (capacity > 1 && rows * columns > 1200000) continue;
-      ExpectProduct({capacity, count, rows, columns}, out);
-      if (HasFailure()) return;
-    }
-  }
+  ForShapesAndUses(kShapes, 1200000,
+                   [&](const ProductShape& shape, ProductOut out) {
+                     ExpectProduct(shape, out);
+                   });
 }
 
 // No order of arrival of blocks shows.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/kernels/cuda/cuda_test.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
 
@@ -43,6 +44,25 @@ inline std::vector<ProductUse> ProductUses() {
     }
   }
   return uses;
+}
+
+// Calls f(shape, out) for each (rows, columns) with some of the uses, and with
+// those of more than one row only up to `most_elements` of the matrix; stops
+// when a test has failed.
+template <typename Shapes, typename F>
+void ForShapesAndUses(const Shapes& shapes, int most_elements, const F& f) {
+  const std::vector<ProductUse> uses = ProductUses();
+  int number = 0;
+  for (const auto& [rows, columns] : shapes) {
+    // One of the first six, which are of one row, and others.
+    size_t i = number++ % EveryNth(6);
+    for (; i < uses.size(); i += EveryNth(23)) {
+      const auto& [capacity, count, out] = uses[i];
+      if (capacity > 1 && rows * columns > most_elements) continue;
+      f(ProductShape{capacity, count, rows, columns}, out);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
 }
 
 // Operands of size 1, the weights rounded to bfloat16; `out` has what is added

@@ -127,18 +127,10 @@ TEST_P(StreamedProductsTest, AreTheReferencesForAnyShape) {
                                                             {8450, 128},
                                                             {12352, 256},
                                                             {33001, 64}}};
-  const std::vector<ProductUse> uses = ProductUses();
-  int shape = 0;
-  for (const auto& [rows, columns] : kShapes) {
-    // One of the first six, which are of one row, and others.
-    size_t i = shape++ % EveryNth(6);
-    for (; i < uses.size(); i += EveryNth(23)) {
-      const auto& [capacity, count, out] = uses[i];
-      if (capacity > 1 && rows * columns > 2000000) continue;
-      ExpectProduct({capacity, count, rows, columns}, out);
-      if (HasFailure()) return;
-    }
-  }
+  ForShapesAndUses(kShapes, 2000000,
+                   [&](const ProductShape& shape, ProductOut out) {
+                     ExpectProduct(shape, out);
+                   });
 }
 
 // Of 33 rows or more: pairs of blocks that divide the columns, tiles of one to
