@@ -21,6 +21,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_batch_columns.cuh"
+#include "kernels/cuda/verify_batch_gates.cuh"
 #include "kernels/cuda/verify_batch_launch.cuh"
 #include "kernels/cuda/verify_batch_loads.cuh"
 #include "kernels/cuda/verify_batch_matrix.cuh"

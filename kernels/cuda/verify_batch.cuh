@@ -8,9 +8,10 @@
 #include <cstdint>
 
 #include "kernels/cuda/hopper.cuh"
-#include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/tree_matrices.cuh"
+#include "kernels/cuda/verify_node_gates.cuh"
 #include "kernels/cuda/verify_state_box.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {
@@ -23,8 +24,8 @@ constexpr int kBuilderGroup = 2;
 constexpr int kBatchThreads = 512;
 constexpr int kBuilders = 128;
 constexpr int kGateLoaders = 64;
-// Named barriers.
-enum : int { kBuildBarrier = 1, kGateBarrier = 2, kStoreBarrier = 3 };
+
+constexpr int kStoreBarrier = 1;  // A group's has its number added.
 
 constexpr int kRowStages = 2;
 constexpr int kSolveStages = 2;
@@ -52,15 +53,6 @@ struct VerifyMaps {
   CUtensorMap v;       // [rows, Hv dv]
 };
 
-// A head that the block has next.
-struct HeadHeader {
-  int first_row;
-  int count;  // T; 0: the block has had all of its heads.
-  int head;
-  bool has_state;
-  bool ends;  // No further head reads the same rows of k and q.
-};
-
 // M [kNodes, kNodes], lower block triangular, in two bfloat16 parts: rows of 64
 // columns as WgmmaOperand() wants them.
 template <int kNodes>
@@ -73,84 +65,61 @@ struct SplitMatrix {
   }
 };
 
-// What the builder scales products of a node by.
-struct alignas(16) NodeScales {
-  float2 gamma;  // As in TreeGates.
-  float k_scale;
-  float key_factor;  // beta k_scale
-};
-
 template <typename C>
 struct BatchShared {
+  using Gates = NodeGates<C::kNodes>;
+
   NodeRows<2 * C::kNodes> rows[kRowStages];  // Of k, then of q.
   uint4 ring[kColumnGroups][C::kSlots][kBoxBytes / sizeof(uint4)];
   SplitMatrix<C::kNodes> matrix;
   SplitBlock solve[kSolveStages][C::kTriangle];
-  TreeGates<C::kNodes, 1> gates[kGateStages];
-  double log_decays[kGateStages][C::kNodes];
-  NodeScales nodes[kGateStages][C::kNodes];
+  Gates gates[kGateStages];
   HeadHeader headers[kGateStages];
   uint64_t rows_full[kRowStages];
   uint64_t rows_empty[kRowStages];
   uint64_t ring_full[kColumnGroups][C::kSlots];
   uint64_t ring_empty[kColumnGroups][C::kSlots];
   uint64_t headers_full[kGateStages];
+  uint64_t decays_full[kGateStages];
   uint64_t gates_full[kGateStages];
   uint64_t gates_empty[kGateStages];  // And their headers.
+  uint64_t solve_full;
   uint64_t matrix_full;
   uint64_t matrix_empty;
 
-  // By one thread. Readers arrive warp by warp.
+  // By one thread.
   __device__ void InitBarriers() {
-    constexpr int kColumnWarps = 4 * kColumnGroups;
-    constexpr int kBuilderWarps = kBuilders / 32;
+    constexpr int kGroupWarps = 4;
+    constexpr int kLoaderWarps = kGateLoaders / 32;
+    constexpr int kColumnWarps = kGroupWarps * kColumnGroups;
+    constexpr int kReaders = kColumnWarps + kGroupWarps;
     for (int i = 0; i < kRowStages; ++i) {
       InitBarrier(AddressOf(&rows_full[i]), 1);
-      InitBarrier(AddressOf(&rows_empty[i]), kColumnWarps + kBuilderWarps);
+      InitBarrier(AddressOf(&rows_empty[i]), kReaders);
     }
     for (int g = 0; g < kColumnGroups; ++g) {
       for (int i = 0; i < C::kSlots; ++i) {
         InitBarrier(AddressOf(&ring_full[g][i]), 1);
-        InitBarrier(AddressOf(&ring_empty[g][i]), 4);
+        InitBarrier(AddressOf(&ring_empty[g][i]), kGroupWarps);
       }
     }
     for (int i = 0; i < kGateStages; ++i) {
       InitBarrier(AddressOf(&headers_full[i]), 1);
-      InitBarrier(AddressOf(&gates_full[i]), kGateLoaders);
-      InitBarrier(AddressOf(&gates_empty[i]), kColumnWarps + kBuilderWarps);
+      InitLaneBarrier(&decays_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_empty[i], kReaders);
     }
-    InitBarrier(AddressOf(&matrix_full), kBuilderWarps);
+    InitLaneBarrier(&solve_full, kGroupWarps);
+    InitBarrier(AddressOf(&matrix_full), kGroupWarps);
     InitBarrier(AddressOf(&matrix_empty), kColumnWarps);
     FenceBarrierInit();
   }
 };
 
-// A place among stages that are used in turn, and the parity of its barriers.
-template <int kStages>
-struct StageAt {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ void Advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-  // The stage has been filled, or may be filled.
-  __device__ void WaitFull(const uint64_t* full) const {
-    WaitBarrier(AddressOf(full + stage), parity);
-  }
-  __device__ void WaitEmpty(const uint64_t* empty) const {
-    WaitBarrier(AddressOf(empty + stage), parity ^ 1);
-  }
+struct BatchTask {
+  int num_items;
+  int heads;  // Of an item.
 };
-
-// By all lanes of a warp that reads no longer.
-__device__ inline void ArriveWarp(const uint64_t* barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) Arrive(AddressOf(barrier));
-}
 
 // Some value heads of a key head of a request. Block b has item b and every
 // gridDim.x-th from there on.

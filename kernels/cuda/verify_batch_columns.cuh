@@ -8,7 +8,6 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_products.cuh"
 #include "kernels/cuda/verify_right_sides.cuh"
@@ -28,7 +27,6 @@ class GroupColumns {
   __device__ __forceinline__ void Run() {
     StageAt<kGateStages> gates_at;
     StageAt<kRowStages> rows_at;
-    StageAt<1> matrix_at;
 #pragma unroll 1
     for (;;) {
       gates_at.WaitFull(s_.headers_full);
@@ -42,18 +40,18 @@ class GroupColumns {
         rows_at.Advance();
       }
       gates_at.WaitFull(s_.gates_full);
-      const auto& gates = s_.gates[gates_at.stage].heads[0];
+      const Gates& gates = s_.gates[gates_at.stage];
       SplitOperand right[C::kBlocks];
       const int held = FormRightSides(gates, header.count, products, right);
       Sums queries;
       ScaleReadouts(gates, products + kSums, queries);
-      ArriveWarp(s_.gates_empty + gates_at.stage);
+      ArriveLanes(s_.gates_empty + gates_at.stage);
       gates_at.Advance();
-      matrix_at.WaitFull(&s_.matrix_full);
+      matrix_at_.WaitFull(&s_.matrix_full);
       ReadOut(right, queries);
       ArriveWarp(&s_.matrix_empty);
-      matrix_at.Advance();
       Store(header, queries, held);
+      matrix_at_.Advance();
     }
   }
 
@@ -61,6 +59,7 @@ class GroupColumns {
   // Of a thread, for all nodes.
   static constexpr int kSums = C::kNodes / 2;
   using Sums = float[kSums];
+  using Gates = typename BatchShared<C>::Gates;
 
   __device__ unsigned char* Slot(int stage) {
     return reinterpret_cast<unsigned char*>(s_.ring[group_][stage]);
@@ -125,9 +124,8 @@ class GroupColumns {
 
   // R^T = (V - D_P K S)^T D_beta, as left operands. Returns the slot of v,
   // which is kept.
-  template <typename Head>
   __device__ __forceinline__ int FormRightSides(
-      const Head& gates, int count, const float* keys,
+      const Gates& gates, int count, const float* keys,
       SplitOperand (&right)[C::kBlocks]) {
     ring_at_.WaitFull(s_.ring_full[group_]);
     const int held = ring_at_.stage;
@@ -142,8 +140,7 @@ class GroupColumns {
     return held;
   }
 
-  template <typename Head>
-  __device__ static __forceinline__ void ScaleReadouts(const Head& gates,
+  __device__ static __forceinline__ void ScaleReadouts(const Gates& gates,
                                                        const float* products,
                                                        Sums& queries) {
 #pragma unroll
@@ -218,6 +215,7 @@ class GroupColumns {
   BatchShared<C>& s_;
   const int group_;
   StageAt<C::kSlots> ring_at_;
+  StageAt<1> matrix_at_;
 };
 
 #endif

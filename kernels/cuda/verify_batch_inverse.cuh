@@ -68,6 +68,26 @@ __device__ inline void InvertTransposed(SplitBlock& block) {
   block.Store(tile);
 }
 
+// sum += x B^T by products that do not wait for each other.
+__device__ __forceinline__ void MultiplyAddBlockApart(TileSum& sum,
+                                                      const SplitOperand& x,
+                                                      const SplitBlock& block) {
+  const uint4 b[2] = {block.rows[0][threadIdx.x % 32],
+                      block.rows[1][threadIdx.x % 32]};
+  TileSum low = {};
+  TileSum cross = {};
+#pragma unroll
+  for (int n = 0; n < 2; ++n) MultiplyAdd(sum[n], x.high, b[n].x, b[n].y);
+#pragma unroll
+  for (int n = 0; n < 2; ++n) MultiplyAdd(low[n], x.low, b[n].x, b[n].y);
+#pragma unroll
+  for (int n = 0; n < 2; ++n) MultiplyAdd(cross[n], x.high, b[n].z, b[n].w);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    sum[i / 4][i % 4] += low[i / 4][i % 4] + cross[i / 4][i % 4];
+  }
+}
+
 }  // namespace bole::cuda
 
 #endif  // BOLE_KERNELS_CUDA_VERIFY_BATCH_INVERSE_CUH_

@@ -8,15 +8,9 @@
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 
 namespace bole::cuda {
-
-struct BatchTask {
-  int num_items;
-  int heads;  // Of an item.
-};
 
 // By all threads, first: barriers and maps are ready, and the next kernel may
 // start.
@@ -41,10 +35,16 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
                                     const VerifyMaps& maps, BatchTask task,
                                     BatchShared<C>& s) {
   // Boxes before the wait: enough for the memory to be busy, and no more for
-  // the rows of k and q to wait behind.
+  // the rows of k and q to wait behind. Nor do the first gates wait behind
+  // others.
   constexpr int kEarlyBoxes = 3;
   constexpr int kValueBytes = C::kNodes * kGroupColumns * 2;
   StageAt<C::kSlots> at;
+  const auto wait_first = [&] {
+    WaitForPrevious();
+    WaitBarrier(AddressOf(&s.decays_full[0]), 0);
+  };
+  bool is_first = true;
   const auto copy = [&](const CUtensorMap& map, int bytes, int column, int row,
                         int row_step) {
     for (int g = 0; g < kColumnGroups; ++g) {
@@ -66,11 +66,12 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
              h) *
             p.shape.value_dim;
         for (int box = 0; box < kStateBoxes; ++box) {
-          if (box == kEarlyBoxes) WaitForPrevious();
+          if (is_first && box == kEarlyBoxes) wait_first();
           copy(maps.states, kBoxBytes, box * 64, row, kGroupColumns);
         }
       }
-      WaitForPrevious();
+      if (is_first && !item.has_state) wait_first();
+      is_first = false;
       copy(maps.v, kValueBytes, h * p.shape.value_dim, item.first_row, 0);
     }
   }
@@ -99,73 +100,6 @@ __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
     at.Advance();
   }
   WaitForPrevious();  // A kernel has waited when it ends, empty or not.
-}
-
-// Sums up the path of node i, of which the decays are in `log_decays`.
-template <typename C>
-__device__ double PathSum(const TreeGates<C::kNodes, 1>& gates,
-                          const double* log_decays, int i) {
-  double sums[4] = {};
-  for (int w = 0; w < C::kNodes / 32; ++w) {
-    const uint32_t bits = gates.ancestors[i][w];
-#pragma unroll
-    for (int n = 0; n < 32; n += 2) {
-      const double2 x =
-          *reinterpret_cast<const double2*>(log_decays + 32 * w + n);
-      sums[n % 4] += (bits >> n & 1) != 0 ? x.x : 0;
-      sums[n % 4 + 1] += (bits >> (n + 1) & 1) != 0 ? x.y : 0;
-    }
-  }
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-// By kGateLoaders threads: which head is next, then its gates.
-template <typename C>
-__device__ void LoadGates(const GdnCoreParams& p, BatchTask task,
-                          BatchShared<C>& s) {
-  const int thread = static_cast<int>(threadIdx.x % kGateLoaders);
-  StageAt<kGateStages> at;
-  const auto publish = [&](const HeadHeader& header) {
-    at.WaitEmpty(s.gates_empty);
-    if (thread == 0) {
-      s.headers[at.stage] = header;
-      Arrive(AddressOf(&s.headers_full[at.stage]));
-    }
-  };
-  for (int n = blockIdx.x; n < task.num_items; n += gridDim.x) {
-    const VerifyItem item = VerifyItem::Of(p, task.heads, n);
-    if (item.count <= 0) continue;
-    if (item.count > C::kNodes) __trap();
-    for (int h = 0; h < task.heads; ++h) {
-      publish({.first_row = item.first_row,
-               .count = item.count,
-               .head = item.head + h,
-               .has_state = item.has_state,
-               .ends = h + 1 == task.heads});
-      WaitForPrevious();
-      const HeadTree<BFloat16> tree(p, TreeRows{item.first_row, item.count},
-                                    item.head + h, 1);
-      auto& gates = s.gates[at.stage];
-      double* const log_decays = s.log_decays[at.stage];
-      gates.Load(p, tree, thread);
-      if (thread < C::kNodes) {
-        log_decays[thread] = gates.heads[0].log_decay[thread];
-      }
-      SyncThreads(kGateBarrier, kGateLoaders);
-      if (thread < C::kNodes) {
-        auto& head = gates.heads[0];
-        const double sum = PathSum<C>(gates, log_decays, thread);
-        gates.SetScales(head, thread, gates.SetGamma(head, thread, sum));
-        const float k_scale = gates.k_scale[thread];
-        s.nodes[at.stage][thread] = {.gamma = head.gamma[thread],
-                                     .k_scale = k_scale,
-                                     .key_factor = head.beta[thread] * k_scale};
-      }
-      Arrive(AddressOf(&s.gates_full[at.stage]));
-      at.Advance();
-    }
-  }
-  publish({});
 }
 
 }  // namespace bole::cuda

@@ -12,10 +12,10 @@
 
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/tree_matrices.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_batch_inverse.cuh"
+#include "kernels/cuda/verify_node_gates.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace bole::cuda {
@@ -42,12 +42,11 @@ class MatrixBuilder {
       rows_at.WaitFull(s_.rows_full);
       rows_ = AddressOf(&s_.rows[rows_at.stage]);
       gates_ = &s_.gates[gates_at_.stage];
-      nodes_ = s_.nodes[gates_at_.stage];
       solve_ = s_.solve[solve_at_.stage];
       Build();
       FenceForAsync();
       ArriveWarp(&s_.matrix_full);
-      ArriveWarp(s_.gates_empty + gates_at_.stage);
+      ArriveLanes(s_.gates_empty + gates_at_.stage);
       if (header.ends) {
         ArriveWarp(s_.rows_empty + rows_at.stage);
         rows_at.Advance();
@@ -101,7 +100,7 @@ class MatrixBuilder {
 
   // All blocks to solve with are there, and M may be written.
   __device__ __forceinline__ void StartSubstitution() {
-    SyncThreads(kBuildBarrier, kBuilders);
+    matrix_at_.Meet(&s_.solve_full);
     matrix_at_.WaitEmpty(&s_.matrix_empty);
   }
 
@@ -156,14 +155,14 @@ class MatrixBuilder {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int j = column * kTileRows + TileRow(2 * h);
-      from[h] = nodes_[j].gamma;
-      scale[h] = -nodes_[j].k_scale;
+      from[h] = gates_->node[j].gamma;
+      scale[h] = -gates_->node[j].k_scale;
       bit[h] = 1u << j % 32;
     }
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const int i = row * kTileRows + TileColumn(c / 2, c % 2);
-      const NodeScales to = nodes_[i];
+      const NodeScales to = gates_->node[i];
       uint32_t bits = gates_->ancestors[i][column / 2];
       if (kIsDiagonal) bits &= ~(1u << i % 32);
 #pragma unroll
@@ -187,7 +186,7 @@ class MatrixBuilder {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int i = row * kTileRows + TileRow(2 * h);
-      to[h] = nodes_[i].gamma;
+      to[h] = gates_->node[i].gamma;
       scale[h] = gates_->q_scale[i];
 #pragma unroll
       for (int w = 0; w < C::kBlocks / 2; ++w) {
@@ -200,7 +199,7 @@ class MatrixBuilder {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int j = n * kTileRows + TileColumn(c / 2, c % 2);
-        const NodeScales from = nodes_[j];
+        const NodeScales from = gates_->node[j];
         const uint32_t bit = 1u << j % 32;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -216,20 +215,21 @@ class MatrixBuilder {
     }
   }
 
-  // M of a row of blocks, given C.
+  // M of a row of blocks, given C. Each block is taken off those before it as
+  // soon as it is there.
   __device__ __forceinline__ void Substitute(int row, Row& sums) {
-    SplitOperand m[C::kBlocks];
 #pragma unroll
     for (int j = C::kBlocks - 1; j >= 0; --j) {
       if (j > row) continue;
+      SplitOperand m;
+      SplitTile(sums[j], m);
+      MultiplyAddBlockApart(sums[j], m, Solve(j, j));
+      SplitTile(sums[j], m);
 #pragma unroll
-      for (int k = C::kBlocks - 1; k > j; --k) {
-        if (k <= row) MultiplyAddBlock(sums[j], m[k], Solve(k, j));
+      for (int i = j - 1; i >= 0; --i) {
+        MultiplyAddBlockApart(sums[i], m, Solve(j, i));
       }
-      SplitTile(sums[j], m[j]);
-      MultiplyAddBlock(sums[j], m[j], Solve(j, j));
-      SplitTile(sums[j], m[j]);
-      StoreBlock(row, j, m[j]);
+      StoreBlock(row, j, m);
     }
   }
 
@@ -256,8 +256,7 @@ class MatrixBuilder {
 
   BatchShared<C>& s_;
   uint32_t rows_ = 0;  // The head's operands.
-  const TreeGates<C::kNodes, 1>* gates_ = nullptr;
-  const NodeScales* nodes_ = nullptr;
+  const typename BatchShared<C>::Gates* gates_ = nullptr;
   SplitBlock* solve_ = nullptr;
   StageAt<kGateStages> gates_at_;
   StageAt<1> matrix_at_;

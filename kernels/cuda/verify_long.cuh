@@ -9,6 +9,7 @@
 #include "kernels/cuda/tree_matrices.cuh"
 #include "kernels/cuda/verify_batch.cuh"
 #include "kernels/cuda/verify_long_gates.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
 
 namespace bole::cuda {
 
@@ -26,13 +27,6 @@ constexpr int kHalfTriangle = kHalfTiles * (kHalfTiles + 1) / 2;
 constexpr int kLongBuilderGroups = 2;
 constexpr int kLongColumnRegisters = 208;
 constexpr int kLongLoaderRegisters = 48;
-// Named barriers; the last is a builder group's, with its number added.
-enum : int {
-  kLongStoreBarrier = 1,
-  kLongGateBarrier = 2,
-  kLongBuildBarrier = 3
-};
-
 constexpr int kLongSlots = 8;  // Of boxes of the state and of v.
 
 // [kRows, 64] in two bfloat16 parts: rows as WgmmaOperand() wants them.
@@ -69,31 +63,40 @@ struct LongShared {
   uint64_t ring_full[kLongSlots];
   uint64_t ring_empty[kLongSlots];
   uint64_t headers_full[kGateStages];
+  uint64_t decays_full[kGateStages];
   uint64_t gates_full[kGateStages];
   uint64_t gates_empty[kGateStages];  // And their headers.
+  uint64_t builders_met[kLongBuilderGroups];
   uint64_t matrix_full;
   uint64_t matrix_empty;
   uint64_t coupling_full;  // And solve[0].
   uint64_t coupling_empty;
 
-  // By one thread. Readers arrive warp by warp.
+  // By one thread.
   __device__ void InitBarriers() {
-    constexpr int kBuilderWarps = 4 * kLongBuilderGroups;
+    constexpr int kGroupWarps = 4;
+    constexpr int kLoaderWarps = kGateLoaders / 32;
+    constexpr int kBuilderWarps = kGroupWarps * kLongBuilderGroups;
+    constexpr int kReaders = kGroupWarps + kBuilderWarps;
     InitBarrier(AddressOf(&rows_full), 1);
-    InitBarrier(AddressOf(&rows_empty), 4 + kBuilderWarps);
+    InitBarrier(AddressOf(&rows_empty), kReaders);
     for (int i = 0; i < kLongSlots; ++i) {
       InitBarrier(AddressOf(&ring_full[i]), 1);
-      InitBarrier(AddressOf(&ring_empty[i]), 4);
+      InitBarrier(AddressOf(&ring_empty[i]), kGroupWarps);
     }
     for (int i = 0; i < kGateStages; ++i) {
       InitBarrier(AddressOf(&headers_full[i]), 1);
-      InitBarrier(AddressOf(&gates_full[i]), kGateLoaders);
-      InitBarrier(AddressOf(&gates_empty[i]), 4 + kBuilderWarps);
+      InitLaneBarrier(&decays_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_empty[i], kReaders);
+    }
+    for (uint64_t& barrier : builders_met) {
+      InitLaneBarrier(&barrier, kGroupWarps);
     }
     InitBarrier(AddressOf(&matrix_full), kBuilderWarps);
-    InitBarrier(AddressOf(&matrix_empty), 4);
-    InitBarrier(AddressOf(&coupling_full), 4);
-    InitBarrier(AddressOf(&coupling_empty), 4);
+    InitBarrier(AddressOf(&matrix_empty), kGroupWarps);
+    InitLaneBarrier(&coupling_full, kGroupWarps);
+    InitLaneBarrier(&coupling_empty, kGroupWarps);
     FenceBarrierInit();
   }
 };

@@ -58,7 +58,7 @@ class LongColumns {
       held[half] = FormRightSides(gates, header.count, half, keys[half], right);
       ScaleReadouts(gates, half, queries[half]);
     }
-    if (is_last) ArriveWarp(s_.gates_empty + gates_at_.stage);
+    if (is_last) ArriveLanes(s_.gates_empty + gates_at_.stage);
     matrix_at_.WaitFull(&s_.matrix_full);
     ReadOut(right, queries);
     if (is_last) ArriveWarp(&s_.matrix_empty);
@@ -214,7 +214,7 @@ class LongColumns {
           : "memory");
     }
     FenceForAsync();
-    SyncThreads(kLongStoreBarrier, 128);
+    SyncThreads(kStoreBarrier, 128);
     const int first = static_cast<int>(threadIdx.x) % 128 / 8;
     const int unit = static_cast<int>(threadIdx.x) % 8;
     const int64_t stride = p_.shape.value_width();

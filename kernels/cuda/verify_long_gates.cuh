@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/gdn_views.cuh"
 #include "kernels/cuda/tree_gates.cuh"
-#include "kernels/cuda/verify_batch.cuh"
+#include "kernels/cuda/verify_node_gates.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {

@@ -126,10 +126,9 @@ class LongLoader {
                                       item.head + h, 1);
         LongGates& gates = s_.gates[at.stage];
         gates.Load<kGateLoaders>(p_, tree, thread);
-        __syncwarp();
-        SyncThreads(kLongGateBarrier, kGateLoaders);
+        at.Meet(s_.decays_full);
         for (int i = thread; i < kLongNodes; i += kGateLoaders) gates.Finish(i);
-        Arrive(AddressOf(&s_.gates_full[at.stage]));
+        ArriveLanes(s_.gates_full + at.stage);
         at.Advance();
       }
     });

@@ -36,13 +36,7 @@ class LongBuilder {
         half_(static_cast<int>(threadIdx.x) / 128 - 1) {}
 
   __device__ __forceinline__ void Run() {
-    // What is above the diagonals is never written again.
-    for (int i = static_cast<int>(threadIdx.x) - 128;
-         i < static_cast<int>(sizeof(s_.matrix) / sizeof(uint4));
-         i += kLongBuilderGroups * 128) {
-      (&s_.matrix.part[0][0][0])[i] = make_uint4(0, 0, 0, 0);
-    }
-    SyncThreads(kLongBuildBarrier, kLongBuilderGroups * 128);
+    ClearMatrix();
     StageAt<1> rows_at;
 #pragma unroll 1
     for (;;) {
@@ -54,7 +48,7 @@ class LongBuilder {
       Build(header.count > kHalfNodes);
       FenceForAsync();
       ArriveWarp(&s_.matrix_full);
-      ArriveWarp(s_.gates_empty + gates_at_.stage);
+      ArriveLanes(s_.gates_empty + gates_at_.stage);
       if (header.ends) {
         ArriveWarp(&s_.rows_empty);
         rows_at.Advance();
@@ -65,6 +59,17 @@ class LongBuilder {
   }
 
  private:
+  // The half's own rows. What is above the diagonals is never written again.
+  __device__ __forceinline__ void ClearMatrix() {
+    const int first = half_ * kHalfNodes;
+    const int units = (1 + half_) * kHalfNodes * 8;
+    for (auto& part : s_.matrix.part) {
+      for (int i = static_cast<int>(threadIdx.x) % 128; i < units; i += 128) {
+        part[first + i / 8][i % 8] = make_uint4(0, 0, 0, 0);
+      }
+    }
+  }
+
   using Products = float[32];  // Of 64 rows by 64 rows.
 
   __device__ static int Warp() {
@@ -83,8 +88,13 @@ class LongBuilder {
       matrix_at_.WaitEmpty(&s_.matrix_empty);
     }
     if (has_second) coupling_at_.Advance();
-    __syncwarp();
-    SyncThreads(kLongBuildBarrier + half_, 128);
+    Meet();
+  }
+
+  // The half's warps.
+  __device__ __forceinline__ void Meet() {
+    met_at_.Meet(&s_.builders_met[half_]);
+    met_at_.Advance();
   }
 
   __device__ __forceinline__ void BuildHalf(bool has_second) {
@@ -105,8 +115,7 @@ class LongBuilder {
     WgmmaResults(readout);
     ScaleReadout(half_, half_, readout);
     if (half_ == 0 && has_second) BuildCoupling();
-    __syncwarp();
-    SyncThreads(kLongBuildBarrier + half_, 128);
+    Meet();
     Substitute(s_.solve[half_], Warp(), readout);
     matrix_at_.WaitEmpty(&s_.matrix_empty);
     __syncwarp();
@@ -123,7 +132,7 @@ class LongBuilder {
     ScaleSolve(0, 1, products);
     StoreCoupling(products);
     FenceForAsync();
-    ArriveWarp(&s_.coupling_full);
+    ArriveLanes(&s_.coupling_full);
   }
 
   // M_21
@@ -138,7 +147,7 @@ class LongBuilder {
     TakeOffCoupling(products);
     Substitute(s_.solve[0], kHalfTiles - 1, products);
     StoreMatrix(1);
-    ArriveWarp(&s_.coupling_empty);
+    ArriveLanes(&s_.coupling_empty);
   }
 
   // 64 rows from `first` on times those from `second` on; the queries' are
@@ -317,6 +326,7 @@ class LongBuilder {
   StageAt<kGateStages> gates_at_;
   StageAt<1> matrix_at_;
   StageAt<1> coupling_at_;
+  StageAt<1> met_at_;
   SplitOperand m_[kHalfTiles];  // The warp's row of the last block of M.
 };
 
