@@ -29,6 +29,7 @@
 #include "kernels/cuda/verify_small_columns.cuh"
 #include "kernels/cuda/verify_small_loads.cuh"
 #include "kernels/cuda/verify_small_matrix.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
 
 namespace bole::cuda {
 namespace {
@@ -97,7 +98,7 @@ __device__ __forceinline__ void BuildSmall(const GdnCoreParams& p,
     matrix.BuildSolve();
   } else {
     LoadSmallGates(p, item, bits, s.gates);
-    ArriveWhole(s.gates_full);
+    ArriveLanes(&s.gates_full);
     WaitBarrier(AddressOf(&s.rows_full), 0);
     matrix.BuildMatrix();
   }

@@ -49,7 +49,8 @@ struct LayerShared {
       front;
   HeadSquares<C::kNodes> squares;
   TileNorm<C> norm;
-  // What blocks of the cluster send: keys and queries, squares.
+  // What blocks of the cluster send: keys and queries; squares, and the block's
+  // own outputs.
   uint64_t keys_barrier;
   uint64_t squares_barrier;
 };
@@ -85,7 +86,7 @@ __device__ LayerTile TileOfBlock(const FewGrid& grid) {
 template <typename C>
 __device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
                          int padded, LayerShared<C>& s, Gates<C>& gates) {
-  ProjectedGates projected(p.conv, tile);
+  ProjectedGates<C::kNodes / 32> projected(p.conv, tile);
   if (gates.node >= 0) s.front.FindTaps(p.conv, tile, gates);
   s.front.PrefetchWindow(p.conv, tile);
   if (threadIdx.x == 0) {
@@ -98,7 +99,7 @@ __device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
   __syncthreads();
   WaitForPrevious();
   if (gates.node >= 0) {
-    if (gates.valid) projected.Load(p.conv, tile, gates.node);
+    projected.Load(p.conv, tile, gates);
     s.norm.template LoadAsync<C::kNodes>(p.norm, tile, gates.node);
     projected.Compute(p.conv, tile, gates);
     SumPaths(s.verify, gates);
@@ -135,13 +136,14 @@ template <typename C, typename Put>
 __device__ void RunRoles(FewShared<C>& s, const Gates<C>& gates, int used,
                          const Put& put) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  if (warp >= C::kColumnWarps) {
+  const bool builds = warp >= C::kColumnWarps;
+  const bool solves = warp < C::kColumnGroups;
+  const int group = warp % C::kColumnGroups;
+  if (builds) {
     BuildMatrices<C>(s, gates, used);
     __syncthreads();
     return;
   }
-  const int group = warp % C::kColumnGroups;
-  const bool solves = warp < C::kColumnGroups;
   TileSum sums[C::kBlocks] = {};
   MultiplyTileState<C>(s, group, used, solves ? s.keys : s.queries, sums);
   __syncthreads();
@@ -172,8 +174,8 @@ __device__ void VerifyInLayer(const GdnVerifyLayerParams& p,
   RunRoles<C>(s.verify, gates, padded / kTileRows, [&](int group, int j) {
     SendSquares<C>(tile, group, j, s.verify.values, s.squares,
                    s.squares_barrier);
+    if (j == padded / kTileRows - 1) Arrive(SharedAddress(&s.squares_barrier));
   });
-  __syncthreads();
   WaitBarrier(SharedAddress(&s.squares_barrier), 0);
   s.norm.Store(p.norm, tile, s.verify.values, s.squares);
 #endif
@@ -190,7 +192,7 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, const FewGrid& grid,
   if constexpr (kIsLayer) {
     if (threadIdx.x == 0) {
       InitBarrier(SharedAddress(&s.keys_barrier), 1);
-      InitBarrier(SharedAddress(&s.squares_barrier), 1);
+      InitBarrier(SharedAddress(&s.squares_barrier), 1 + 32 * C::kColumnGroups);
       FenceBarrierInit();
     }
     __syncwarp();

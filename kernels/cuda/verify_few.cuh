@@ -14,7 +14,6 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/tree_matrices.cuh"
-#include "kernels/cuda/verify_block.cuh"
 #include "kernels/cuda/verify_columns.cuh"
 #include "kernels/cuda/verify_tile.cuh"
 #include "kernels/gdn.h"
@@ -82,7 +81,8 @@ struct FewShared {
   TileState<C::kTileColumns> state;
   TileValues<C::kColumnGroups, C::kBlocks> values;
   TreeGates<C::kNodes, 1> gates;
-  uint4 u[C::kColumnGroups][2][2][32];  // Block j of U^T in place j % 2.
+  float log_decay[C::kNodes / 32][C::kNodes];  // A copy for each warp.
+  uint4 u[C::kColumnGroups][2][2][32];         // Block j of U^T in place j % 2.
 };
 
 template <typename C>
@@ -132,13 +132,18 @@ __device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
 template <typename C>
 using Gates = NodeGates<C::kNodes / 32>;
 
-// Stores the gates of all nodes and sums up their paths. By the nodes' threads,
-// which build as well: that keeps others from what they read.
+// Stores the gates of all nodes and sums up their paths, by the nodes' threads.
 template <typename C>
 __device__ void SumPaths(FewShared<C>& s, Gates<C>& gates) {
   gates.Store(s.gates);
-  NamedBarrier<C::kNodes>(kGatesBarrier);
-  gates.decay = s.gates.SumPath(s.gates.heads[0], gates.node);
+  float* const log_decay = s.log_decay[gates.node / 32];
+#pragma unroll
+  for (int w = 0; w < C::kNodes / 32; ++w) {
+    log_decay[gates.node % 32 + 32 * w] = gates.log_decay[w];
+  }
+  __syncwarp();
+  gates.decay = s.gates.SetGamma(s.gates.heads[0], gates.node,
+                                 s.gates.PathSum(gates.node, log_decay));
 }
 
 // The matrices.
@@ -157,11 +162,9 @@ __device__ void BuildMatrices(FewShared<C>& s, const Gates<C>& gates,
   for (int n = 0; n < num_tiles; ++n) {
     tiles.at = Matrices::template TileAt<kBuilders>(used, warp, n);
     tiles.Multiply(s.keys, s.queries);
-    if (n == 0) NamedBarrier<32 * kBuilders>(kGatesBarrier);
     tiles.Scale(s.gates, 0);
     s.matrices.Store(tiles);
   }
-  if (num_tiles <= 0) NamedBarrier<32 * kBuilders>(kGatesBarrier);
 }
 
 // The group's columns of the state times the first kUsed blocks of rows.

@@ -8,6 +8,7 @@
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tree_matrices.cuh"
 #include "kernels/cuda/verify_state_box.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {
@@ -52,9 +53,9 @@ struct SmallShared {
     for (uint64_t& barrier : state_full) InitBarrier(AddressOf(&barrier), 1);
     InitBarrier(AddressOf(&rows_full), 1);
     InitBarrier(AddressOf(&values_full), 1);
-    InitBarrier(AddressOf(&gates_full), 1);
-    InitBarrier(AddressOf(&solve_full), 1);
-    InitBarrier(AddressOf(&matrix_full), 1);
+    InitLaneBarrier(&gates_full, 1);
+    InitLaneBarrier(&solve_full, 1);
+    InitLaneBarrier(&matrix_full, 1);
     FenceBarrierInit();
   }
 };
@@ -82,12 +83,6 @@ struct HalfHead {
   // Of 16 nodes.
   __device__ int NumBlocks() const { return count <= kTileRows ? 1 : 2; }
 };
-
-// By a warp.
-__device__ inline void ArriveWhole(uint64_t& barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) Arrive(AddressOf(&barrier));
-}
 
 }  // namespace bole::cuda
 

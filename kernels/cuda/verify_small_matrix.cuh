@@ -10,6 +10,7 @@
 #include "kernels/cuda/tree_matrices.cuh"
 #include "kernels/cuda/verify_batch_inverse.cuh"
 #include "kernels/cuda/verify_small.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
 
 namespace bole::cuda {
 
@@ -33,7 +34,7 @@ class SmallMatrix {
       PutFloats(keys[2], s_.blocks[2]);
       InvertTransposed(s_.blocks[2]);
     }
-    ArriveWhole(s_.solve_full);
+    ArriveLanes(&s_.solve_full);
   }
 
   // The other: M, in their place.
@@ -51,7 +52,7 @@ class SmallMatrix {
     __syncwarp();
 #pragma unroll
     for (int n = 0; n < kTriangle; ++n) s_.blocks[n].Store(m[n]);
-    ArriveWhole(s_.matrix_full);
+    ArriveLanes(&s_.matrix_full);
   }
 
  private:

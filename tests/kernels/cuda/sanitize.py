@@ -10,9 +10,9 @@ Runs racecheck and memcheck, several processes at a time. Each runs one test, or
 some that an earlier run knows to be short: the tool takes seconds to start. Its
 work is on the CPU: the more cores, the faster. Under racecheck BOLE_FEWER_CASES
 is set, so that tests leave out repetitions (EveryNth in cuda_test.h). Exits
-with 1 if a tool finds something that is not a limit of its own (LIMITS), a test
-fails, or one is not done. FILE has what is known at any time: the tests, what
-was found in which, and how long each took.
+with 1 if a tool finds something, a test fails, or one is not done. FILE has
+what is known at any time: the tests, what was found in which, and how long each
+took.
 """
 
 import argparse
@@ -42,19 +42,6 @@ END = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+?),?(?: .*)?\((\d+) ms\)$",
 PLACE = re.compile(r"^=+ +(.* in \S+\.(?:cu|cuh|h):\d+)", re.MULTILINE)
 # All that differs from one run to another, but for lines of files.
 VARIES = re.compile(r"(\.(?:cu|cuh|h):\d+)|0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+")
-
-# Where racecheck is wrong: what a finding's places match, and why. After a
-# barrier of some of a block's warps it does not see the next barrier of all: it
-# names a write before that and a read after it, by different warps. (Written
-# and read at both sides of such a pair of barriers alone, it does so as well.
-# Without the barrier of some it names what that one orders, and this no more.)
-LIMITS = {
-    r"Write access at bole::cuda::SplitBlock::Store[^;]*"
-    r" in tree_matrices\.cuh:\d+"
-    r"(; and Read access at [^;]* in (mma|verify_few)\.cuh:\d+)+$":
-        "the warps that build the matrices wait for the gates at a barrier of "
-        "their own, store the matrices, and meet all others at the block's",
-}
 
 # By tool. One thread of racecheck's for a process: the processes together have
 # work for every core.
@@ -140,20 +127,14 @@ def findings_of(output):
     return found
 
 
-def is_limit(finding):
-    return any(re.search(places, finding) for places in LIMITS)
-
-
 def row_of(tool, test, output, is_over):
     """Of a test that was begun, by what was printed from its beginning to that
     of the next; its process has ended by itself if is_over."""
     ended = END.search(output)
     told = findings_of(output)
-    row = {"tool": tool, "test": test,
-           "found": sum(n for k, n in told.items() if not is_limit(k))}
+    row = {"tool": tool, "test": test, "found": sum(told.values())}
     if told:
-        row["limits"] = {k: n for k, n in told.items() if is_limit(k)}
-        row["findings"] = {k: n for k, n in told.items() if not is_limit(k)}
+        row["findings"] = dict(told)
     if not ended and not is_over:
         row["not_done"] = "was ended"
         return row
@@ -180,8 +161,7 @@ def rows_of(tool, tests, output, status):
     # Nothing may get lost: the tool's own count, one for each program that a
     # test starts, and the exit status.
     counted = sum(map(int, SUMMARY.findall(output)))
-    understood = sum(sum(row.get("limits", {}).values()) + row["found"]
-                     for row in rows)
+    understood = sum(row["found"] for row in rows)
     is_known = any("error" in row for row in rows)
     if counted != understood or not SUMMARY.search(output):
         rows[-1]["error"] = f"{counted} found, {understood} understood"
@@ -235,7 +215,6 @@ def section_of(tool, rows, tests):
         "not_done": [test for test in tests
                      if "not_done" in of_test.get(test, {"not_done": ""})],
         "findings": [row for row in rows if row.get("findings")],
-        "limits_of_the_tool": [row for row in rows if row.get("limits")],
         "seconds": {row["test"]: row["seconds"] for row in done
                     if "seconds" in row},
     }
@@ -248,8 +227,6 @@ def write(options, sections, seconds):
     unfinished = options.json.with_suffix(".part")
     unfinished.write_text(json.dumps(
         {"gpu": options.gpu, "commit": options.commit,
-         "limits_of_the_tool": [{"places": places, "why": why}
-                                for places, why in LIMITS.items()],
          "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
          "wall_seconds": round(seconds), "jobs": options.jobs,
          "compute_sanitizer": sections}, indent=1))
