@@ -8,8 +8,8 @@
 // the receiver, which does not wait for factors on their way to memory as a
 // barrier of the cluster would.
 //
-// The next kernel is not told to start: these blocks fill some multiprocessors
-// and leave the others empty (launch.cuh).
+// A layer does not tell the next kernel to start: its blocks fill some
+// multiprocessors and leave the others empty (launch.cuh).
 #include "kernels/cuda/gdn_verify_few.h"
 
 #include <algorithm>
@@ -55,30 +55,23 @@ struct LayerShared {
   uint64_t squares_barrier;
 };
 
-// How heads are spread over blocks.
-struct FewGrid {
-  int cluster;        // Blocks,
-  int heads_per_key;  // value heads of a key head.
-};
-
-// The block's tile, but for what is known of its request.
+// The block's tile, but for what is known of its request. cluster: blocks.
 template <typename C>
-__device__ LayerTile TileOfBlock(const FewGrid& grid) {
+__device__ LayerTile TileOfBlock(int cluster) {
   const int block = static_cast<int>(blockIdx.x);
+  const int heads_per_key = static_cast<int>(gridDim.x) / C::kTiles;
+  const int key_head = static_cast<int>(blockIdx.y);
   int rank = 0;
 #if __CUDA_ARCH__ >= 900
   rank = ClusterRank();
 #endif
-  const int head = block / C::kTiles;
-  const int key_head = head / grid.heads_per_key;
-  return {
-      .request = static_cast<int>(blockIdx.y),
-      .key_head = key_head,
-      .head = head,
-      .column = block % C::kTiles * C::kTileColumns,
-      .rank = rank,
-      .blocks = grid.cluster,
-      .owns_keys = (block - rank) / C::kTiles == key_head * grid.heads_per_key};
+  return {.request = static_cast<int>(blockIdx.z),
+          .key_head = key_head,
+          .head = key_head * heads_per_key + block / C::kTiles,
+          .column = block % C::kTiles * C::kTileColumns,
+          .rank = rank,
+          .blocks = cluster,
+          .owns_keys = block < cluster};
 }
 
 // The front: its factors go to memory, keys and queries to all blocks of the
@@ -185,9 +178,10 @@ __device__ void VerifyInLayer(const GdnVerifyLayerParams& p,
 // kernel (Embed) waited for all before it: they are read while the kernel
 // before may still run.
 template <typename C, bool kIsLayer>
-__device__ void VerifyTile(const GdnVerifyLayerParams& p, const FewGrid& grid,
+__device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
                            LayerShared<C>& s) {
-  LayerTile tile = TileOfBlock<C>(grid);
+  if constexpr (!kIsLayer) StartNext();
+  LayerTile tile = TileOfBlock<C>(cluster);
   tile.ReadRequest(p.core.batch);
   if constexpr (kIsLayer) {
     if (threadIdx.x == 0) {
@@ -216,10 +210,10 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, const FewGrid& grid,
   }
 }
 
-// Grid: tiles of heads, key head after key head; requests.
+// Grid: tiles of the heads of a key head, key heads, requests.
 template <typename C, bool kIsLayer>
 __global__ void __launch_bounds__(C::kThreads, 1)
-    FewKernel(const __grid_constant__ GdnVerifyLayerParams p, FewGrid grid) {
+    FewKernel(const __grid_constant__ GdnVerifyLayerParams p, int cluster) {
   extern __shared__ __align__(128) unsigned char memory[];
 #if __CUDA_ARCH__ >= 900
   constexpr bool kHasClusters = true;
@@ -227,7 +221,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
   constexpr bool kHasClusters = false;
 #endif
   if constexpr (kHasClusters || !kIsLayer) {
-    VerifyTile<C, kIsLayer>(p, grid,
+    VerifyTile<C, kIsLayer>(p, cluster,
                             *reinterpret_cast<LayerShared<C>*>(memory));
   }
 }
@@ -294,18 +288,17 @@ template <typename C, bool kIsLayer>
 absl::Status LaunchFew(const GdnVerifyLayerParams& p, const Launch& on) {
   const absl::Status raised = AllowSharedMemory<C, kIsLayer>();
   if (!raised.ok()) return raised;
-  FewGrid grid = {
-      .cluster = 1,
-      .heads_per_key = p.core.shape.value_heads / p.core.shape.key_heads};
-  if constexpr (kIsLayer) grid.cluster = ClusterOfLayer<C>(p.core);
-  const unsigned tiles = p.core.shape.value_heads * C::kTiles;
-  return LaunchDependent(kIsLayer ? "GdnVerifyLayer" : "GdnVerify",
-                         FewKernel<C, kIsLayer>,
-                         {.grid = dim3(tiles, p.core.batch.max_requests),
-                          .block = dim3(C::kThreads),
-                          .shared_bytes = kSharedBytes<C, kIsLayer>,
-                          .cluster = grid.cluster},
-                         on, p, grid);
+  const GdnShape& shape = p.core.shape;
+  int cluster = 1;
+  if constexpr (kIsLayer) cluster = ClusterOfLayer<C>(p.core);
+  const unsigned tiles = shape.value_heads / shape.key_heads * C::kTiles;
+  return LaunchDependent(
+      kIsLayer ? "GdnVerifyLayer" : "GdnVerify", FewKernel<C, kIsLayer>,
+      {.grid = dim3(tiles, shape.key_heads, p.core.batch.max_requests),
+       .block = dim3(C::kThreads),
+       .shared_bytes = kSharedBytes<C, kIsLayer>,
+       .cluster = cluster},
+      on, p, cluster);
 }
 
 // Room for so many nodes a tree.

@@ -135,7 +135,8 @@ struct TreeGates {
         float x[4];
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
-          x[n] = bits == 0 ? 0 : log_decay[32 * w + __ffs(bits) - 1];
+          const float next = log_decay[32 * w + max(__ffs(bits) - 1, 0)];
+          x[n] = bits == 0 ? 0 : next;
           bits &= bits - 1;
         }
         sum += (static_cast<double>(x[0]) + x[1]) +

@@ -29,11 +29,21 @@ struct NodeRows {
   template <int kThreads>
   __device__ void LoadAsync(const __nv_bfloat16* from, int64_t stride,
                             int count, int padded) {
-    for (int i = threadIdx.x; i < padded * 16; i += kThreads) {
-      const int row = i / 16;
-      const int c = i % 16;
-      CopyAsync16(SharedAddress(&chunk[c / 8][row][Swizzled(row, c % 8)]),
-                  from + (row < count ? row : 0) * stride + c * 8, row < count);
+    // A thread's chunks have the same place in all of its rows.
+    constexpr int kStep = kThreads / 16;
+    static_assert(kStep % 8 == 0);
+    const int first = static_cast<int>(threadIdx.x) / 16;
+    const int c = static_cast<int>(threadIdx.x) % 16;
+    const uint32_t to =
+        SharedAddress(&chunk[c / 8][first][Swizzled(first, c % 8)]);
+    const __nv_bfloat16* at = from + first * stride + c * 8;
+#pragma unroll
+    for (int n = 0; n < (kNodes + kStep - 1) / kStep; ++n) {
+      const int row = first + n * kStep;
+      if (row >= padded) break;
+      CopyAsync16(to + n * kStep * static_cast<int>(sizeof(chunk[0][0])),
+                  row < count ? at : from, row < count);
+      at += kStep * stride;
     }
   }
 

@@ -116,16 +116,16 @@ __device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
   constexpr int kVectors = C::kTileColumns / 8;
   const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
   const BFloat16* v = factors.v(tile.first, tile.head) + tile.column;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < padded * kVectors; i += C::kThreads) {
-    const int node = i / kVectors;
-    const bool valid = node < tile.count;
-    CopyAsync16(
-        SharedAddress(s.values.At(node, i % kVectors)),
-        v + (valid ? node : 0) * static_cast<int64_t>(p.shape.value_width()) +
-            i % kVectors * 8,
-        valid);
-  }
+  static_assert(C::kNodes * kVectors <= C::kThreads);
+  const int node = static_cast<int>(threadIdx.x) / kVectors;
+  const int vector = static_cast<int>(threadIdx.x) % kVectors;
+  if (node >= padded) return;
+  const bool valid = node < tile.count;
+  CopyAsync16(
+      SharedAddress(s.values.At(node, vector)),
+      v + (valid ? node : 0) * static_cast<int64_t>(p.shape.value_width()) +
+          vector * 8,
+      valid);
 }
 
 // A node's gates in a thread, of the block's last ones.
