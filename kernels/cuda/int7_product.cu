@@ -86,47 +86,78 @@ struct Int7Consumer {
     first = warp % step;
   }
 
-  // Adds the pieces of a chunk, for a warp of kCount strips. w and x as the
-  // lane reads the first ones.
-  template <int kCount>
-  __device__ void MultiplyChunk(const uint4* w, const uint4* x, int pieces,
-                                int strips, Sums& d) const {
-    w += (group * strips + first) * 32;
-    x += group * kBlocks * 32;
-    const int w_step = t.plan.column_groups * strips * 32;
-    const int x_step = t.plan.column_groups * kBlocks * 32;
-#pragma unroll(kN <= 16 ? 2 : 1)
-    for (int c = group; c < pieces; c += t.plan.column_groups) {
-      uint32_t a[kCount][2][4];
+  // Adds kPieces of the group's pieces, for a warp of kCount strips. w and x as
+  // the lane reads the first ones. All is loaded first.
+  template <int kCount, int kPieces>
+  __device__ void MultiplyPieces(const uint4* w, const uint4* x,
+                                 Sums& d) const {
+    const int strip_units = step * t.plan.chunk_pieces * 32;
+    const int group_units = t.plan.column_groups * 32;
+    uint4 units[kPieces][kCount];
+    uint4 columns[kPieces][kBlocks];
 #pragma unroll
-      for (int s = 0; s < kCount; ++s) Unpack(w[s * step * 32], a[s]);
+    for (int i = 0; i < kPieces; ++i) {
+#pragma unroll
+      for (int s = 0; s < kCount; ++s) {
+        units[i][s] = w[s * strip_units + i * group_units];
+      }
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b) {
-        const uint4 columns = x[b * 32];
+        columns[i][b] = x[i * group_units * kBlocks + b * 32];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      uint32_t a[kCount][2][4];
+#pragma unroll
+      for (int s = 0; s < kCount; ++s) Unpack(units[i][s], a[s]);
+#pragma unroll
+      for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
         for (int s = 0; s < kCount; ++s) {
-          MultiplyAdd(d[s][b], a[s][0], columns.x, columns.y);
+          MultiplyAdd(d[s][b], a[s][0], columns[i][b].x, columns[i][b].y);
         }
 #pragma unroll
         for (int s = 0; s < kCount; ++s) {
-          MultiplyAdd(d[s][b], a[s][1], columns.z, columns.w);
+          MultiplyAdd(d[s][b], a[s][1], columns[i][b].z, columns[i][b].w);
         }
       }
-      w += w_step;
-      x += x_step;
+    }
+  }
+
+  // Adds the pieces of a chunk.
+  template <int kCount>
+  __device__ void MultiplyChunk(const uint4* w, const uint4* x, int pieces,
+                                Sums& d) const {
+    constexpr int kAtATime = kCount == 1 ? 4 : kCount == 2 && kN == 8 ? 2 : 1;
+    const int groups = t.plan.column_groups;
+    w += (first * t.plan.chunk_pieces + group) * 32;
+    x += group * kBlocks * 32;
+    int c = group;
+    for (; c + (kAtATime - 1) * groups < pieces; c += kAtATime * groups) {
+      MultiplyPieces<kCount, kAtATime>(w, x, d);
+      w += kAtATime * groups * 32;
+      x += kAtATime * groups * kBlocks * 32;
+    }
+    if constexpr (kAtATime > 1) {
+      for (; c < pieces; c += groups) {
+        MultiplyPieces<kCount, 1>(w, x, d);
+        w += groups * 32;
+        x += groups * kBlocks * 32;
+      }
     }
   }
 
   // d = the tile's products over this group's columns.
   template <int kCount>
-  __device__ void Multiply(BlockRing& ring, int strips, Sums& d) const {
+  __device__ void Multiply(BlockRing& ring, Sums& d) const {
     for (int i = 0; i < part.num_chunks; ++i) {
       WaitBarrier(ring.full(ring.stage), ring.parity);
       if constexpr (kCount > 0) {
         MultiplyChunk<kCount>(
             reinterpret_cast<const uint4*>(ring.weight()) + lane,
             reinterpret_cast<const uint4*>(ring.x()) + lane,
-            part.PiecesOfChunk(t, i), strips, d);
+            part.PiecesOfChunk(t, i), d);
       }
       FenceForAsync();  // The stage has been read when the next copy comes.
       __syncwarp();
@@ -136,12 +167,11 @@ struct Int7Consumer {
   }
   // The same, for a warp of `count` strips.
   template <int kCount>
-  __device__ void MultiplyStrips(int count, BlockRing& ring, int strips,
-                                 Sums& d) const {
+  __device__ void MultiplyStrips(int count, BlockRing& ring, Sums& d) const {
     if (count == kCount) {
-      Multiply<kCount>(ring, strips, d);
+      Multiply<kCount>(ring, d);
     } else if constexpr (kCount > 0) {
-      MultiplyStrips<kCount - 1>(count, ring, strips, d);
+      MultiplyStrips<kCount - 1>(count, ring, d);
     }
   }
 
@@ -163,7 +193,7 @@ struct Int7Consumer {
       const int count =
           first < tile.strips ? (tile.strips - first + step - 1) / step : 0;
       Sums d = {};
-      MultiplyStrips<kStrips>(count, ring, tile.strips, d);
+      MultiplyStrips<kStrips>(count, ring, d);
       const bool leaves = t.plan.tiles == 1;
       if (leaves) SyncThreads(1, kConsumers);  // The ring has been read.
 #pragma unroll

@@ -38,6 +38,10 @@ struct Int7Plan {
 // What the kernel is given.
 struct Int7Task {
   CUtensorMap x;  // [pieces, N, 32], in boxes of chunk_pieces pieces.
+  // The weight's units, [strips, pieces], in boxes of a tile's strips by
+  // chunk_pieces pieces.
+  CUtensorMap units;
+  CUtensorMap units_of_longer;  // Tiles with a strip more.
   Int7Matrix weight;
   const int32_t* count;  // [1] Rows of x in use.
   int num_rows;          // N

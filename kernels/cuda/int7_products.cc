@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kWarps = 8;
 // Of W and x, copied at a time: a stage of the ring.
-constexpr int kStageBytes = 18 << 10;
+constexpr int kStageBytes = 24 << 10;
 // Tiles of no more strips than this are given to pairs of blocks: they share x,
 // of which more would be read than a small tile's weights are worth.
 constexpr int kMostPairedStrips = 12;
@@ -36,6 +36,16 @@ int GroupsFor(int strips, int warp_strips) {
     if (load < least || (load == least && of_warp <= 2)) best = groups;
   }
   return best;
+}
+
+// At most `most` pieces, if the groups have as much as one each; so many that
+// the last chunk of all pieces is as long as the others, if that is possible.
+int ChunkPiecesFor(int most, int pieces, int groups) {
+  most = std::max(1, most / groups);
+  for (int of_group = most; 2 * of_group > most; --of_group) {
+    if (pieces % (of_group * groups) == 0) return of_group * groups;
+  }
+  return most * groups;
 }
 
 // Strips are divided evenly, so that all blocks read to the end.
@@ -59,9 +69,22 @@ Int7Plan PlanFor(const Product& product, int multiprocessors) {
           : 1;
   const int piece_bytes = plan.most_strips() * kUnitBytes +
                           Int7BoxRows(product.num_rows) * kPieceColumns * 2;
-  const int groups = plan.column_groups;
-  plan.chunk_pieces = std::max(1, kStageBytes / piece_bytes / groups) * groups;
+  plan.chunk_pieces = ChunkPiecesFor(kStageBytes / piece_bytes,
+                                     PiecesOf(product.columns) / plan.cluster,
+                                     plan.column_groups);
   return plan;
+}
+
+// For the copy engine a unit is a piece of kUnitBytes / 2 elements, and a piece
+// of the matrix is a row of as many as there are strips.
+absl::StatusOr<CUtensorMap> UnitsMapOf(const Int7Matrix& weight,
+                                       const Int7Plan& plan, int strips) {
+  return PiecesMapOf({.data = weight.data,
+                      .rows = PiecesOf(weight.columns),
+                      .columns = StripsOf(weight.rows) * kUnitBytes / 2,
+                      .piece_columns = kUnitBytes / 2,
+                      .box_rows = plan.chunk_pieces,
+                      .box_pieces = std::max(strips, 1)});
 }
 
 }  // namespace
@@ -120,6 +143,8 @@ absl::Status Int7Products::Quantize(DeviceMatrix& matrix,
 
 absl::Status Int7Products::Run(const Product& product, const Launch& on) const {
   Int7Task task = {.x = {},
+                   .units = {},
+                   .units_of_longer = {},
                    .weight = Int7MatrixAt(const_cast<void*>(product.weight),
                                           product.rows, product.columns),
                    .count = product.count,
@@ -135,6 +160,10 @@ absl::Status Int7Products::Run(const Product& product, const Launch& on) const {
                                      .piece_columns = kPieceColumns,
                                      .box_rows = Int7BoxRows(product.num_rows),
                                      .box_pieces = task.plan.chunk_pieces}));
+  const int strips = task.plan.tile_strips;
+  BOLE_ASSIGN_OR_RETURN(task.units, UnitsMapOf(task.weight, task.plan, strips));
+  BOLE_ASSIGN_OR_RETURN(task.units_of_longer,
+                        UnitsMapOf(task.weight, task.plan, strips + 1));
   return LaunchInt7Product(task, on);
 }
 

@@ -16,8 +16,8 @@ namespace bole::cuda {
 inline constexpr int kInt7Warps = kConsumers / 32;
 inline constexpr int kXUnitBytes = 2 * kPieceColumns;  // Of a row of x.
 
-// A stage holds the pieces of a chunk: of the tile's strips, then of x. On the
-// host: the kernel is given it.
+// A stage holds the pieces of a chunk: of the tile's strips, one after the
+// other, then of x. On the host: the kernel is given it.
 struct Int7Stages {
   int weight_bytes;
   int stage_bytes;
@@ -35,15 +35,15 @@ inline Int7Stages Int7StagesFor(const Int7Plan& plan, int box_rows) {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Copies bytes in multiples of 16, which are read only once.
-__device__ inline void CopyBytesOnce(const void* from, uint32_t to, int bytes,
-                                     uint32_t barrier) {
+// Copies the map's box of units, which are read only once.
+__device__ inline void CopyUnitsOnce(const CUtensorMap& map, int piece,
+                                     int strip, uint32_t to, uint32_t barrier) {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(&map), "r"(0), "r"(piece), "r"(strip), "r"(barrier), "l"(policy)
       : "memory");
 }
 
@@ -145,22 +145,15 @@ struct Int7Producer {
   __device__ void CopyWeight(const BlockRing& ring,
                              const Int7Place& place) const {
     const StripTile tile = part.TileAt(t, place.tile);
-    const int pieces = part.PiecesOfChunk(t, place.chunk);
-    const int bytes = tile.strips * kUnitBytes;  // Of a piece.
     const uint32_t full = ring.full(ring.stage);
-    ArriveExpecting(full,
-                    pieces * bytes + t.plan.chunk_pieces * kN * kXUnitBytes);
-    if (bytes == 0) return;
-    const int64_t strips = StripsOf(t.weight.rows);
-    const int64_t piece = part.first_piece + place.chunk * t.plan.chunk_pieces;
-    const uint8_t* from =
-        t.weight.data + (piece * strips + tile.first_strip) * kUnitBytes;
-    uint32_t to = AddressOf(ring.weight());
-    for (int i = 0; i < pieces; ++i) {
-      CopyBytesOnce(from, to, bytes, full);
-      from += strips * kUnitBytes;
-      to += bytes;
-    }
+    // Boxes are whole, even if they end behind the last piece.
+    ArriveExpecting(full, t.plan.chunk_pieces *
+                              (tile.strips * kUnitBytes + kN * kXUnitBytes));
+    if (tile.strips == 0) return;
+    const bool is_longer = tile.strips > t.plan.tile_strips;
+    CopyUnitsOnce(is_longer ? t.units_of_longer : t.units,
+                  part.first_piece + place.chunk * t.plan.chunk_pieces,
+                  tile.first_strip, AddressOf(ring.weight()), full);
   }
   __device__ void CopyX(const BlockRing& ring, const Int7Place& place) const {
     CopyPieces(t.x, part.first_piece + place.chunk * t.plan.chunk_pieces,
