@@ -79,7 +79,7 @@ __device__ LayerTile TileOfBlock(int cluster) {
 template <typename C>
 __device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
                          int padded, LayerShared<C>& s, Gates<C>& gates) {
-  ProjectedGates<C::kNodes / 32> projected(p.conv, tile);
+  ProjectedGates projected(p.conv, tile);
   if (gates.node >= 0) s.front.FindTaps(p.conv, tile, gates);
   s.front.PrefetchWindow(p.conv, tile);
   if (threadIdx.x == 0) {
@@ -92,10 +92,10 @@ __device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
   __syncthreads();
   WaitForPrevious();
   if (gates.node >= 0) {
-    projected.Load(p.conv, tile, gates);
+    if (gates.valid) projected.Load(p.conv, tile, gates.node);
     s.norm.template LoadAsync<C::kNodes>(p.norm, tile, gates.node);
     projected.Compute(p.conv, tile, gates);
-    SumPaths(s.verify, gates);
+    gates.Store(s.verify.gates);
   } else {
     s.front.Run(p.conv, tile, padded, s.verify, s.keys_barrier);
   }
@@ -116,7 +116,7 @@ __device__ void ReadFactors(const GdnCoreParams& p, const LayerTile& tile,
   if (gates.node >= 0) {
     s.gates.k_scale[gates.node] = scales.x;
     s.gates.q_scale[gates.node] = scales.y;
-    SumPaths(s, gates);
+    gates.Store(s.gates);
   }
   WaitForCopies<0>();
   __syncthreads();
@@ -183,6 +183,9 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
   if constexpr (!kIsLayer) StartNext();
   LayerTile tile = TileOfBlock<C>(cluster);
   tile.ReadRequest(p.core.batch);
+  if (threadIdx.x == 32 * C::kColumnWarps) {
+    InitLaneBarrier(&s.verify.gates_full, C::kNodes / 32);
+  }
   if constexpr (kIsLayer) {
     if (threadIdx.x == 0) {
       InitBarrier(SharedAddress(&s.keys_barrier), 1);

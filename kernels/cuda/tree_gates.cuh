@@ -123,29 +123,9 @@ struct TreeGates {
 
   // exp(Gamma) of node i, after gamma is there. Reads log_decay and ancestors.
   __device__ float SumPath(Head& head, int i) {
-    return SetGamma(head, i, PathSum(i, head.log_decay));
+    return SetGamma(head, i, PathSum(head, i));
   }
-  // The sum over the path to node i: four ancestors at a time, for their loads
-  // to overlap.
-  __device__ double PathSum(int i, const float* log_decay) const {
-    double sum = 0;
-    for (int w = 0; w < kWords; ++w) {
-      uint32_t bits = ancestors[i][w];
-      while (bits != 0) {
-        float x[4];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          const float next = log_decay[32 * w + max(__ffs(bits) - 1, 0)];
-          x[n] = bits == 0 ? 0 : next;
-          bits &= bits - 1;
-        }
-        sum += (static_cast<double>(x[0]) + x[1]) +
-               (static_cast<double>(x[2]) + x[3]);
-      }
-    }
-    return sum;
-  }
-  // exp(Gamma) of node i, given Gamma.
+  // The same, given Gamma.
   __device__ static float SetGamma(Head& head, int i, double path_sum) {
     const double sum = path_sum * 1.4426950408889634;
     const float high = static_cast<float>(sum);
@@ -162,6 +142,26 @@ struct TreeGates {
   __device__ static int64_t QueryIndex(const GdnCoreParams& p, int row,
                                        int key_head) {
     return static_cast<int64_t>(row) * p.shape.key_heads + key_head;
+  }
+
+  // Four ancestors at a time, for their loads to overlap.
+  __device__ double PathSum(const Head& head, int i) const {
+    double sum = 0;
+    for (int w = 0; w < kWords; ++w) {
+      uint32_t bits = ancestors[i][w];
+      while (bits != 0) {
+        float x[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const float next = head.log_decay[32 * w + max(__ffs(bits) - 1, 0)];
+          x[n] = bits == 0 ? 0 : next;
+          bits &= bits - 1;
+        }
+        sum += (static_cast<double>(x[0]) + x[1]) +
+               (static_cast<double>(x[2]) + x[3]);
+      }
+    }
+    return sum;
   }
 };
 

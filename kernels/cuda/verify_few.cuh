@@ -11,11 +11,14 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn_views.cuh"
+#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/tree_gates.cuh"
 #include "kernels/cuda/tree_matrices.cuh"
+#include "kernels/cuda/verify_block.cuh"
 #include "kernels/cuda/verify_columns.cuh"
 #include "kernels/cuda/verify_tile.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {
@@ -81,8 +84,8 @@ struct FewShared {
   TileState<C::kTileColumns> state;
   TileValues<C::kColumnGroups, C::kBlocks> values;
   TreeGates<C::kNodes, 1> gates;
-  float log_decay[C::kNodes / 32][C::kNodes];  // A copy for each warp.
-  uint4 u[C::kColumnGroups][2][2][32];         // Block j of U^T in place j % 2.
+  uint4 u[C::kColumnGroups][2][2][32];  // Block j of U^T in place j % 2.
+  uint64_t gates_full;                  // Paths are summed up.
 };
 
 template <typename C>
@@ -132,18 +135,21 @@ __device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
 template <typename C>
 using Gates = NodeGates<C::kNodes / 32>;
 
-// Stores the gates of all nodes and sums up their paths, by the nodes' threads.
+// Sums up the paths, by the nodes' threads, when all gates are stored. They
+// build as well, and the builders meet here.
 template <typename C>
-__device__ void SumPaths(FewShared<C>& s, Gates<C>& gates) {
-  gates.Store(s.gates);
-  float* const log_decay = s.log_decay[gates.node / 32];
-#pragma unroll
-  for (int w = 0; w < C::kNodes / 32; ++w) {
-    log_decay[gates.node % 32 + 32 * w] = gates.log_decay[w];
-  }
-  __syncwarp();
-  gates.decay = s.gates.SetGamma(s.gates.heads[0], gates.node,
-                                 s.gates.PathSum(gates.node, log_decay));
+__device__ void SumPaths(FewShared<C>& s, const Gates<C>& gates) {
+  const float decay = s.gates.SumPath(s.gates.heads[0], gates.node);
+  s.gates.SetScales(s.gates.heads[0], gates.node, decay);
+  ArriveLanes(&s.gates_full);
+}
+template <typename C>
+__device__ void WaitForPaths(const FewShared<C>& s) {
+#if __CUDA_ARCH__ >= 900
+  WaitBarrier(AddressOf(&s.gates_full), 0);
+#else
+  NamedBarrier<32 * C::kBuildWarps>(kGatesBarrier);
+#endif
 }
 
 // The matrices.
@@ -154,14 +160,17 @@ __device__ void BuildMatrices(FewShared<C>& s, const Gates<C>& gates,
   constexpr int kBuilders = C::kBuildWarps;
   const int warp = static_cast<int>(threadIdx.x) / 32 - C::kColumnWarps;
   const int num_tiles = Matrices::template NumTiles<kBuilders>(used, warp);
-  if (gates.node >= 0) {
-    s.gates.SetScales(s.gates.heads[0], gates.node, gates.decay);
-  }
   typename Matrices::Tiles tiles;
-#pragma unroll 1
-  for (int n = 0; n < num_tiles; ++n) {
+  const auto multiply = [&](int n) {
     tiles.at = Matrices::template TileAt<kBuilders>(used, warp, n);
     tiles.Multiply(s.keys, s.queries);
+  };
+  if (gates.node >= 0) SumPaths(s, gates);
+  if (num_tiles > 0) multiply(0);
+  WaitForPaths(s);
+#pragma unroll 1
+  for (int n = 0; n < num_tiles; ++n) {
+    if (n > 0) multiply(n);
     tiles.Scale(s.gates, 0);
     s.matrices.Store(tiles);
   }

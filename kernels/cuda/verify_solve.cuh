@@ -58,12 +58,21 @@ __device__ void DropFirst(TileSum (&sums)[kBlocks]) {
   }
 }
 
+// A lane's share of a block B.
+struct BlockShare {
+  uint4 rows[2];
+
+  __device__ explicit BlockShare(const SplitBlock& block)
+      : rows{block.rows[0][threadIdx.x % 32], block.rows[1][threadIdx.x % 32]} {
+  }
+};
+
 // sum += x B^T by products that do not wait for each other.
 __device__ inline void MultiplyAddApart(TileSum& sum, const SplitOperand& x,
-                                        const SplitBlock& block) {
+                                        const BlockShare& block) {
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
-    const uint4 b = block.rows[n][threadIdx.x % 32];
+    const uint4& b = block.rows[n];
     float low[4] = {};
     float cross[4] = {};
     MultiplyAdd(low, x.low, b.x, b.y);
@@ -91,9 +100,13 @@ __device__ void SolveGroup(FewShared<C>& s, int group, int used,
   const int lane = threadIdx.x % 32;
 #pragma unroll 1
   for (int j = 0; j < used; ++j) {
+    const SplitBlock* const solve = s.matrices.solve;
+    const BlockShare inverse(solve[BlockIndex{j, j}.Number()]);
+    const BlockShare below(
+        solve[BlockIndex{min(j + 1, C::kBlocks - 1), j}.Number()]);
     SplitOperand u;
     SplitTile(right[0], u);
-    MultiplyAddApart(right[0], u, s.matrices.solve[BlockIndex{j, j}.Number()]);
+    MultiplyAddApart(right[0], u, inverse);
     SplitTile(right[0], u);
     const uint32_t* h = u.high;
     const uint32_t* l = u.low;
@@ -101,7 +114,9 @@ __device__ void SolveGroup(FewShared<C>& s, int group, int used,
     s.u[group][j % 2][1][lane] = {l[0], l[1], l[2], l[3]};
     NamedBarrier<64>(kExchangeBarrier + group);
     if (j + 1 == used) break;
-    MultiplyColumn<1>(s.matrices.solve, j, u, right);
+    // The next block first.
+    MultiplyAddApart(right[1], u, below);
+    MultiplyColumn<2>(solve, j, u, right);
     DropFirst(right);
   }
 }
@@ -115,11 +130,14 @@ __device__ void ReadGroup(const FewShared<C>& s, int group, int used,
   const int lane = threadIdx.x % 32;
 #pragma unroll 1
   for (int j = 0; j < used; ++j) {
+    const SplitBlock* const readout = s.matrices.readout;
+    const BlockShare own(readout[BlockIndex{j, j}.Number()]);
     NamedBarrier<64>(kExchangeBarrier + group);
     const uint4 h = s.u[group][j % 2][0][lane];
     const uint4 l = s.u[group][j % 2][1][lane];
     const SplitOperand u = {{h.x, h.y, h.z, h.w}, {l.x, l.y, l.z, l.w}};
-    MultiplyColumn<0>(s.matrices.readout, j, u, o);
+    MultiplyAddApart(o[0], u, own);
+    if (j + 1 < used) MultiplyColumn<1>(readout, j, u, o);
     put(j, o[0]);
     DropFirst(o);
   }

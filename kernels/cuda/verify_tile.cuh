@@ -56,17 +56,13 @@ struct TileValues {
   }
 };
 
-// The gates of a node of a tree, in a thread; zero behind the tree's last. The
-// nodes of a warp's threads follow each other, from a multiple of 32 on, and
-// the warp has the decays of all that may be their ancestors: it waits for no
-// other.
+// The gates of a node of a tree, in a thread; zero behind the tree's last.
 template <int kWords>
 struct NodeGates {
   int node;  // Negative: the thread has none.
   bool valid;
   float beta = 0;
-  float log_decay[kWords] = {};  // Of nodes node % 32 + 32 w up to this one.
-  float decay = 1;               // Along the path.
+  float log_decay = 0;
   uint32_t mask[kWords];
 
   // Reads the node's mask alone.
@@ -78,34 +74,21 @@ struct NodeGates {
     }
   }
 
-  // Calls f(w, n) for the nodes of the tree whose decays the thread has: none
-  // in a warp without nodes.
-  template <typename F>
-  __device__ void ForDecays(const LayerTile& tile, const F& f) const {
-    if (node - node % 32 >= tile.count) return;
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      const int n = node % 32 + 32 * w;
-      if (n <= node && n < tile.count) f(w, n);
-    }
-  }
-
   template <typename Gates>
   __device__ void Store(Gates& gates) const {
     gates.heads[0].beta[node] = beta;
+    gates.heads[0].log_decay[node] = log_decay;
 #pragma unroll
     for (int w = 0; w < kWords; ++w) gates.ancestors[node][w] = mask[w];
   }
   // From the factors; and the scales of the node's key and query, zero behind
   // the last.
   __device__ float2 Read(const GdnCoreParams& p, const LayerTile& tile) {
-    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-    ForDecays(tile, [&](int w, int n) {
-      log_decay[w] = factors.log_decay(tile.first + n, tile.head);
-    });
     if (!valid) return {0, 0};
+    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
     const int row = tile.first + node;
     beta = factors.beta(row, tile.head);
+    log_decay = factors.log_decay(row, tile.head);
     return {factors.k_scale(row, tile.key_head),
             p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads +
                       tile.key_head]};
@@ -113,10 +96,9 @@ struct NodeGates {
 };
 
 // What the projection says of them, on its way from memory.
-template <int kWords>
 struct ProjectedGates {
   BFloat16 b = {};
-  BFloat16 a[kWords] = {};
+  BFloat16 a = {};
   float negative_exp_a;
   float dt_bias;
 
@@ -126,30 +108,24 @@ struct ProjectedGates {
         dt_bias(p.dt_bias[tile.head]) {}
 
   __device__ void Load(const GdnConvParams& p, const LayerTile& tile,
-                       const NodeGates<kWords>& gates) {
-    const int64_t width = p.shape.projected_width();
+                       int node) {
     const BFloat16* projected =
-        As<BFloat16>(p.projected) + tile.first * width + tile.head;
-    if (gates.valid) b = projected[gates.node * width + p.shape.b_column()];
-    gates.ForDecays(tile, [&](int w, int n) {
-      a[w] = projected[n * width + p.shape.a_column()];
-    });
+        As<BFloat16>(p.projected) +
+        static_cast<int64_t>(tile.first + node) * p.shape.projected_width();
+    b = projected[p.shape.b_column() + tile.head];
+    a = projected[p.shape.a_column() + tile.head];
   }
   // By the head's first tile to the factors as well.
+  template <int kWords>
   __device__ void Compute(const GdnConvParams& p, const LayerTile& tile,
                           NodeGates<kWords>& gates) const {
-    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-    gates.ForDecays(tile, [&](int w, int n) {
-      gates.log_decay[w] = LogDecay(ToFloat(a[w]), negative_exp_a, dt_bias);
-      if (n == gates.node && tile.column == 0) {
-        factors.log_decay(tile.first + n, tile.head) = gates.log_decay[w];
-      }
-    });
     if (!gates.valid) return;
     gates.beta = Sigmoid(ToFloat(b));
-    if (tile.column == 0) {
-      factors.beta(tile.first + gates.node, tile.head) = gates.beta;
-    }
+    gates.log_decay = LogDecay(ToFloat(a), negative_exp_a, dt_bias);
+    if (tile.column > 0) return;
+    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+    factors.beta(tile.first + gates.node, tile.head) = gates.beta;
+    factors.log_decay(tile.first + gates.node, tile.head) = gates.log_decay;
   }
 };
 
