@@ -34,23 +34,26 @@ class MatrixBuilder {
       (&s_.matrix.part[0][0][0])[i] = make_uint4(0, 0, 0, 0);
     }
     StageAt<kRowStages> rows_at;
+    bool begins = true;
 #pragma unroll 1
     for (;;) {
       gates_at_.WaitFull(s_.headers_full);
       const HeadHeader header = s_.headers[gates_at_.stage];
       if (header.count == 0) break;
-      rows_at.WaitFull(s_.rows_full);
-      rows_ = AddressOf(&s_.rows[rows_at.stage]);
+      if (begins) {
+        rows_at.WaitFull(s_.rows_full);
+        MultiplyNodes(AddressOf(&s_.rows[rows_at.stage]));
+        ArriveWarp(s_.rows_empty + rows_at.stage);
+        rows_at.Advance();
+      }
+      begins = header.ends;
+      gates_at_.WaitFull(s_.gates_full);
       gates_ = &s_.gates[gates_at_.stage];
       solve_ = s_.solve[solve_at_.stage];
       Build();
       FenceForAsync();
       ArriveWarp(&s_.matrix_full);
       ArriveLanes(s_.gates_empty + gates_at_.stage);
-      if (header.ends) {
-        ArriveWarp(s_.rows_empty + rows_at.stage);
-        rows_at.Advance();
-      }
       gates_at_.Advance();
       matrix_at_.Advance();
       solve_at_.Advance();
@@ -68,31 +71,16 @@ class MatrixBuilder {
   __device__ __forceinline__ void Build() {
     Row row;
     if constexpr (C::kBlocks == 2) {
-      // Two warps have k k^T, two have q k^T: both are in 64 rows.
-      Products products;
-      Multiply(0, products);
-      gates_at_.WaitFull(s_.gates_full);
-      WgmmaWait<0>();
-      WgmmaResults(products);
       if (Warp() < 2) {
-        StoreSolve(Warp(), products);
+        StoreSolve(Warp(), keys_);
       } else {
-        ScaleReadout(Warp() - 2, products, row);
+        ScaleReadout(Warp() - 2, keys_, row);
       }
       StartSubstitution();
       if (Warp() >= 2) Substitute(Warp() - 2, row);
     } else {
-      Products keys;
-      Products queries;
-      Multiply(0, keys);
-      Multiply(C::kNodes, queries);
-      gates_at_.WaitFull(s_.gates_full);
-      WgmmaWait<1>();
-      WgmmaResults(keys);
-      StoreSolve(Warp(), keys);
-      WgmmaWait<0>();
-      WgmmaResults(queries);
-      ScaleReadout(Warp(), queries, row);
+      StoreSolve(Warp(), keys_);
+      ScaleReadout(Warp(), queries_, row);
       StartSubstitution();
       Substitute(Warp(), row);
     }
@@ -104,15 +92,25 @@ class MatrixBuilder {
     matrix_at_.WaitEmpty(&s_.matrix_empty);
   }
 
+  // What heads with the same rows share. With 32 nodes, rows of keys and of
+  // queries are in 64: two warps have k k^T, two q k^T.
+  __device__ __forceinline__ void MultiplyNodes(uint32_t rows) {
+    Multiply(rows, 0, keys_);
+    if constexpr (C::kBlocks > 2) Multiply(rows, C::kNodes, queries_);
+    WgmmaWait<0>();
+    WgmmaResults(keys_);
+    if constexpr (C::kBlocks > 2) WgmmaResults(queries_);
+  }
+
   // 64 rows from `first` on times the first 64; the queries' are behind the
   // keys'.
-  __device__ __forceinline__ void Multiply(int first,
-                                           Products& products) const {
+  __device__ static __forceinline__ void Multiply(uint32_t rows, int first,
+                                                  Products& products) {
     constexpr int kPanel = 2 * C::kNodes * 128;
     WgmmaFence();
 #pragma unroll
     for (int step = 0; step < kKeyDim / 16; ++step) {
-      const uint32_t at = rows_ + step / 4 * kPanel + step % 4 * 32;
+      const uint32_t at = rows + step / 4 * kPanel + step % 4 * 32;
       Wgmma64(products, WgmmaOperand(at + first * 128), WgmmaOperand(at),
               step > 0);
     }
@@ -255,7 +253,8 @@ class MatrixBuilder {
   }
 
   BatchShared<C>& s_;
-  uint32_t rows_ = 0;  // The head's operands.
+  Products keys_;     // k k^T
+  Products queries_;  // q k^T
   const typename BatchShared<C>::Gates* gates_ = nullptr;
   SplitBlock* solve_ = nullptr;
   StageAt<kGateStages> gates_at_;
