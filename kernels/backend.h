@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/add_and_project.h"
 #include "kernels/attention.h"
 #include "kernels/dense.h"
 #include "kernels/draft_inputs.h"
@@ -158,6 +159,8 @@ class Backend {
   virtual absl::Status SiluMul(const SiluMulParams& params) = 0;
   virtual absl::Status GatherRows(const GatherRowsParams& params) = 0;
   virtual absl::Status Moe(const MoeParams& params) = 0;
+  // The operators that define it, unless a backend has them as one.
+  virtual absl::Status AddAndProject(const AddAndProjectParams& params);
 
   // Gated DeltaNet (kernels/gdn.h).
   virtual absl::Status GdnConv(const GdnConvParams& params) = 0;
@@ -202,6 +205,14 @@ class Backend {
   virtual void Free(void* memory) = 0;
   virtual void FreeHost(void* memory) = 0;
 };
+
+inline absl::Status Backend::AddAndProject(const AddAndProjectParams& params) {
+  absl::Status status = MatMul(params.add);
+  if (status.ok()) status = RmsNorm(params.norm);
+  if (status.ok()) status = MatMul(params.project);
+  if (status.ok() && params.gate) status = SiluMul(*params.gate);
+  return status;
+}
 
 inline absl::Status Backend::GdnDecodeLayer(
     const GdnDecodeLayerParams& params) {

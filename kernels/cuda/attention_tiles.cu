@@ -67,6 +67,9 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
   } else {
     AttendNothing(work, shared);
   }
+  // Decoding is followed by a product of few rows, of whose blocks there never
+  // are two on a multiprocessor.
+  if constexpr (kWarpgroups == 1) StartNext();
   MergeAndStore(args, work, shared);
   SyncCluster();  // Others may still read this block's memory.
 #else

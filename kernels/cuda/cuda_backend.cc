@@ -24,6 +24,25 @@ float FromBFloat16(uint16_t x) {
   return value;
 }
 
+Product ProductOf(const MatMulParams& params) {
+  const auto* weight = static_cast<const DeviceMatrix*>(params.weight);
+  const bool float_out = params.out_float != nullptr;
+  return {.num_rows = params.rows.max,
+          .count = params.rows.count,
+          .rows = weight->rows,
+          .columns = weight->columns,
+          .x = params.x,
+          .weight = weight->data,
+          .out = float_out ? static_cast<void*>(params.out_float)
+                           : static_cast<void*>(params.out),
+          .float_out = float_out,
+          .accumulate = params.accumulate};
+}
+
+bool HasIntegers(const MatMulParams& params) {
+  return static_cast<const DeviceMatrix*>(params.weight)->int7 != nullptr;
+}
+
 }  // namespace
 
 absl::Status CheckDevice(int device) {
@@ -172,23 +191,28 @@ absl::Status CudaBackend::Embed(const EmbedParams& params) {
 
 absl::Status CudaBackend::MatMul(const MatMulParams& params) {
   const auto* weight = static_cast<const DeviceMatrix*>(params.weight);
-  const bool float_out = params.out_float != nullptr;
-  void* out = float_out ? static_cast<void*>(params.out_float)
-                        : static_cast<void*>(params.out);
-  Product product = {.num_rows = params.rows.max,
-                     .count = params.rows.count,
-                     .rows = weight->rows,
-                     .columns = weight->columns,
-                     .x = params.x,
-                     .weight = weight->data,
-                     .out = out,
-                     .float_out = float_out,
-                     .accumulate = params.accumulate};
+  Product product = ProductOf(params);
   if (weight->int7 == nullptr || !int7_products_->Takes(product, on_.type)) {
     return matmuls_->Run(product, on_);
   }
   product.weight = weight->int7;
   return int7_products_->Run(product, on_);
+}
+
+absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
+  ProductPair pair = {.ahead = ProductOf(params.add),
+                      .norm_weight = params.norm.weight,
+                      .epsilon = params.norm.epsilon,
+                      .behind = ProductOf(params.project)};
+  if (params.gate) {
+    pair.behind.gated = true;
+    pair.behind.out = params.gate->out;
+  }
+  if (HasIntegers(params.add) || HasIntegers(params.project) ||
+      !matmuls_->TakePair(pair, on_.type)) {
+    return Backend::AddAndProject(params);
+  }
+  return matmuls_->RunPair(pair, on_);
 }
 
 absl::Status CudaBackend::RmsNorm(const RmsNormParams& params) {

@@ -72,6 +72,7 @@ class CudaBackend final : public Backend {
   absl::Status SiluMul(const SiluMulParams& params) override;
   absl::Status GatherRows(const GatherRowsParams& params) override;
   absl::Status Moe(const MoeParams& params) override;
+  absl::Status AddAndProject(const AddAndProjectParams& params) override;
 
   absl::Status GdnConv(const GdnConvParams& params) override;
   absl::Status GdnVerify(const GdnCoreParams& params) override;

@@ -13,6 +13,7 @@
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/scratch.h"
 #include "kernels/cuda/streamed_products.h"
 #include "kernels/tensor.h"
 
@@ -44,6 +45,13 @@ class MatMuls {
   // By the faster way for the shape.
   absl::Status Run(const Product& product, const Launch& on);
 
+  // Products with a norm between them, where that is faster than one by one.
+  bool TakePair(const ProductPair& pair, ElementType type) const {
+    return streamed_->TakePair(pair, type);
+  }
+  // REQUIRES: TakePair().
+  absl::Status RunPair(const ProductPair& pair, const Launch& on);
+
   // By one of the ways, for comparisons. RunStreamed() is UNIMPLEMENTED where
   // CanStream() is false.
   bool CanStream(const Product& product, ElementType type) const {
@@ -66,6 +74,7 @@ class MatMuls {
   void* workspace_;
   std::unique_ptr<StreamedProducts> streamed_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
+  Scratch scratch_;  // Of pairs.
 };
 
 }  // namespace bole::cuda

@@ -11,7 +11,7 @@ namespace bole::cuda {
 
 // In elements; columns_of_box divides columns_of_chunk.
 struct ProductBoxes {
-  int rows_of_weight;
+  int rows_of_weight;  // Of each part, if the product is gated.
   int rows_of_x;
   int columns_of_box;
   int columns_of_chunk;
@@ -26,18 +26,18 @@ absl::StatusOr<Task> MakeProductTask(const Product& product, const Plan& plan,
                .x = {},
                .count = product.count,
                .num_rows = product.num_rows,
-               .rows = product.rows,
+               .rows = product.gated ? product.rows / 2 : product.rows,
                .chunks = (product.columns + chunk - 1) / chunk,
                .plan = plan,
                .out = product.out,
                .float_out = product.float_out,
                .accumulate = product.accumulate};
-  BOLE_ASSIGN_OR_RETURN(task.weight,
-                        MapOf({.data = product.weight,
-                               .rows = product.rows,
-                               .columns = product.columns,
-                               .box_rows = boxes.rows_of_weight,
-                               .box_columns = boxes.columns_of_box}));
+  BOLE_ASSIGN_OR_RETURN(task.weight, MapOf({.data = product.weight,
+                                            .rows = product.rows,
+                                            .columns = product.columns,
+                                            .box_rows = boxes.rows_of_weight,
+                                            .box_columns = boxes.columns_of_box,
+                                            .parts = product.gated ? 2 : 1}));
   BOLE_ASSIGN_OR_RETURN(task.x, MapOf({.data = product.x,
                                        .rows = product.num_rows,
                                        .columns = product.columns,

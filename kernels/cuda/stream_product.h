@@ -22,30 +22,53 @@ struct StreamPlan {
   // Blocks of a cluster, 1 or 2: they divide the columns of each tile between
   // them, if tiles == 1 and there are as many chunks. Divides `blocks`.
   int cluster;
-  int tile_rows;  // Rows of W in a tile.
-  int tiles;      // Of a cluster, one after the other.
+  int tile_rows;     // Rows of W in a tile.
+  int tile_outputs;  // Columns of out: as many, or half if gated.
+  int tiles;         // Of a cluster, one after the other.
   // Boxes of a chunk, which is what a warpgroup works on at a time. With 1 each
   // of the two multiplies half of the tile's rows; with 2 each multiplies one
-  // box (tile_rows <= 64, tiles == 1).
+  // box (tile_rows <= 64, cluster == 2).
   int boxes;
+};
+
+// A norm between two products, which divide it between them: the one ahead of
+// it multiplies by its weights, the one behind it by the scales of the rows.
+enum class Side { kNone, kAhead, kBehind };
+struct DividedNorm {
+  const float* weight;  // [width]
+  void* weighted;  // [N, width], bf16: out of the one ahead times `weight`.
+  // [N, parts], parts = SquareParts() of the plan of the one ahead: sums of
+  // squares of its out.
+  float* squares;
+  int parts;
+  int width;
+  float epsilon;
 };
 
 // What the kernel is given.
 struct StreamTask {
-  CUtensorMap weight;    // [rows, columns], in boxes of tile_rows.
+  CUtensorMap weight;    // [rows, columns], in boxes of tile_rows; if gated
+                         // [2, rows, columns], in boxes of 2 by tile_rows / 2.
   CUtensorMap x;         // [N, columns], in boxes of StreamBoxRows().
   const int32_t* count;  // [1] Rows of x in use.
   int num_rows;          // N
-  int rows;              // Of W: columns of out.
+  int rows;              // Columns of out.
   int chunks;            // Of a row of W.
   StreamPlan plan;
   void* out;  // [N, rows]
   bool float_out;
   bool accumulate;
+  Side side = Side::kNone;  // Ahead of a norm: accumulate, cluster == 2, bf16.
+  DividedNorm norm = {};    // Of out if this is ahead, or of x if behind it.
+  bool gated = false;       // out = silu(x W[0]^T) * (x W[1]^T), behind a norm;
+                            // cluster == 1.
 };
 
 // Rows of x in a box.
 int StreamBoxRows(int num_rows);
+
+// Sums of squares that a product leaves of a row of out.
+int SquareParts(const StreamPlan& plan);
 
 // Lets the kernels have the shared memory that they need. To be called once for
 // each device.

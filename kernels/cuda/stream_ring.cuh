@@ -15,7 +15,7 @@ inline constexpr int kConsumers = 256;
 inline constexpr int kThreads = kConsumers + 32;
 inline constexpr int kRowBytes = 2 * kBoxColumns;
 inline constexpr int kMaxStages = 16;
-// Of barriers, behind the ring.
+// Of barriers.
 inline constexpr int kBarrierBytes =
     2 * kMaxStages * static_cast<int>(sizeof(uint64_t));
 // Room for two blocks on a multiprocessor and something small between them, but
@@ -24,6 +24,9 @@ inline constexpr int kBarrierBytes =
 // to each multiprocessor.
 inline constexpr int kMaxRingBytes = 108 << 10;
 inline constexpr int kMinRingBytes = 78 << 10;
+// All that a block of a cluster has: never two on a multiprocessor, and beside
+// one of another product not two of that one, wherever they find room first.
+inline constexpr int kClusterBlockBytes = (113 << 10) + 512;
 
 // A stage holds the boxes of a chunk of the tile, then those of x, each from a
 // multiple of 1024 bytes. Warpgroups read kReadRows rows of a chunk, wherever
@@ -38,16 +41,21 @@ struct RingShape {
   int stages;
   int bytes;
 
-  __host__ __device__ explicit RingShape(int tile_rows) {
-    weight_bytes = (tile_rows + 7) / 8 * 8 * kRowBytes;
+  // Behind `front_bytes` of something else.
+  __host__ __device__ RingShape(const StreamPlan& plan, int front_bytes) {
+    const bool clustered = plan.cluster > 1;
+    const int of_cluster = kClusterBlockBytes - front_bytes;
+    const int most = clustered ? of_cluster : kMaxRingBytes;
+    const int least = clustered ? of_cluster : kMinRingBytes;
+    weight_bytes = (plan.tile_rows + 7) / 8 * 8 * kRowBytes;
     stage_bytes = kBoxes * (weight_bytes + kXBytes);
     // What is read beyond the last stage.
     const int read = kReadRows * kRowBytes - weight_bytes - kBoxes * kXBytes;
     const int beyond = read > 0 ? read : 0;
-    const int fit = (kMaxRingBytes - beyond) / stage_bytes;
+    const int fit = (most - beyond) / stage_bytes;
     stages = fit < kMaxStages ? fit : kMaxStages;
     const int used = stages * stage_bytes + beyond;
-    bytes = used > kMinRingBytes ? used : kMinRingBytes;
+    bytes = used > least ? used : least;
   }
 };
 
@@ -59,14 +67,28 @@ struct Corner {
 };
 
 // CopyBox of what is read only once: the second-level cache need not keep it.
-__device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
-                                   uint32_t to, uint32_t barrier) {
+__device__ inline uint64_t ReadOnce() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
+                                   uint32_t to, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::"
       "bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier), "l"(policy)
+      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
+      "l"(ReadOnce())
+      : "memory");
+}
+// The same of a map of parts: the rows of all parts.
+__device__ inline void CopyPartsOnce(const CUtensorMap& map, Corner corner,
+                                     uint32_t to, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%2, %3, 0}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
+      "l"(ReadOnce())
       : "memory");
 }
 
@@ -75,13 +97,15 @@ template <int kN, int kBoxes>
 struct Ring {
   using Shape = RingShape<kN, kBoxes>;
 
+  uint32_t barriers;
   uint32_t memory;
   Shape shape;
   int stage = 0;
   uint32_t parity = 0;
 
-  __device__ Ring(const void* shared, const Shape& s)
-      : memory(AddressOf(shared)), shape(s) {}
+  // The barriers come first in `shared`, the stages `front_bytes` behind it.
+  __device__ Ring(const void* shared, int front_bytes, const Shape& s)
+      : barriers(AddressOf(shared)), memory(barriers + front_bytes), shape(s) {}
 
   // Addresses in shared memory.
   __device__ uint32_t weight(int box) const {
@@ -92,7 +116,7 @@ struct Ring {
   }
   // The barriers of a stage.
   __device__ uint32_t full(int of) const {
-    return memory + shape.bytes + of * static_cast<int>(sizeof(uint64_t));
+    return barriers + of * static_cast<int>(sizeof(uint64_t));
   }
   __device__ uint32_t empty(int of) const { return full(kMaxStages + of); }
   __device__ void Advance() {
@@ -116,16 +140,16 @@ struct Share {
     num_chunks = (rank + 1) * t.chunks / p.cluster - first_chunk;
     num_copies = num_chunks * p.tiles;
   }
-  // Row of W with which this block's tile number i begins.
-  __device__ int FirstRow(const StreamTask& t, int i) const {
+  // Column of out with which this block's tile number i begins.
+  __device__ int FirstOutput(const StreamTask& t, int i) const {
     const int block = static_cast<int>(blockIdx.x) / t.plan.cluster;
     const int stride = t.plan.blocks / t.plan.cluster;
-    return (i * stride + block) * t.plan.tile_rows;
+    return (i * stride + block) * t.plan.tile_outputs;
   }
 };
 
 // The thread that keeps the copy engine busy.
-template <int kN, int kBoxes>
+template <int kN, int kBoxes, Side kSide>
 struct Producer {
   using BlockRing = Ring<kN, kBoxes>;
 
@@ -138,7 +162,14 @@ struct Producer {
   __device__ void CopyWeight(const BlockRing& ring, int tile, int chunk) const {
     const uint32_t full = ring.full(ring.stage);
     ArriveExpecting(full, kBoxes * (t.plan.tile_rows + kN) * kRowBytes);
-    const int row = share.FirstRow(t, tile);
+    const int row = share.FirstOutput(t, tile);
+    if constexpr (kSide == Side::kBehind && kBoxes == 1) {
+      if (t.gated) {
+        CopyPartsOnce(t.weight, {.column = Column(chunk, 0), .row = row},
+                      ring.weight(0), full);
+        return;
+      }
+    }
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       CopyBoxOnce(t.weight, {.column = Column(chunk, box), .row = row},

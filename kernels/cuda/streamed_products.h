@@ -3,6 +3,7 @@
 #ifndef BOLE_KERNELS_CUDA_STREAMED_PRODUCTS_H_
 #define BOLE_KERNELS_CUDA_STREAMED_PRODUCTS_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 
@@ -24,8 +25,17 @@ class StreamedProducts {
   bool Takes(const Product& product, ElementType type) const;
   // Whether they are faster than cuBLASLt. REQUIRES: Takes().
   bool AreFaster(const Product& product) const;
-  // REQUIRES: Takes().
+  // REQUIRES: Takes(), and the product is not gated.
   absl::Status Run(const Product& product, const Launch& on) const;
+
+  // Whether RunPair() can run these on this GPU, and is faster than the
+  // operators one by one.
+  bool TakePair(const ProductPair& pair, ElementType type) const;
+  // Of scratch that RunPair() takes.
+  size_t PairScratchBytes(const ProductPair& pair) const;
+  // REQUIRES: TakePair().
+  absl::Status RunPair(const ProductPair& pair, void* scratch,
+                       const Launch& on) const;
 
  private:
   StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)

@@ -19,6 +19,9 @@ struct BoxedRows {
   int columns;
   int box_rows;
   int box_columns;
+  // If more than 1, the map is of [parts, rows / parts, columns], and a box has
+  // box_rows of each part.
+  int parts = 1;
 };
 
 // INTERNAL if the driver has no such maps or takes offence at the numbers.

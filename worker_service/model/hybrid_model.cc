@@ -1,7 +1,6 @@
 #include "worker_service/model/hybrid_model.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "common/status_macros.h"
 #include "worker_service/model/layers.h"
@@ -70,13 +69,8 @@ absl::Status HybridModel::Forward(const ForwardInput& input,
                                              .token = input.token,
                                              .table = parts_.weights.embedding,
                                              .out = parts_.scratch.residual}));
-  int linear_layer = 0;
-  int attention_layer = 0;
-  for (const LayerWeights& layer : parts_.weights.layers) {
-    const bool is_linear = std::holds_alternative<GdnWeights>(layer.mixer);
-    int& memory_layer = is_linear ? linear_layer : attention_layer;
-    BOLE_RETURN_IF_ERROR(RunLayer(layer, memory_layer++, context));
-  }
+  BOLE_RETURN_IF_ERROR(
+      RunLayers(parts_.weights.layers, {.linear = 0, .attention = 0}, context));
   return parts_.backend.RmsNorm({.rows = input.batch.rows,
                                  .width = parts_.config.hidden_size,
                                  .epsilon = parts_.config.rms_norm_eps,

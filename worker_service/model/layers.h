@@ -2,26 +2,25 @@
 #ifndef BOLE_WORKER_SERVICE_MODEL_LAYERS_H_
 #define BOLE_WORKER_SERVICE_MODEL_LAYERS_H_
 
+#include <span>
+
 #include "absl/status/status.h"
 #include "worker_service/model/layer_context.h"
 #include "worker_service/model/weights.h"
 
 namespace bole {
 
-// x += mixer(norm(x)); x += ffn(norm(x)), with x the residual stream.
-// `memory_layer` counts the layers of the same kind before this one: the place
-// of its state, or of its keys and values.
-absl::Status RunLayer(const LayerWeights& weights, int memory_layer,
-                      const LayerContext& context);
+// Layers of each kind before a layer: the places of its state, and of its keys
+// and values.
+struct LayerPlace {
+  int linear;
+  int attention;
+};
 
-// The parts; x is read from scratch.normed.
-absl::Status RunGdn(const GdnWeights& weights, int layer,
-                    const LayerContext& context);
-absl::Status RunAttention(const AttentionWeights& weights, int layer,
-                          const LayerContext& context);
-absl::Status RunFfn(const DenseFfnWeights& weights,
-                    const LayerContext& context);
-absl::Status RunFfn(const MoeFfnWeights& weights, const LayerContext& context);
+// x += mixer(norm(x)); x += ffn(norm(x)) for each of the layers, the first of
+// which is at `first`; x is scratch.residual. REQUIRES: there is a layer.
+absl::Status RunLayers(std::span<const LayerWeights> layers, LayerPlace first,
+                       const LayerContext& context);
 
 }  // namespace bole
 

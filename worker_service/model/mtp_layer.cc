@@ -1,5 +1,7 @@
 #include "worker_service/model/mtp_layer.h"
 
+#include <span>
+
 #include "common/status_macros.h"
 #include "worker_service/model/layers.h"
 
@@ -41,8 +43,10 @@ absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
       .pages = parts_.memory.pages,
       .inverse_frequency = parts_.weights.inverse_frequency,
       .scratch = parts_.scratch};
-  BOLE_RETURN_IF_ERROR(
-      RunLayer(weights.layer, parts_.config.num_attention_layers(), context));
+  BOLE_RETURN_IF_ERROR(RunLayers(
+      std::span(&weights.layer, 1),
+      {.linear = 0, .attention = parts_.config.num_attention_layers()},
+      context));
   return parts_.backend.RmsNorm({.rows = input.batch.rows,
                                  .width = parts_.config.hidden_size,
                                  .epsilon = parts_.config.rms_norm_eps,
