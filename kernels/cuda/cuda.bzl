@@ -30,10 +30,10 @@ def _compile(src, targets):
 
 # What every operator includes.
 _HEADERS = [
-    "check.h",
-    "element.cuh",
-    "launch.cuh",
-    "operators.h",
+    "//kernels/cuda:check.h",
+    "//kernels/cuda:element.cuh",
+    "//kernels/cuda:launch.cuh",
+    "//kernels/cuda:operators.h",
 ]
 _HEADERS_OF = [
     "//common:device_headers",

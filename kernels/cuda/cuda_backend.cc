@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/commit_path.h"
 #include "kernels/cuda/draft_inputs.h"
-#include "kernels/cuda/gdn_verify_few.h"
-#include "kernels/cuda/gdn_verify_two_stage.h"
-#include "kernels/cuda/gdn_verify_walk.h"
+#include "kernels/cuda/gdn/commit_path.h"
 #include "kernels/cuda/graphs.h"
+#include "kernels/cuda/verify/gdn_verify_few.h"
+#include "kernels/cuda/verify/gdn_verify_two_stage.h"
+#include "kernels/cuda/verify/gdn_verify_walk.h"
 
 namespace bole::cuda {
 namespace {

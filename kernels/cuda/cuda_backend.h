@@ -9,12 +9,12 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/int7_products.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/moe.h"
+#include "kernels/cuda/attention/tile_attention.h"
+#include "kernels/cuda/moe/moe.h"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/int7_products.h"
+#include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/scratch.h"
-#include "kernels/cuda/tile_attention.h"
 
 namespace bole::cuda {
 

@@ -9,7 +9,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/int7_products.h"
+#include "kernels/cuda/products/int7_products.h"
 
 namespace bole::cuda {
 namespace {

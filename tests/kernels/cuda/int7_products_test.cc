@@ -1,5 +1,5 @@
 // Matrices of 7-bit integers and their products, against the reference.
-#include "kernels/cuda/int7_products.h"
+#include "kernels/cuda/products/int7_products.h"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/int7_product.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/products/int7_product.h"
+#include "kernels/cuda/products/product.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/product_case.h"

@@ -1,5 +1,5 @@
 // Mixtures of experts on the GPU.
-#include "kernels/cuda/moe.h"
+#include "kernels/cuda/moe/moe.h"
 
 #include <algorithm>
 #include <cmath>

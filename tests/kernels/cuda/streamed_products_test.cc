@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/product.h"
-#include "kernels/cuda/wide_product.h"
+#include "kernels/cuda/products/matmul.h"
+#include "kernels/cuda/products/product.h"
+#include "kernels/cuda/products/wide_product.h"
 #include "kernels/dense.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"

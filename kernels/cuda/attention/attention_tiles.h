@@ -1,0 +1,86 @@
+// Attention on tensor cores, for Hopper: bfloat16, heads of 256 dimensions,
+// pages of whole tiles of 64 tokens.
+#ifndef BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_TILES_H_
+#define BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_TILES_H_
+
+#include <cuda.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/attention.h"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+
+inline constexpr int kTileTokens = 64;
+inline constexpr int kTileHeadDim = 256;
+// Rows that a warpgroup has; a block has one or two.
+inline constexpr int kWarpgroupRows = 64;
+
+// x / divisor without a division, where x * divisor is below 2^32.
+struct Divisor {
+  int divisor;
+  uint64_t inverse;
+
+  constexpr explicit Divisor(int d)
+      : divisor(d),
+        inverse(((uint64_t{1} << 32) + static_cast<uint64_t>(d) - 1) /
+                static_cast<uint64_t>(d)) {}
+  constexpr int Quotient(int x) const {
+    return static_cast<int>(
+        static_cast<uint64_t>(static_cast<uint32_t>(x)) * inverse >> 32);
+  }
+  constexpr int Remainder(int x) const { return x - Quotient(x) * divisor; }
+};
+
+// How a launch is cut up: from capacities alone, so that a captured launch
+// serves every content.
+struct TilePlan {
+  Divisor group;   // Query heads of a KV head.
+  int warpgroups;  // Of a block: 1 or 2.
+  int items;    // Bound on the items of all requests, see attention_items.cuh
+  int cluster;  // Blocks that share an item's tokens and merge in shared
+                // memory: 1 .. kMaxCluster.
+  int groups;   // Clusters that share an item's tokens and merge in scratch.
+
+  constexpr int item_rows() const { return warpgroups * kWarpgroupRows; }
+};
+
+inline constexpr int kMaxCluster = 16;
+
+// How many clusters of 1 .. kMaxCluster blocks a GPU runs at a time; [0] is 0.
+// Larger ones leave multiprocessors over.
+using ClusterLimits = std::array<int, kMaxCluster + 1>;
+
+// Of the current device, which must be one for LaunchAttendTiles().
+absl::Status QueryClusters(ClusterLimits& limits);
+
+// Cut so that all blocks run at a time and are three quarters as many as can
+// (of trees in short contexts half as many, of many large trees in others
+// nearly as many), if there are tokens for them; larger clusters are preferred
+// to more groups.
+TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits);
+
+// Floats of scratch; 0 if one cluster does all of an item.
+size_t TileScratchFloats(const AttentionParams& params, const TilePlan& plan);
+
+// What a plan with several groups may have in items x KV heads.
+inline constexpr int kMaxGroupedUnits = 64;
+
+struct TileArgs {
+  CUtensorMap keys;    // The pools as rows of head_dim elements, in boxes of 64
+  CUtensorMap values;  // rows and 64 columns, swizzled by 128 bytes.
+  AttentionParams p;
+  TilePlan plan;
+  float* scratch;    // [TileScratchFloats]
+  int32_t* arrived;  // [kMaxGroupedUnits] 0, before and after.
+};
+
+absl::Status LaunchAttendTiles(const TileArgs& args, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_TILES_H_

@@ -1,0 +1,215 @@
+// What full attention does to a projected row: norm, rotation, and the write to
+// the KV pages. A warp for each head.
+#include <cstdint>
+
+#include "kernels/cuda/attention/kv_rows.cuh"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+
+// out = rotate(norm(x)): the first rotary_dim dimensions are turned in pairs
+// (i, i + rotary_dim / 2) by position * inverse_frequency[i]. In float32,
+// rounded once; sine and cosine are those of the angle in float32, however
+// large.
+template <typename T>
+__device__ void NormAndRotate(const QkvParams& p, const T* x,
+                              const float* weight, int position, T* out) {
+  const int dim = p.shape.head_dim;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float sum = 0;
+  for (int c = lane; c < dim; c += 32) sum += ToFloat(x[c]) * ToFloat(x[c]);
+  const float scale =
+      1.0f / sqrtf(WarpSum(sum) / static_cast<float>(dim) + p.epsilon);
+
+  const int half = p.shape.rotary_dim / 2;
+  for (int c = lane; c < half; c += 32) {
+    const float angle = static_cast<float>(position) * p.inverse_frequency[c];
+    const float cosine = cosf(angle) * p.rotary_scale;
+    const float sine = sinf(angle) * p.rotary_scale;
+    const float a = ToFloat(x[c]) * scale * weight[c];
+    const float b = ToFloat(x[c + half]) * scale * weight[c + half];
+    out[c] = FromFloat<T>(a * cosine - b * sine);
+    out[c + half] = FromFloat<T>(b * cosine + a * sine);
+  }
+  for (int c = 2 * half + lane; c < dim; c += 32) {
+    out[c] = FromFloat<T>(ToFloat(x[c]) * scale * weight[c]);
+  }
+}
+
+// Grid: rows, the query heads and then the KV heads in groups of kWarps.
+template <typename T>
+__global__ void __launch_bounds__(32 * kWarps) PrepareQkvKernel(QkvParams p) {
+  WaitForPrevious();
+  StartNext();
+  const AttentionShape& s = p.shape;
+  const int row = blockIdx.x;
+  const int head = static_cast<int>(blockIdx.y * kWarps + threadIdx.x / 32);
+  if (row >= *p.batch.rows.count || head >= s.query_heads + s.kv_heads) return;
+  const int request = p.batch.request[row];
+  const int committed = p.batch.committed[request];
+  const int position = committed + p.batch.depth[row];
+  const T* projected =
+      As<T>(p.projected) + static_cast<int64_t>(row) * s.projected_width();
+  if (head < s.query_heads) {
+    const int64_t q_row = static_cast<int64_t>(row) * s.query_heads + head;
+    NormAndRotate(p, projected + 2 * head * s.head_dim, p.q_norm, position,
+                  As<T>(p.q) + q_row * s.head_dim);
+    return;
+  }
+
+  const int kv_head = head - s.query_heads;
+  const KvRows rows(p.batch, s, p.pages, request);
+  const int64_t first = (rows.Row(committed + p.batch.node[row]) +
+                         rows.Distance(p.layer, kv_head)) *
+                        s.head_dim;
+  NormAndRotate(p, projected + s.k_column() + kv_head * s.head_dim, p.k_norm,
+                position, As<T>(p.pages.k) + first);
+  const T* value = projected + s.v_column() + kv_head * s.head_dim;
+  T* out = As<T>(p.pages.v) + first;
+  for (int c = static_cast<int>(threadIdx.x) % 32; c < s.head_dim; c += 32) {
+    out[c] = value[c];
+  }
+}
+
+// bfloat16, heads of 8 dimensions a lane, rotated in whole units of 8.
+constexpr int kUnit = 8;
+constexpr int kUnitHeadDim = 32 * kUnit;
+
+bool HasUnits(const AttentionShape& s, ElementType type) {
+  return type == ElementType::kBFloat16 && s.head_dim == kUnitHeadDim &&
+         s.rotary_dim % (2 * kUnit) == 0;
+}
+
+struct alignas(16) Unit {
+  __nv_bfloat162 pairs[kUnit / 2];
+};
+
+__device__ Unit LoadUnit(const BFloat16* row) {
+  return reinterpret_cast<const Unit*>(row)[threadIdx.x % 32];
+}
+__device__ void StoreUnit(const Unit& unit, BFloat16* row) {
+  reinterpret_cast<Unit*>(row)[threadIdx.x % 32] = unit;
+}
+
+// A lane's 8 dimensions of a norm's weight.
+struct Weight {
+  float x[kUnit];
+
+  __device__ explicit Weight(const float* weight) {
+    const auto* from = reinterpret_cast<const float4*>(weight) +
+                       static_cast<int>(threadIdx.x) % 32 * 2;
+    reinterpret_cast<float4&>(x[0]) = from[0];
+    reinterpret_cast<float4&>(x[4]) = from[1];
+  }
+};
+
+// As NormAndRotate. turn[i]: cosine and sine of the row's i-th angle, scaled.
+__device__ Unit NormAndRotateUnit(const QkvParams& p, const Unit& in,
+                                  const Weight& weight, const float2* turn) {
+  float x[kUnit];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) {
+    const __nv_bfloat162 pair = in.pairs[i / 2];
+    x[i] = i % 2 == 0 ? __low2float(pair) : __high2float(pair);
+    sum += x[i] * x[i];
+  }
+  const float scale = 1.0f / sqrtf(WarpSum(sum) / kUnitHeadDim + p.epsilon);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int half = p.shape.rotary_dim / 2 / kUnit;  // Lanes.
+  const int partner = lane < half ? lane + half : lane - half;
+  const bool turns = lane < 2 * half;
+  Unit out;
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) {
+    const float a = x[i] * scale * weight.x[i];
+    const float b = __shfl_sync(~0u, a, partner & 31);
+    x[i] = a;
+    if (!turns) continue;
+    const float2 angle = turn[lane % half * kUnit + i];
+    x[i] = a * angle.x + (lane < half ? -b : b) * angle.y;
+  }
+#pragma unroll
+  for (int i = 0; i < kUnit / 2; ++i) {
+    out.pairs[i] = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
+  }
+  return out;
+}
+
+// As PrepareQkvKernel.
+__global__ void __launch_bounds__(32 * kWarps)
+    PrepareQkvUnitsKernel(QkvParams p) {
+  __shared__ float2 turn[kUnitHeadDim / 2];
+  const AttentionShape& s = p.shape;
+  const int row = blockIdx.x;
+  const int head = static_cast<int>(blockIdx.y * kWarps + threadIdx.x / 32);
+  const int kv_head = head - s.query_heads;
+  const bool is_query = kv_head < 0;
+  const bool is_key = !is_query && kv_head < s.kv_heads;
+  StartNext();
+  // No kernel writes weights, and the topology is older than the forward pass.
+  const Weight weight(is_query ? p.q_norm : p.k_norm);
+  const bool exists = row < __ldcg(p.batch.rows.count);
+  int64_t kv_row = 0;
+  if (exists) {
+    const int request = __ldcg(p.batch.request + row);
+    const int committed = __ldcg(p.batch.committed + request);
+    const int position = committed + __ldcg(p.batch.depth + row);
+    if (is_key) {
+      const KvRows rows(p.batch, s, p.pages, request);
+      kv_row = rows.Row(committed + __ldcg(p.batch.node + row)) +
+               rows.Distance(p.layer, kv_head);
+    }
+    if (static_cast<int>(threadIdx.x) < s.rotary_dim / 2) {
+      const float angle =
+          static_cast<float>(position) * p.inverse_frequency[threadIdx.x];
+      turn[threadIdx.x] = {cosf(angle) * p.rotary_scale,
+                           sinf(angle) * p.rotary_scale};
+    }
+  }
+  WaitForPrevious();
+  const BFloat16* projected = As<BFloat16>(p.projected) +
+                              static_cast<int64_t>(row) * s.projected_width();
+  Unit x = {};
+  Unit value = {};
+  if (exists && is_query) x = LoadUnit(projected + 2 * head * s.head_dim);
+  if (exists && is_key) {
+    x = LoadUnit(projected + s.k_column() + kv_head * s.head_dim);
+    value = LoadUnit(projected + s.v_column() + kv_head * s.head_dim);
+  }
+  if (!exists) return;
+  __syncthreads();
+  x = NormAndRotateUnit(p, x, weight, turn);
+  if (is_query) {
+    const int64_t q_row = static_cast<int64_t>(row) * s.query_heads + head;
+    StoreUnit(x, As<BFloat16>(p.q) + q_row * s.head_dim);
+  }
+  if (is_key) {
+    StoreUnit(x, As<BFloat16>(p.pages.k) + kv_row * s.head_dim);
+    StoreUnit(value, As<BFloat16>(p.pages.v) + kv_row * s.head_dim);
+  }
+}
+
+}  // namespace
+
+absl::Status PrepareQkv(const QkvParams& params, const Launch& on) {
+  const int heads = params.shape.query_heads + params.shape.kv_heads;
+  const LaunchShape shape = {
+      .grid = dim3(params.batch.rows.max, (heads + kWarps - 1) / kWarps),
+      .block = 32 * kWarps};
+  void (*kernel)(QkvParams) = &PrepareQkvUnitsKernel;
+  if (!HasUnits(params.shape, on.type)) {
+    WithElement(on.type, [&](auto element) {
+      kernel = &PrepareQkvKernel<decltype(element)>;
+    });
+  }
+  return LaunchDependent("PrepareQkv", kernel, shape, on, params);
+}
+
+}  // namespace bole::cuda

@@ -1,0 +1,74 @@
+#include "kernels/cuda/attention/tile_attention.h"
+
+#include <cstddef>
+#include <limits>
+
+#include "common/status_macros.h"
+#include "cuda_runtime_api.h"
+#include "kernels/cuda/attention/attention_tiles.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/device_shape.h"
+#include "kernels/cuda/tensor_map.h"
+
+namespace bole::cuda {
+namespace {
+
+int64_t PoolRows(const AttentionParams& p) {
+  return static_cast<int64_t>(p.pages.num_layers) * p.pages.num_pages *
+         p.shape.kv_heads * p.pages.page_size;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TileAttention>> TileAttention::Create() {
+  BOLE_ASSIGN_OR_RETURN(const DeviceShape device, CurrentDeviceShape());
+  std::unique_ptr<TileAttention> attention(new TileAttention());
+  attention->has_tensor_cores_ = device.is_hopper();
+  if (!attention->has_tensor_cores_) return attention;
+  BOLE_RETURN_IF_ERROR(QueryClusters(attention->limits_));
+  constexpr size_t kBytes = kMaxGroupedUnits * sizeof(int32_t);
+  void* arrived = nullptr;
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaMalloc(&arrived, kBytes), "counters of Attend"));
+  attention->arrived_ = static_cast<int32_t*>(arrived);
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaMemset(arrived, 0, kBytes), "counters of Attend"));
+  return attention;
+}
+
+TileAttention::~TileAttention() { cudaFree(arrived_); }
+
+bool TileAttention::Covers(const AttentionParams& params,
+                           ElementType type) const {
+  return has_tensor_cores_ && type == ElementType::kBFloat16 &&
+         params.shape.head_dim == kTileHeadDim &&
+         params.pages.page_size % kTileTokens == 0 &&
+         PoolRows(params) <= std::numeric_limits<int32_t>::max();
+}
+
+absl::Status TileAttention::Attend(const AttentionParams& params,
+                                   Scratch& scratch, const Launch& on) const {
+  const TilePlan plan = PlanTiles(params, limits_);
+  const size_t bytes = TileScratchFloats(params, plan) * sizeof(float);
+  void* memory = nullptr;
+  if (bytes > 0) {
+    BOLE_ASSIGN_OR_RETURN(memory, scratch.Get(bytes, on));
+  }
+  BoxedRows pool = {.data = params.pages.k,
+                    .rows = PoolRows(params),
+                    .columns = kTileHeadDim,
+                    .box_rows = kTileTokens,
+                    .box_columns = 64};
+  BOLE_ASSIGN_OR_RETURN(const CUtensorMap keys, MapOf(pool));
+  pool.data = params.pages.v;
+  BOLE_ASSIGN_OR_RETURN(const CUtensorMap values, MapOf(pool));
+  return LaunchAttendTiles({.keys = keys,
+                            .values = values,
+                            .p = params,
+                            .plan = plan,
+                            .scratch = static_cast<float*>(memory),
+                            .arrived = arrived_},
+                           on);
+}
+
+}  // namespace bole::cuda

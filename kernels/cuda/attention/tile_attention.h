@@ -1,0 +1,45 @@
+// Attend on tensor cores, where the GPU and the shape allow it.
+#ifndef BOLE_KERNELS_CUDA_ATTENTION_TILE_ATTENTION_H_
+#define BOLE_KERNELS_CUDA_ATTENTION_TILE_ATTENTION_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "kernels/cuda/attention/attention_tiles.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/scratch.h"
+
+namespace bole::cuda {
+
+// One thread at a time, and one stream.
+class TileAttention {
+ public:
+  // Of the current device.
+  static absl::StatusOr<std::unique_ptr<TileAttention>> Create();
+  ~TileAttention();
+
+  // bfloat16, 256 dimensions, pages of whole tiles of 64 tokens, on Hopper.
+  bool Covers(const AttentionParams& params, ElementType type) const;
+
+  // How many blocks share a request's tokens follows from the capacities: rows,
+  // requests and pages. So a launch with many more rows than it has in use does
+  // not split a long prefix well. Scratch is only used by small launches.
+  //
+  // REQUIRES: Covers(params).
+  absl::Status Attend(const AttentionParams& params, Scratch& scratch,
+                      const Launch& on) const;
+
+ private:
+  TileAttention() = default;
+
+  bool has_tensor_cores_ = false;
+  ClusterLimits limits_ = {};
+  int32_t* arrived_ = nullptr;  // [kMaxGroupedUnits]
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_ATTENTION_TILE_ATTENTION_H_

@@ -1,0 +1,31 @@
+// The commit of accepted paths in one launch: states, windows, keys and values.
+#ifndef BOLE_KERNELS_CUDA_GDN_COMMIT_PATH_H_
+#define BOLE_KERNELS_CUDA_GDN_COMMIT_PATH_H_
+
+#include "absl/status/status.h"
+#include "kernels/attention.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/gdn.h"
+
+namespace bole::cuda {
+
+// Keys of 128 and values by 16, states replayed rather than copied.
+bool CanFoldStates(const GdnCommitParams& params);
+
+// GdnCommitStates: one read and one write of every state. A request whose path
+// is empty costs nothing. REQUIRES: CanFoldStates().
+absl::Status FoldStates(const GdnCommitParams& params, const Launch& on);
+
+// Whether CommitPath has both: states as above, rows of windows, keys and
+// values that are multiples of 16 bytes.
+bool CanCommitPath(const GdnCommitParams& linear,
+                   const CompactKvParams& attention, const Launch& on);
+
+// GdnCommitStates, GdnCommitWindows and CompactKv. REQUIRES: CanCommitPath(),
+// and both have the same batch and path.
+absl::Status CommitPath(const GdnCommitParams& linear,
+                        const CompactKvParams& attention, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_GDN_COMMIT_PATH_H_

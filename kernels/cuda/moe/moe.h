@@ -1,0 +1,44 @@
+// Mixtures of experts, from the weights of a backend.
+#ifndef BOLE_KERNELS_CUDA_MOE_MOE_H_
+#define BOLE_KERNELS_CUDA_MOE_MOE_H_
+
+#include <map>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/moe/moe_kernels.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/dense.h"
+#include "kernels/tensor.h"
+
+namespace bole::cuda {
+
+// Runs mixtures, and keeps, for its own lifetime, where the experts of each
+// router are. It finds out at the router's first use, which therefore cannot be
+// within a capture.
+//
+// One thread at a time. The weights must outlive it.
+class MoeRunner {
+ public:
+  // Takes about 4 (K + 1) (H + max(m, ms)) bytes of scratch for each row of the
+  // capacity. INVALID_ARGUMENT if the experts' sizes do not fit together,
+  // UNIMPLEMENTED if there are more than kMaxMoeExperts, and the errors of
+  // Scratch.
+  absl::Status Run(const MoeParams& params, Scratch& scratch, const Launch& on);
+
+ private:
+  struct Set {
+    MoeExperts experts;
+    Scratch pointers;  // Holds what `experts` points to.
+  };
+
+  absl::StatusOr<const MoeExperts*> ExpertsOf(const MoeParams& params,
+                                              const Launch& on);
+
+  std::map<const WeightMatrix*, Set> sets_;  // By router.
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_MOE_MOE_H_

@@ -1,0 +1,61 @@
+// Prefill in chunk form (Eq. 2, 5 and 10 on chains): a kernel that solves every
+// chunk's triangular system, and one that carries the states from chunk to
+// chunk. For bfloat16 heads of 128, on sm_90.
+//
+// A chunk is what a request has between two multiples of 64 of the absolute
+// position. All that does not depend on the state is kept as one record for
+// each chunk and value head, laid out as the tensor cores read it.
+#ifndef BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_H_
+#define BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_H_
+
+#include <cuda_bf16.h>
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/gdn.h"
+
+namespace bole::cuda {
+
+inline constexpr int kChunkRows = 64;
+
+// Rows that the chunk does not have are zero. Matrices are in the swizzled
+// layout of tiles (chunk_tiles.cuh), as a sum of two bfloat16 of which the
+// second holds what the first has rounded away.
+struct ChunkRecord {
+  static constexpr int kMatrix = kChunkRows * kChunkRows;
+
+  __nv_bfloat16 x_high[kMatrix];  // X - I, X = (I + G)^-1.
+  __nv_bfloat16 x_low[kMatrix];
+  __nv_bfloat16 c_high[kMatrix];  // C, the diagonal included.
+  __nv_bfloat16 c_low[kMatrix];
+  float beta[kChunkRows];
+  float key_factor[kChunkRows];    // beta_i |k_i|^-1 exp(Gamma_i)
+  float query_factor[kChunkRows];  // Scale of q_i times exp(Gamma_i).
+  float write_factor[kChunkRows];  // |k_j|^-1 exp(Gamma_end - Gamma_j)
+  float decay;                     // exp(Gamma_end)
+  float padding[3];
+};
+static_assert(sizeof(ChunkRecord) % 16 == 0);
+
+// Records that `rows` rows of `requests` requests may need, for each head: the
+// grid cuts a request's rows into at most rows / 64 + 2 pieces.
+constexpr int MaxChunks(int rows, int requests) {
+  return rows / kChunkRows + 2 * requests;
+}
+
+// Fills records[chunk, head].
+absl::Status ComputeChunkFactors(const GdnCoreParams& params,
+                                 ChunkRecord* records, const Launch& on);
+
+// Reads them: writes `out`, and moves the states on.
+absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
+                        const Launch& on);
+
+// Whether this GPU runs the two: compiled for sm_90a, and nothing else.
+bool CanScanChunks();
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_H_

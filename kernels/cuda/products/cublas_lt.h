@@ -1,0 +1,35 @@
+// cuBLASLt, loaded when it is first needed.
+#ifndef BOLE_KERNELS_CUDA_PRODUCTS_CUBLAS_LT_H_
+#define BOLE_KERNELS_CUDA_PRODUCTS_CUBLAS_LT_H_
+
+#include "absl/status/statusor.h"
+#include "cublasLt.h"
+
+namespace bole::cuda {
+
+// The functions that products use. Not linked: the library's thread-local
+// memory would be a part of every thread's stack, and leave nothing of the
+// small ones that an HTTP server asks for.
+struct CublasLt {
+  decltype(&cublasLtGetStatusString) GetStatusString;
+  decltype(&cublasLtCreate) Create;
+  decltype(&cublasLtDestroy) Destroy;
+  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;
+  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy;
+  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute;
+  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate;
+  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy;
+  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate;
+  decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
+  decltype(&cublasLtMatmul) Matmul;
+
+  // The same for the whole process, which never unloads it. UNAVAILABLE, with
+  // the loader's words, if it is not installed.
+  static absl::StatusOr<const CublasLt*> Load();
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PRODUCTS_CUBLAS_LT_H_

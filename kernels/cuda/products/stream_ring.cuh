@@ -1,0 +1,224 @@
+// The ring of stages through which a product of few rows streams its weights,
+// and the thread that fills it (stream_product.cu).
+#ifndef BOLE_KERNELS_CUDA_PRODUCTS_STREAM_RING_CUH_
+#define BOLE_KERNELS_CUDA_PRODUCTS_STREAM_RING_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/stream_product.h"
+
+namespace bole::cuda {
+
+inline constexpr int kConsumers = 256;
+inline constexpr int kThreads = kConsumers + 32;
+inline constexpr int kRowBytes = 2 * kBoxColumns;
+inline constexpr int kMaxStages = 16;
+// Of barriers.
+inline constexpr int kBarrierBytes =
+    2 * kMaxStages * static_cast<int>(sizeof(uint64_t));
+// Room for two blocks on a multiprocessor and something small between them, but
+// never for three: the blocks of a kernel that starts while another runs then
+// find one place on each. Reading at full speed takes about 90 KB on their way
+// to each multiprocessor.
+inline constexpr int kMaxRingBytes = 108 << 10;
+inline constexpr int kMinRingBytes = 78 << 10;
+// All that a block of a cluster has: never two on a multiprocessor, and beside
+// one of another product not two of that one, wherever they find room first.
+inline constexpr int kClusterBlockBytes = (113 << 10) + 512;
+
+// A stage holds the boxes of a chunk of the tile, then those of x, each from a
+// multiple of 1024 bytes. Warpgroups read kReadRows rows of a chunk, wherever
+// the tile ends.
+template <int kN, int kBoxes>
+struct RingShape {
+  static constexpr int kXBytes = kN * kRowBytes;  // Of a box.
+  static constexpr int kReadRows = kMaxTileRows / kBoxes;
+
+  int weight_bytes;  // Of a box.
+  int stage_bytes;
+  int stages;
+  int bytes;
+
+  // Behind `front_bytes` of something else.
+  __host__ __device__ RingShape(const StreamPlan& plan, int front_bytes) {
+    const bool clustered = plan.cluster > 1;
+    const int of_cluster = kClusterBlockBytes - front_bytes;
+    const int most = clustered ? of_cluster : kMaxRingBytes;
+    const int least = clustered ? of_cluster : kMinRingBytes;
+    weight_bytes = (plan.tile_rows + 7) / 8 * 8 * kRowBytes;
+    stage_bytes = kBoxes * (weight_bytes + kXBytes);
+    // What is read beyond the last stage.
+    const int read = kReadRows * kRowBytes - weight_bytes - kBoxes * kXBytes;
+    const int beyond = read > 0 ? read : 0;
+    const int fit = (most - beyond) / stage_bytes;
+    stages = fit < kMaxStages ? fit : kMaxStages;
+    const int used = stages * stage_bytes + beyond;
+    bytes = used > least ? used : least;
+  }
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+struct Corner {
+  int column;
+  int row;
+};
+
+// CopyBox of what is read only once: the second-level cache need not keep it.
+__device__ inline uint64_t ReadOnce() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
+                                   uint32_t to, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
+      "l"(ReadOnce())
+      : "memory");
+}
+// The same of a map of parts: the rows of all parts.
+__device__ inline void CopyPartsOnce(const CUtensorMap& map, Corner corner,
+                                     uint32_t to, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%2, %3, 0}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
+      "l"(ReadOnce())
+      : "memory");
+}
+
+// The ring, and where in it one of its two sides is.
+template <int kN, int kBoxes>
+struct Ring {
+  using Shape = RingShape<kN, kBoxes>;
+
+  uint32_t barriers;
+  uint32_t memory;
+  Shape shape;
+  int stage = 0;
+  uint32_t parity = 0;
+
+  // The barriers come first in `shared`, the stages `front_bytes` behind it.
+  __device__ Ring(const void* shared, int front_bytes, const Shape& s)
+      : barriers(AddressOf(shared)), memory(barriers + front_bytes), shape(s) {}
+
+  // Addresses in shared memory.
+  __device__ uint32_t weight(int box) const {
+    return memory + stage * shape.stage_bytes + box * shape.weight_bytes;
+  }
+  __device__ uint32_t x(int box) const {
+    return weight(kBoxes) + box * Shape::kXBytes;
+  }
+  // The barriers of a stage.
+  __device__ uint32_t full(int of) const {
+    return barriers + of * static_cast<int>(sizeof(uint64_t));
+  }
+  __device__ uint32_t empty(int of) const { return full(kMaxStages + of); }
+  __device__ void Advance() {
+    if (++stage < shape.stages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+// The part of the work that is this block's.
+struct Share {
+  int rank;  // In the cluster.
+  int first_chunk;
+  int num_chunks;
+  int num_copies;  // Chunks, of all tiles.
+
+  __device__ explicit Share(const StreamTask& t) {
+    const StreamPlan& p = t.plan;
+    rank = static_cast<int>(blockIdx.x) % p.cluster;
+    first_chunk = rank * t.chunks / p.cluster;
+    num_chunks = (rank + 1) * t.chunks / p.cluster - first_chunk;
+    num_copies = num_chunks * p.tiles;
+  }
+  // Column of out with which this block's tile number i begins.
+  __device__ int FirstOutput(const StreamTask& t, int i) const {
+    const int block = static_cast<int>(blockIdx.x) / t.plan.cluster;
+    const int stride = t.plan.blocks / t.plan.cluster;
+    return (i * stride + block) * t.plan.tile_outputs;
+  }
+};
+
+// The thread that keeps the copy engine busy.
+template <int kN, int kBoxes, Side kSide>
+struct Producer {
+  using BlockRing = Ring<kN, kBoxes>;
+
+  const StreamTask& t;
+  const Share& share;
+
+  __device__ int Column(int chunk, int box) const {
+    return ((share.first_chunk + chunk) * kBoxes + box) * kBoxColumns;
+  }
+  __device__ void CopyWeight(const BlockRing& ring, int tile, int chunk) const {
+    const uint32_t full = ring.full(ring.stage);
+    ArriveExpecting(full, kBoxes * (t.plan.tile_rows + kN) * kRowBytes);
+    const int row = share.FirstOutput(t, tile);
+    if constexpr (kSide == Side::kBehind && kBoxes == 1) {
+      if (t.gated) {
+        CopyPartsOnce(t.weight, {.column = Column(chunk, 0), .row = row},
+                      ring.weight(0), full);
+        return;
+      }
+    }
+#pragma unroll
+    for (int box = 0; box < kBoxes; ++box) {
+      CopyBoxOnce(t.weight, {.column = Column(chunk, box), .row = row},
+                  ring.weight(box), full);
+    }
+  }
+  __device__ void CopyX(const BlockRing& ring, int chunk) const {
+#pragma unroll
+    for (int box = 0; box < kBoxes; ++box) {
+      CopyBox(t.x, Column(chunk, box), 0, ring.x(box), ring.full(ring.stage));
+    }
+  }
+  // As much of W as there is room for, of the first tile or of more: before
+  // anything else, because no kernel writes it.
+  __device__ void Start(BlockRing ring) const {
+    for (int s = 0; s < ring.shape.stages; ++s) {
+      InitBarrier(ring.full(s), 1);
+      InitBarrier(ring.empty(s), kConsumers / 32);
+    }
+    FenceBarrierInit();
+    for (int i = 0; i < Ahead(ring); ++i, ring.Advance()) {
+      CopyWeight(ring, i / share.num_chunks, i % share.num_chunks);
+    }
+  }
+  __device__ void Run(BlockRing ring) const {
+    WaitForPrevious();
+    const int ahead = Ahead(ring);
+    BlockRing first = ring;
+    for (int i = 0; i < ahead; ++i, first.Advance()) {
+      CopyX(first, i % share.num_chunks);
+    }
+    int tile = ahead / share.num_chunks;
+    int chunk = ahead % share.num_chunks;
+    for (int i = ahead; i < share.num_copies; ++i, ring.Advance()) {
+      WaitBarrier(ring.empty(ring.stage), ring.parity);
+      CopyWeight(ring, tile, chunk);
+      CopyX(ring, chunk);
+      if (++chunk < share.num_chunks) continue;
+      chunk = 0;
+      ++tile;
+    }
+  }
+  __device__ int Ahead(const BlockRing& ring) const {
+    return min(ring.shape.stages, share.num_copies);
+  }
+};
+
+#endif
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PRODUCTS_STREAM_RING_CUH_

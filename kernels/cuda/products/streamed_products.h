@@ -1,0 +1,50 @@
+// Products of up to 64 rows by the kernels of stream_product.h and
+// wide_product.h.
+#ifndef BOLE_KERNELS_CUDA_PRODUCTS_STREAMED_PRODUCTS_H_
+#define BOLE_KERNELS_CUDA_PRODUCTS_STREAMED_PRODUCTS_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/product.h"
+#include "kernels/cuda/products/wide_products.h"
+
+namespace bole::cuda {
+
+// What there is to know of the current GPU to launch them.
+class StreamedProducts {
+ public:
+  static absl::StatusOr<std::unique_ptr<StreamedProducts>> Create();
+
+  // Whether the kernels can run this product on this GPU: bf16, 1 to 64 rows,
+  // columns in eights, sm_90.
+  bool Takes(const Product& product, ElementType type) const;
+  // Whether they are faster than cuBLASLt. REQUIRES: Takes().
+  bool AreFaster(const Product& product) const;
+  // REQUIRES: Takes(), and the product is not gated.
+  absl::Status Run(const Product& product, const Launch& on) const;
+
+  // Whether RunPair() can run these on this GPU, and is faster than the
+  // operators one by one.
+  bool TakePair(const ProductPair& pair, ElementType type) const;
+  // Of scratch that RunPair() takes.
+  size_t PairScratchBytes(const ProductPair& pair) const;
+  // REQUIRES: TakePair().
+  absl::Status RunPair(const ProductPair& pair, void* scratch,
+                       const Launch& on) const;
+
+ private:
+  StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
+      : multiprocessors_(multiprocessors), wide_(wide) {}
+
+  const int multiprocessors_;
+  const std::optional<WideProducts> wide_;  // Those of many rows, on sm_90.
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PRODUCTS_STREAMED_PRODUCTS_H_

@@ -1,0 +1,69 @@
+// Products of more rows than stream_product.h takes, and still bound by how
+// fast their weights can be read.
+#ifndef BOLE_KERNELS_CUDA_PRODUCTS_WIDE_PRODUCT_H_
+#define BOLE_KERNELS_CUDA_PRODUCTS_WIDE_PRODUCT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda.h"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+
+// The most rows of x.
+inline constexpr int kMaxWideRows = 64;
+// Of what the copy engine copies at a time, at most: a warpgroup's rows of W.
+inline constexpr int kMaxBoxRows = 64;
+// Warpgroups that multiply, at most.
+inline constexpr int kMaxWideGroups = 3;
+inline constexpr int kWideBoxColumns = 64;
+
+// How the work is divided among blocks. A tile of W is groups x group_rows
+// rows, and each warpgroup multiplies its own.
+struct WidePlan {
+  int blocks;
+  // Blocks of a cluster: they divide the columns of a tile between them. 1 if
+  // tiles > 1.
+  int splits;
+  int groups;
+  int group_rows;  // 1 .. kMaxBoxRows
+  int tiles;       // Of a block, one after the other.
+  int units;       // Boxes of W in the ring, at least `groups`.
+};
+
+// What the kernel is given.
+struct WideTask {
+  CUtensorMap weight;    // [rows, columns], in boxes of group_rows.
+  CUtensorMap x;         // [N, columns], in boxes of WideBoxRows().
+  const int32_t* count;  // [1] Rows of x in use.
+  int num_rows;          // N
+  int rows;              // Of W: columns of out.
+  int chunks;            // Of a row of W, kWideBoxColumns each.
+  WidePlan plan;
+  void* out;  // [N, rows]
+  bool float_out;
+  bool accumulate;
+};
+
+// N as it is multiplied.
+int WideBoxRows(int num_rows);
+
+// Boxes of W for which there is room beside those of x.
+int WideUnits(int num_rows);
+
+// Lets the kernels have the shared memory that they need. To be called once for
+// each device.
+absl::Status PrepareWideProducts();
+
+// How many clusters of so many blocks run at a time, whatever N; 0 if none. To
+// be called after PrepareWideProducts().
+absl::StatusOr<int> MaxWideClusters(int splits);
+
+// REQUIRES: 1 <= N <= kMaxWideRows, and the plan's tiles cover W.
+absl::Status LaunchWideProduct(const WideTask& task, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PRODUCTS_WIDE_PRODUCT_H_

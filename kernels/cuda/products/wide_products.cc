@@ -1,0 +1,74 @@
+#include "kernels/cuda/products/wide_products.h"
+
+#include <cstdint>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/products/product_task.h"
+#include "kernels/cuda/products/wide_product.h"
+
+namespace bole::cuda {
+namespace {
+
+// Rows of W of a tile, at most.
+constexpr int kTileRows = kMaxWideGroups * kMaxBoxRows;
+// Columns that pairs divide, at least: fewer do not pay for adding up.
+constexpr int kFewestPairColumns = 1024;
+// Where they are faster than cuBLASLt, as steps of the 4B, 9B and 27B showed:
+// with so many bytes of W for each block, and where blocks have all columns,
+// tiles of so many rows (of 132 they are, of 144 they are not).
+constexpr int64_t kLeastBlockBytes = 600 << 10;
+constexpr int kMostSingleRows = 132;
+
+int Ceil(int a, int b) { return (a + b - 1) / b; }
+
+// With so many clusters of `splits` blocks.
+WidePlan Divide(const Product& product, int clusters, int splits) {
+  const int tiles = Ceil(product.rows, clusters * kTileRows);
+  const int tile_rows = Ceil(product.rows, clusters * tiles);
+  const int groups = Ceil(tile_rows, kMaxBoxRows);
+  // Rows in fours are written 4 at a time.
+  const int group_rows = 4 * Ceil(tile_rows, 4 * groups);
+  return {.blocks = Ceil(product.rows, tiles * groups * group_rows) * splits,
+          .splits = splits,
+          .groups = groups,
+          .group_rows = group_rows,
+          .tiles = tiles,
+          .units = WideUnits(product.num_rows)};
+}
+
+}  // namespace
+
+absl::StatusOr<WideProducts> WideProducts::Create() {
+  BOLE_RETURN_IF_ERROR(PrepareWideProducts());
+  BOLE_ASSIGN_OR_RETURN(const int singles, MaxWideClusters(1));
+  BOLE_ASSIGN_OR_RETURN(const int pairs, MaxWideClusters(2));
+  return WideProducts(singles, pairs);
+}
+
+WidePlan WideProducts::PlanFor(const Product& product) const {
+  const WidePlan of_pairs = Divide(product, pairs_, 2);
+  return of_pairs.tiles == 1 && product.columns >= kFewestPairColumns
+             ? of_pairs
+             : Divide(product, singles_, 1);
+}
+
+bool WideProducts::IsFaster(const Product& product) const {
+  const WidePlan plan = PlanFor(product);
+  const int64_t bytes = int64_t{2} * product.rows * product.columns;
+  return bytes >= plan.blocks * kLeastBlockBytes &&
+         (plan.splits > 1 || plan.groups * plan.group_rows <= kMostSingleRows);
+}
+
+absl::Status WideProducts::Run(const Product& product, const Launch& on) const {
+  const WidePlan plan = PlanFor(product);
+  BOLE_ASSIGN_OR_RETURN(
+      const WideTask task,
+      MakeProductTask<WideTask>(product, plan,
+                                {.rows_of_weight = plan.group_rows,
+                                 .rows_of_x = WideBoxRows(product.num_rows),
+                                 .columns_of_box = kWideBoxColumns,
+                                 .columns_of_chunk = kWideBoxColumns}));
+  return LaunchWideProduct(task, on);
+}
+
+}  // namespace bole::cuda

@@ -1,0 +1,214 @@
+// The two rings through which a product of many rows streams its operands, and
+// the threads that fill them (wide_product.cu).
+#ifndef BOLE_KERNELS_CUDA_PRODUCTS_WIDE_RING_CUH_
+#define BOLE_KERNELS_CUDA_PRODUCTS_WIDE_RING_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/wide_product.h"
+
+namespace bole::cuda {
+
+inline constexpr int kGroupThreads = 128;  // Of a warpgroup.
+inline constexpr int kWideRowBytes = 2 * kWideBoxColumns;
+inline constexpr int kUnitBytes = kMaxBoxRows * kWideRowBytes;
+// Boxes of x in the ring. Each comes behind all of W that is on its way.
+inline constexpr int kXStages = 12;
+// One block on a multiprocessor, and room for those of short kernels.
+inline constexpr int kMaxWideBytes = 208 << 10;
+inline constexpr int kMaxUnits = kMaxWideBytes / kUnitBytes;
+inline constexpr int kWideBarrierBytes =
+    2 * (kMaxUnits + kXStages) * static_cast<int>(sizeof(uint64_t));
+
+// Sums of a tile, in shared memory: [kN][SumStride()] floats, of which the rows
+// of warpgroup g begin at 64 g. The stride keeps the threads of a warp, which
+// hold 8 rows of 4 columns, in different banks.
+__host__ __device__ inline int SumStride(int groups) {
+  return groups * kMaxBoxRows + 4;
+}
+
+// In front of the barriers: boxes of x, then those of W; in the end, the sums.
+__host__ __device__ inline int WideBytes(const WidePlan& plan, int box_rows) {
+  const int ring =
+      kXStages * box_rows * kWideRowBytes + plan.units * kUnitBytes;
+  const int sums = plan.tiles > 1 ? 0
+                                  : box_rows * SumStride(plan.groups) *
+                                        static_cast<int>(sizeof(float));
+  return ring > sums ? ring : sums;
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// What createpolicy.fractional.L2::evict_first gives: what is copied is read
+// only once, and the second-level cache need not keep it.
+inline constexpr uint64_t kReadOnce = 0x12f0000000000000;
+
+struct BoxCorner {
+  int column;
+  int row;
+};
+
+__device__ inline void CopyUnitBox(const CUtensorMap& map, BoxCorner corner,
+                                   uint32_t to, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
+      "l"(kReadOnce)
+      : "memory");
+}
+
+// Where one of its sides is in a ring of `size` boxes.
+struct RingPlace {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  // REQUIRES: step <= size.
+  __device__ void Advance(int step, int size) {
+    slot += step;
+    if (slot < size) return;
+    slot -= size;
+    parity ^= 1;
+  }
+};
+
+// Addresses in shared memory.
+template <int kN>
+struct WideRings {
+  static constexpr int kXBytes = kN * kWideRowBytes;
+  static constexpr int kBarrier = static_cast<int>(sizeof(uint64_t));
+
+  uint32_t memory;
+  uint32_t units;
+  uint32_t barriers;
+
+  __device__ WideRings(const void* shared, const WidePlan& plan)
+      : memory(AddressOf(shared)),
+        units(memory + kXStages * kXBytes),
+        barriers(memory + WideBytes(plan, kN)) {}
+
+  __device__ uint32_t x(int slot) const { return memory + slot * kXBytes; }
+  __device__ uint32_t unit(int slot) const { return units + slot * kUnitBytes; }
+  // The barriers of boxes that have come, and of those that have been read.
+  __device__ uint32_t x_full(int slot) const {
+    return barriers + slot * kBarrier;
+  }
+  __device__ uint32_t x_empty(int slot) const {
+    return x_full(kXStages + slot);
+  }
+  __device__ uint32_t unit_full(int slot) const {
+    return x_full(2 * kXStages + slot);
+  }
+  __device__ uint32_t unit_empty(int slot) const {
+    return unit_full(kMaxUnits + slot);
+  }
+};
+
+// The part of the work that is this block's.
+struct WideShare {
+  int part;  // Of the columns.
+  int first_chunk;
+  int num_chunks;
+  int num_copies;  // Chunks, of all tiles.
+  int first_row;
+  int row_step;  // From one tile of the block to its next.
+
+  __device__ explicit WideShare(const WideTask& t) {
+    const WidePlan& p = t.plan;
+    const int block = static_cast<int>(blockIdx.x);
+    part = block % p.splits;
+    first_chunk = part * t.chunks / p.splits;
+    num_chunks = (part + 1) * t.chunks / p.splits - first_chunk;
+    num_copies = num_chunks * p.tiles;
+    const int tile_rows = p.groups * p.group_rows;
+    first_row = block / p.splits * tile_rows;
+    row_step = p.blocks / p.splits * tile_rows;
+  }
+};
+
+// The thread that copies W. No kernel writes W, so it waits for none.
+template <int kN>
+struct WeightProducer {
+  const WideTask& t;
+  const WideShare& share;
+  const WideRings<kN>& rings;
+  RingPlace place = {};
+  // Of the next box.
+  int group = 0;
+  int chunk = 0;
+  int tile_row = share.first_row;
+
+  __device__ void Copy() {
+    const WidePlan& p = t.plan;
+    const uint32_t full = rings.unit_full(place.slot);
+    ArriveExpecting(full, p.group_rows * kWideRowBytes);
+    CopyUnitBox(t.weight,
+                {.column = (share.first_chunk + chunk) * kWideBoxColumns,
+                 .row = tile_row + group * p.group_rows},
+                rings.unit(place.slot), full);
+    place.Advance(1, p.units);
+    if (++group < p.groups) return;
+    group = 0;
+    if (++chunk < share.num_chunks) return;
+    chunk = 0;
+    tile_row += share.row_step;
+  }
+  __device__ int InRing() const {
+    return min(t.plan.units, share.num_copies * t.plan.groups);
+  }
+  // Before anything else, because no kernel writes W.
+  __device__ void Start() {
+    PrefetchMap(t.weight);
+    for (int u = 0; u < t.plan.units; ++u) {
+      InitBarrier(rings.unit_full(u), 1);
+      InitBarrier(rings.unit_empty(u), kGroupThreads / 32);
+    }
+    FenceBarrierInit();
+    for (int i = 0; i < InRing(); ++i) Copy();
+  }
+  __device__ void Run() {
+    const int end = share.num_copies * t.plan.groups;
+    for (int i = InRing(); i < end; ++i) {
+      WaitBarrier(rings.unit_empty(place.slot), place.parity ^ 1);
+      Copy();
+    }
+  }
+};
+
+// The thread that copies x.
+template <int kN>
+struct XProducer {
+  const WideTask& t;
+  const WideShare& share;
+  const WideRings<kN>& rings;
+
+  __device__ void Start() const {
+    PrefetchMap(t.x);
+    for (int s = 0; s < kXStages; ++s) {
+      InitBarrier(rings.x_full(s), 1);
+      InitBarrier(rings.x_empty(s), t.plan.groups * kGroupThreads / 32);
+    }
+    FenceBarrierInit();
+  }
+  __device__ void Run() const {
+    RingPlace place;
+    int chunk = 0;
+    for (int i = 0; i < share.num_copies; ++i) {
+      WaitBarrier(rings.x_empty(place.slot), place.parity ^ 1);
+      const uint32_t full = rings.x_full(place.slot);
+      ArriveExpecting(full, WideRings<kN>::kXBytes);
+      CopyBox(t.x, (share.first_chunk + chunk) * kWideBoxColumns, 0,
+              rings.x(place.slot), full);
+      place.Advance(1, kXStages);
+      if (++chunk == share.num_chunks) chunk = 0;
+    }
+  }
+};
+
+#endif
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PRODUCTS_WIDE_RING_CUH_

@@ -1,0 +1,205 @@
+// What becomes of the sums of a product of many rows: added up over the blocks
+// that have divided the columns, and written (wide_product.cu).
+#ifndef BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_
+#define BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/products/wide_product.h"
+#include "kernels/cuda/products/wide_ring.cuh"
+
+namespace bole::cuda {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <typename T>
+struct alignas(4 * sizeof(T)) Quad {
+  T at[4];
+};
+
+__device__ inline void Add(const float4& d, float4& sum) {
+  sum.x += d.x;
+  sum.y += d.y;
+  sum.z += d.z;
+  sum.w += d.w;
+}
+
+// All threads of the block, or of its cluster.
+__device__ inline void SyncSums(const WidePlan& p) {
+  __syncwarp();
+  if (p.splits > 1) {
+    SyncCluster();
+  } else {
+    __syncthreads();
+  }
+}
+
+// For the threads that multiply. D is what wgmma.cuh calls d.
+template <int kN>
+struct WideSums {
+  static constexpr int kBlocks = kN / 8;  // Of D's columns.
+
+  const WideTask& t;
+  const WideShare& share;
+  float* sums;  // [kN, SumStride()], where the rings were.
+
+  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int group() { return thread() / kGroupThreads; }
+  __device__ int num_threads() const { return t.plan.groups * kGroupThreads; }
+  __device__ int num_wanted() const { return min(*t.count, t.num_rows); }
+
+  // Row n of out, from column `row` on.
+  template <typename T>
+  __device__ T* At(int n, int row) const {
+    return static_cast<T*>(t.out) + static_cast<int64_t>(n) * t.rows + row;
+  }
+  template <typename T>
+  __device__ void Write(int n, int row, float value) const {
+    T* out = At<T>(n, row);
+    *out = FromFloat<T>(t.accumulate ? ToFloat(*out) + value : value);
+  }
+  // What the thread holds of the tile that begins with first_row.
+  template <typename T>
+  __device__ void WriteTile(int first_row, const float (&d)[kN / 2]) const {
+    const int lane = thread() % 32;
+    const int in_group = thread() % kGroupThreads / 32 * 16 + lane / 4;
+    const int wanted = num_wanted();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = in_group + 8 * half;
+      const int row = first_row + group() * t.plan.group_rows + r;
+      if (r >= t.plan.group_rows || row >= t.rows) continue;
+#pragma unroll
+      for (int j = 0; j < kBlocks; ++j) {
+        const int n = 8 * j + 2 * (lane % 4);
+        if (n < wanted) Write<T>(n, row, d[4 * j + 2 * half]);
+        if (n + 1 < wanted) Write<T>(n + 1, row, d[4 * j + 2 * half + 1]);
+      }
+    }
+  }
+
+  __device__ void LeaveSums(const float (&d)[kN / 2]) const {
+    const int stride = SumStride(t.plan.groups);
+    const int lane = thread() % 32;
+    float* to = sums + 2 * (lane % 4) * stride + thread() / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < kBlocks; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        to[(8 * j + i % 2) * stride + i / 2 * 8] = d[4 * j + i];
+      }
+    }
+  }
+
+  // Four rows of W of the tile, and a row of x.
+  struct Piece {
+    int n;
+    int quad;  // In a row of `sums`.
+    int row;
+    int size;  // 0 .. 4
+  };
+  __device__ Piece PieceOf(int i) const {
+    const WidePlan& p = t.plan;
+    const int quads = p.groups * kMaxBoxRows / 4;
+    const int quad = i % quads;
+    const int r = quad * 4 % kMaxBoxRows;
+    const int row = share.first_row + quad * 4 / kMaxBoxRows * p.group_rows + r;
+    const int left = min(p.group_rows - r, t.rows - row);
+    return {share.part * kN / p.splits + i / quads, quad, row,
+            max(0, min(4, left))};
+  }
+  __device__ float4 SumOf(const Piece& piece, int part) const {
+    const float* there = InBlock(sums, part);
+    return *reinterpret_cast<const float4*>(
+        there + piece.n * SumStride(t.plan.groups) + 4 * piece.quad);
+  }
+  // Pieces that a thread adds up at a time, so that their loads overlap.
+  static constexpr int kBatch = 4;
+  template <typename T>
+  struct Batch {
+    Piece piece[kBatch];
+    Quad<T> old[kBatch];  // What is there, to add to.
+  };
+  // Pieces first + k step, as far as they are below size.
+  template <typename T>
+  __device__ Batch<T> LoadBatch(int first, int step, int size) const {
+    Batch<T> batch;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      Piece& piece = batch.piece[k];
+      piece = PieceOf(first + k * step);
+      if (first + k * step >= size) piece.size = 0;
+      if (!t.accumulate || piece.size == 0) continue;
+      batch.old[k] =
+          *reinterpret_cast<const Quad<T>*>(At<T>(piece.n, piece.row));
+    }
+    return batch;
+  }
+  template <typename T>
+  __device__ void WriteBatch(const Batch<T>& batch) const {
+    float4 sum[kBatch] = {};
+#pragma unroll 2
+    for (int part = 0; part < t.plan.splits; ++part) {
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (batch.piece[k].size > 0) Add(SumOf(batch.piece[k], part), sum[k]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const Piece& piece = batch.piece[k];
+      if (piece.size == 0) continue;
+      const Quad<T>& old = batch.old[k];
+      if (t.accumulate) {
+        Add(make_float4(ToFloat(old.at[0]), ToFloat(old.at[1]),
+                        ToFloat(old.at[2]), ToFloat(old.at[3])),
+            sum[k]);
+      }
+      *reinterpret_cast<Quad<T>*>(At<T>(piece.n, piece.row)) = {
+          FromFloat<T>(sum[k].x), FromFloat<T>(sum[k].y),
+          FromFloat<T>(sum[k].z), FromFloat<T>(sum[k].w)};
+    }
+  }
+  template <typename T>
+  __device__ void WritePiece(const Piece& piece) const {
+    float4 sum = {};
+    for (int part = 0; part < t.plan.splits; ++part) {
+      Add(SumOf(piece, part), sum);
+    }
+    const float values[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i < piece.size) Write<T>(piece.n, piece.row + i, values[i]);
+    }
+  }
+
+  // This block's rows of x, of what the cluster's parts leave in `sums` until
+  // all have come to SyncSums().
+  template <typename T>
+  __device__ void AddUp() const {
+    const WidePlan& p = t.plan;
+    const int quads = p.groups * kMaxBoxRows / 4;
+    const int end = min((share.part + 1) * kN / p.splits, num_wanted());
+    const int size = (end - share.part * kN / p.splits) * quads;
+    const int step = num_threads();
+    if (t.rows % 4 != 0 || p.group_rows % 4 != 0) {
+      SyncSums(p);
+      for (int i = thread(); i < size; i += step) WritePiece<T>(PieceOf(i));
+      return;
+    }
+    Batch<T> batch = LoadBatch<T>(thread(), step, size);
+    SyncSums(p);
+    WriteBatch(batch);
+    for (int i = thread() + kBatch * step; i < size; i += kBatch * step) {
+      WriteBatch(LoadBatch<T>(i, step, size));
+    }
+  }
+};
+
+#endif
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_

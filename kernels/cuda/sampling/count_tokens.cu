@@ -1,0 +1,59 @@
+// Counting the tokens that became part of their sequences: some blocks for each
+// request, each with its share of the vocabulary.
+#include <cstdint>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/sampling/adjusted_logits.cuh"
+
+namespace bole::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocks = 16;
+
+// Grid: shares of the vocabulary, requests.
+__global__ void __launch_bounds__(kThreads)
+    CountTokensKernel(const __grid_constant__ CountTokensParams p) {
+  WaitForPrevious();
+  StartNext();
+  const int request = blockIdx.y;
+  const SamplingControl& control = p.control[request];
+  const RowBatch& batch = p.batch;
+  const bool is_used = batch.first_row[request] < batch.first_row[request + 1];
+  if (!is_used || !HasPenalties(control)) return;
+  const int share = (p.vocabulary + kBlocks - 1) / kBlocks;
+  const int first_token = static_cast<int>(blockIdx.x) * share;
+  const int end_token = min(first_token + share, p.vocabulary);
+  int32_t* count =
+      p.counts.count + static_cast<int64_t>(batch.slot[request]) * p.vocabulary;
+  const int32_t committed = batch.committed[request];
+  if (committed == 0) {
+    for (int v = first_token + static_cast<int>(threadIdx.x); v < end_token;
+         v += kThreads) {
+      count[v] = 0;
+    }
+    __syncthreads();
+  }
+  for (int j = p.path.first[request] + static_cast<int>(threadIdx.x);
+       j < p.path.first[request + 1]; j += kThreads) {
+    const int row = p.path.row[j];
+    const int32_t token = p.token[row];
+    if (token < first_token || token >= end_token) continue;
+    if (committed + batch.depth[row] >= control.prompt_length) {
+      atomicAdd(count + token, 1);
+    } else {
+      atomicOr(count + token, kPromptToken);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status CountTokens(const CountTokensParams& params, const Launch& on) {
+  const dim3 grid(kBlocks, params.batch.max_requests);
+  return LaunchDependent("CountTokens", CountTokensKernel,
+                         {.grid = grid, .block = kThreads}, on, params);
+}
+
+}  // namespace bole::cuda

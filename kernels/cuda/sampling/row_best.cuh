@@ -1,0 +1,244 @@
+// The k best tokens of a row of logits and its log-softmax, in two steps: a
+// block for each part of the row, then a block for the row.
+#ifndef BOLE_KERNELS_CUDA_SAMPLING_ROW_BEST_CUH_
+#define BOLE_KERNELS_CUDA_SAMPLING_ROW_BEST_CUH_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/sampling/block_ops.cuh"
+#include "kernels/cuda/sampling/row_parts.cuh"
+#include "kernels/cuda/sampling/token_order.cuh"
+
+namespace bole::cuda {
+
+// The log probabilities of one row. All are <= 0; -inf if no token is possible.
+struct LogSoftmax {
+  float max;
+  double log_sum;  // Log of the sum of exp(logit - max), >= 0.
+
+  __device__ float LogProb(float logit) const {
+    const float clean = CleanLogit(logit);
+    if (clean == Impossible()) return clean;
+    return static_cast<float>(static_cast<double>(clean) - max - log_sum);
+  }
+};
+
+// What the parts of rows leave for the rows; device memory.
+struct PartResults {
+  double* sum;  // [rows, P] of exp(logit - max) of the part.
+  Rank* rank;   // [rows, P * max_k] P lists of the k best, best first.
+  float* max;   // [rows, P]
+  int num_parts;
+  int max_k;
+
+  // k <= max_k, as the row wants.
+  __device__ Rank* RanksOf(int row, int part, int k) const {
+    return rank + static_cast<int64_t>(row) * num_parts * max_k + part * k;
+  }
+
+  static constexpr size_t Bytes(int64_t rows, int num_parts, int max_k) {
+    return rows * num_parts *
+           (sizeof(double) + max_k * sizeof(Rank) + sizeof(float));
+  }
+  static PartResults In(void* memory, int64_t rows, int num_parts, int max_k) {
+    auto* const sum = static_cast<double*>(memory);
+    auto* const rank = reinterpret_cast<Rank*>(sum + rows * num_parts);
+    auto* const max = reinterpret_cast<float*>(rank + rows * num_parts * max_k);
+    return {sum, rank, max, num_parts, max_k};
+  }
+};
+
+template <int kMaxK>
+struct PartShared {
+  // The best lanes of each warp; then, of the block, all that may be the best.
+  Rank lane_best[kPartWarps][kMaxK];
+  Rank listed[kMaxK * kThreadTokens];
+  float max[kPartWarps];
+  double sum[kPartWarps];
+  Rank least;
+  int num_listed;
+};
+
+// The k largest of a warp's ranks, in order.
+__device__ inline void SortBest(Rank own, int k, Rank* out) {
+  for (int i = 0; i < k; ++i) {
+    const Rank best = WarpMax(own);
+    if (own == best) own = kNoRank;
+    if (threadIdx.x % 32 == 0) out[i] = best;
+  }
+}
+
+// The k-th largest of kPartWarps sorted lists of k, by one warp.
+template <int kMaxK>
+__device__ Rank KthOfLists(const PartShared<kMaxK>& shared, int k) {
+  const int lane = threadIdx.x % 32;
+  int next = 0;
+  Rank best = kNoRank;
+  for (int i = 0; i < k; ++i) {
+    const Rank own =
+        lane < kPartWarps && next < k ? shared.lane_best[lane][next] : kNoRank;
+    best = WarpMax(own);
+    if (own == best) ++next;
+  }
+  return best;
+}
+
+// The k best of a part, into `out`. The k-th best lane of the block tells what
+// the k best logits are no less than, and few others are. By a block; its
+// logits are in the threads' registers. Synchronises.
+template <int kMaxK>
+__device__ void FindBest(const LogitRow& row, int group,
+                         const float (&logit)[kThreadTokens], int k, Rank* out,
+                         PartShared<kMaxK>& shared) {
+  const int warp = threadIdx.x / 32;
+  const Rank own_best = LaneBest(group, logit, row.num_tokens);
+  SortBest(own_best, k, shared.lane_best[warp]);
+  if (threadIdx.x == 0) shared.num_listed = 0;
+  __syncthreads();
+  if (warp == 0) {
+    const Rank least = KthOfLists(shared, k);
+    if (threadIdx.x == 0) shared.least = max(least, kNoRank + 1);
+  }
+  __syncthreads();
+  const Rank least = shared.least;
+  if (own_best >= least) {
+#pragma unroll
+    for (int i = 0; i < kThreadTokens; ++i) {
+      const int token = TokenAt(group, i);
+      const Rank rank = RankOf(logit[i], token);
+      if (rank < least || token >= row.num_tokens) continue;
+      shared.listed[atomicAdd(&shared.num_listed, 1)] = rank;
+    }
+  }
+  __syncthreads();
+  // Each goes to where as many are better.
+  const int count = shared.num_listed;
+  for (int i = threadIdx.x; i < count; i += kPartThreads) {
+    int place = 0;
+    for (int j = 0; j < count; ++j) {
+      place += shared.listed[j] > shared.listed[i] ? 1 : 0;
+    }
+    if (place < k) out[place] = shared.listed[i];
+  }
+  for (int i = count + static_cast<int>(threadIdx.x); i < k;
+       i += kPartThreads) {
+    out[i] = kNoRank;
+  }
+}
+
+// Part `part` of `row`, by a block of kPartThreads that has loaded its groups;
+// its results go to `results` as those of row `out_row`. k may be 0.
+// Synchronises.
+template <int kMaxK>
+__device__ void FindPartBest(const LogitRow& row, int part,
+                             const float (&logit)[kThreadTokens], int k,
+                             const PartResults& results, int out_row,
+                             PartShared<kMaxK>& shared) {
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  const int group = GroupOf(part);
+  float max = Impossible();
+#pragma unroll
+  for (int i = 0; i < kThreadTokens; ++i) max = fmaxf(max, logit[i]);
+  max = FloatOfKey(__reduce_max_sync(kAllLanes, OrderedKey(max)));
+  if (lane == 0) shared.max[warp] = max;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kPartWarps; ++w) max = fmaxf(max, shared.max[w]);
+  float own[4] = {};  // Fewer roundings in a row than in one sum.
+  if (max > Impossible()) {
+#pragma unroll
+    for (int i = 0; i < kThreadTokens; ++i) {
+      own[i % 4] += __expf(logit[i] - max);
+    }
+  }
+  const double sum = WarpSum((own[0] + own[1]) + (own[2] + own[3]));
+  if (lane == 0) shared.sum[warp] = sum;
+  const int64_t out = static_cast<int64_t>(out_row) * results.num_parts + part;
+  if (k > 0) {
+    FindBest(row, group, logit, k, results.RanksOf(out_row, part, k), shared);
+  }
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  double total = 0;
+  for (int w = 0; w < kPartWarps; ++w) total += shared.sum[w];
+  results.sum[out] = total;
+  results.max[out] = max;
+}
+
+// What a row's parts give together, by one warp.
+class RowBest {
+ public:
+  // Of shared memory, for `shared`.
+  static constexpr size_t SharedBytes(int num_parts, int max_k) {
+    return static_cast<size_t>(num_parts + 1) * max_k * sizeof(Rank);
+  }
+
+  __device__ RowBest(const PartResults& results, int row, int k, Rank* shared)
+      : best_(shared) {
+    const int64_t first = static_cast<int64_t>(row) * results.num_parts;
+    const Rank* rank = results.RanksOf(row, 0, k);
+    Rank* const lists = shared + k;
+#pragma unroll 8
+    for (int i = threadIdx.x % 32; i < results.num_parts * k; i += 32) {
+      lists[i] = rank[i];
+    }
+    FindSoftmax(results.max + first, results.sum + first, results.num_parts);
+    __syncwarp();
+    if (results.num_parts <= 64) {
+      Merge<2>(lists, results.num_parts, k);
+    } else {
+      Merge<kMaxPartsPerLane>(lists, results.num_parts, k);
+    }
+    __syncwarp();
+  }
+
+  __device__ const LogSoftmax& softmax() const { return softmax_; }
+  __device__ Rank best(int i) const { return best_[i]; }
+
+ private:
+  __device__ void FindSoftmax(const float* max, const double* sum, int count) {
+    const int lane = threadIdx.x % 32;
+    float most = Impossible();
+    for (int i = lane; i < count; i += 32) most = fmaxf(most, max[i]);
+    most = FloatOfKey(__reduce_max_sync(kAllLanes, OrderedKey(most)));
+    softmax_ = {most, 0};
+    if (most == Impossible()) return;
+    double own = 0;
+    for (int i = lane; i < count; i += 32) {
+      own += sum[i] * expf(max[i] - most);
+    }
+    softmax_.log_sum = log(WarpSum(own));
+  }
+
+  // Of each part the best that is left; k times the best of those.
+  template <int kLists>
+  __device__ void Merge(const Rank* lists, int num_parts, int k) {
+    const int lane = threadIdx.x % 32;
+    int next[kLists] = {};
+    for (int i = 0; i < k; ++i) {
+      Rank own = kNoRank;
+#pragma unroll
+      for (int l = 0; l < kLists; ++l) {
+        const int part = 32 * l + lane;
+        if (part < num_parts) own = max(own, lists[part * k + next[l]]);
+      }
+      const Rank first = WarpMax(own);
+      if (lane == 0) best_[i] = first;
+#pragma unroll
+      for (int l = 0; l < kLists; ++l) {
+        const int part = 32 * l + lane;
+        if (part >= num_parts || next[l] + 1 == k) continue;
+        if (lists[part * k + next[l]] == first) ++next[l];
+      }
+    }
+  }
+
+  Rank* const best_;  // [k]
+  LogSoftmax softmax_;
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_SAMPLING_ROW_BEST_CUH_

@@ -1,0 +1,108 @@
+// Rows of logits in parts, each for a block of its own. What a part gives does
+// not depend on how many rows or blocks there are.
+#ifndef BOLE_KERNELS_CUDA_SAMPLING_ROW_PARTS_CUH_
+#define BOLE_KERNELS_CUDA_SAMPLING_ROW_PARTS_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/sampling/token_order.cuh"
+
+namespace bole::cuda {
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+inline constexpr int kPartThreads = 256;
+inline constexpr int kThreadTokens = 16;  // Of a part, in registers.
+inline constexpr int kPartTokens = kPartThreads * kThreadTokens;
+inline constexpr int kPartWarps = kPartThreads / 32;
+// What a warp has: so many consecutive tokens.
+inline constexpr int kGroupTokens = 32 * kThreadTokens;
+// A row's parts are merged by a warp, of which each lane takes so many.
+inline constexpr int kMaxPartsPerLane = 8;
+inline constexpr int kMaxParts = 32 * kMaxPartsPerLane;
+
+__host__ __device__ constexpr int NumParts(int num_tokens) {
+  return (num_tokens + kPartTokens - 1) / kPartTokens;
+}
+__host__ __device__ constexpr int NumGroups(int num_tokens) {
+  return (num_tokens + kGroupTokens - 1) / kGroupTokens;
+}
+
+// The group of this warp in a part.
+__device__ inline int GroupOf(int part) {
+  return part * kPartWarps + static_cast<int>(threadIdx.x / 32);
+}
+
+// The token of the i-th of a lane's logits, i < kThreadTokens: ascending, and
+// four in a row.
+__device__ inline int TokenAt(int group, int i) {
+  const int lane = threadIdx.x % 32;
+  return group * kGroupTokens + i / 4 * 128 + lane * 4 + i % 4;
+}
+
+// One row of logits, wherever it lies.
+struct LogitRow {
+  const float* logits;
+  int num_tokens;   // That count.
+  bool is_aligned;  // To 16 bytes.
+
+  // A lane's logits of a group, clean; -inf beyond the end of the row.
+  __device__ void Load(int group, float (&logit)[kThreadTokens]) const {
+    if (is_aligned && (group + 1) * kGroupTokens <= num_tokens) {
+#pragma unroll
+      for (int i = 0; i < kThreadTokens; i += 4) {
+        const float4 four =
+            *reinterpret_cast<const float4*>(logits + TokenAt(group, i));
+        logit[i] = four.x;
+        logit[i + 1] = four.y;
+        logit[i + 2] = four.z;
+        logit[i + 3] = four.w;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kThreadTokens; ++i) {
+        const int v = TokenAt(group, i);
+        logit[i] = v < num_tokens ? logits[v] : Impossible();
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kThreadTokens; ++i) logit[i] = CleanLogit(logit[i]);
+  }
+};
+
+// Whether every row of [., vocabulary] logits is.
+inline bool IsAligned(const float* logits, int vocabulary) {
+  return vocabulary % 4 == 0 && reinterpret_cast<uintptr_t>(logits) % 16 == 0;
+}
+
+__device__ inline LogitRow RowOf(const float* logits, int row, int vocabulary,
+                                 int num_tokens, bool is_aligned) {
+  return {logits + static_cast<int64_t>(row) * vocabulary, num_tokens,
+          is_aligned};
+}
+
+// The best of a lane's logits.
+__device__ inline Rank LaneBest(int group, const float (&logit)[kThreadTokens],
+                                int num_tokens) {
+  float best = logit[0];
+  int own = 0;
+#pragma unroll
+  for (int i = 1; i < kThreadTokens; ++i) {
+    if (logit[i] > best) own = i;
+    best = fmaxf(best, logit[i]);
+  }
+  const int token = TokenAt(group, own);
+  return token < num_tokens ? RankOf(best, token) : kNoRank;
+}
+
+// The best rank of a warp, in all lanes.
+__device__ inline Rank WarpMax(Rank x) {
+  const uint32_t high = static_cast<uint32_t>(x >> 32);
+  const uint32_t best = __reduce_max_sync(kAllLanes, high);
+  const uint32_t low = high == best ? static_cast<uint32_t>(x) : 0;
+  return static_cast<Rank>(best) << 32 | __reduce_max_sync(kAllLanes, low);
+}
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_SAMPLING_ROW_PARTS_CUH_

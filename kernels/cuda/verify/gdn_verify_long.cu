@@ -1,0 +1,83 @@
+// Verification of trees of up to 128 nodes with many heads: a block for each
+// multiprocessor, whose warps have roles, as in gdn_verify_batched.cu. Copies
+// run ahead from head to head; two warpgroups build M = C (I + G)^-1, while one
+// multiplies the state, 64 value columns at a time:
+//
+//   R^T = (V - D_P K S)^T D_beta     state in two bfloat16 parts times raw k
+//   O^T = (D_P Q S)^T + R^T M^T      R and M in two bfloat16 parts
+//
+// over halves of the nodes, with M_11, M_21 and M_22.
+#include "kernels/cuda/verify/gdn_verify_long.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/verify/verify_batch.cuh"
+#include "kernels/cuda/verify/verify_batch_launch.cuh"
+#include "kernels/cuda/verify/verify_batch_loads.cuh"
+#include "kernels/cuda/verify/verify_long.cuh"
+#include "kernels/cuda/verify/verify_long_columns.cuh"
+#include "kernels/cuda/verify/verify_long_loads.cuh"
+#include "kernels/cuda/verify/verify_long_matrix.cuh"
+
+namespace bole::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kBatchThreads, 1)
+    LongKernel(const __grid_constant__ GdnCoreParams p,
+               const __grid_constant__ VerifyMaps maps, BatchTask task) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& s = *reinterpret_cast<LongShared*>(memory);
+  BeginBlock(maps, s);
+  const int group = static_cast<int>(threadIdx.x / 128);
+  if (group == 0) {
+    GrowRegisters<kLongColumnRegisters>();
+    LongColumns(p, s).Run();
+  } else if (group <= kLongBuilderGroups) {
+    LongBuilder(s).Run();
+  } else {
+    ShrinkRegisters<kLongLoaderRegisters>();
+    LongLoader(p, maps, task, s).Run();
+  }
+#endif
+}
+
+}  // namespace
+
+bool CanVerifyLong(const GdnCoreParams& p, int max_nodes) {
+  if (max_nodes <= kHalfNodes || max_nodes > kLongNodes ||
+      p.shape.value_heads * p.batch.max_requests <= 64) {
+    return false;
+  }
+  cudaFuncAttributes attributes;
+  if (cudaFuncGetAttributes(&attributes, LongKernel) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return attributes.binaryVersion == 90;
+}
+
+absl::Status GdnVerifyLong(const GdnCoreParams& p, const Launch& on) {
+  constexpr int kBytes = sizeof(LongShared);
+  static_assert(kBytes <= 227 * 1024);
+  VerifyMaps maps;
+  absl::Status ready = MakeMaps(p, kLongNodes, kHalfNodes, maps);
+  ready.Update(ToStatus(
+      cudaFuncSetAttribute(LongKernel,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+      "shared memory of GdnVerify"));
+  if (!ready.ok()) return ready;
+  const int num_blocks = std::max(1, NumMultiprocessors());
+  const BatchTask task = TaskOf(p, num_blocks);
+  return LaunchDependent("GdnVerify", LongKernel,
+                         {.grid = std::min(task.num_items, num_blocks),
+                          .block = kBatchThreads,
+                          .shared_bytes = kBytes},
+                         on, p, maps, task);
+}
+
+}  // namespace bole::cuda

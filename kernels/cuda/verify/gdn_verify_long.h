@@ -1,0 +1,25 @@
+// Verification of trees of up to 128 nodes with many heads: one block for each
+// multiprocessor, which has heads one after another.
+#ifndef BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_LONG_H_
+#define BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_LONG_H_
+
+#include "absl/status/status.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/gdn.h"
+
+namespace bole::cuda {
+
+// Whether GdnVerifyLong() takes a problem that GdnVerifyFused() takes, and is
+// the faster way: trees of more than 64 nodes, more than 64 heads, a GPU of
+// sm_90a.
+bool CanVerifyLong(const GdnCoreParams& params, int max_nodes);
+
+// O of every node (Eq. 2), U not stored, as GdnVerifyBatched() does it for
+// smaller trees: O = D_P Q S + C (I + G)^-1 R. The states and the topology must
+// be from before the forward pass: they are read without a wait for the kernel
+// before.
+absl::Status GdnVerifyLong(const GdnCoreParams& params, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_LONG_H_

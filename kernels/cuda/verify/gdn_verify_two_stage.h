@@ -1,0 +1,29 @@
+// Verification of trees as the paper does it: a producer of G and C, and value
+// tiles that apply the finite Neumann series (Eq. 6).
+#ifndef BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_TWO_STAGE_H_
+#define BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_TWO_STAGE_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/gdn.h"
+
+namespace bole::cuda {
+
+// Whether GdnVerifyTwoStage() takes the problem: kNeumann, bfloat16, keys and
+// values of 128, trees of at most 128 nodes.
+bool CanVerifyTwoStage(const GdnCoreParams& params, const Launch& on);
+
+// What it needs for G, C and the path decays, within the call.
+size_t TwoStageScratchBytes(const GdnCoreParams& params);
+
+// O of every node (Eq. 2). Products in tf32: off by some 3e-4 of its size where
+// keys are independent, and by far more where they are correlated and the tree
+// is deep, because the terms of the series then cancel.
+absl::Status GdnVerifyTwoStage(const GdnCoreParams& params, void* scratch,
+                               const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_TWO_STAGE_H_

@@ -1,0 +1,87 @@
+// What kernels that verify with a block for each multiprocessor are launched
+// with: descriptions of their operands, and what each block has.
+#ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_
+#define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/verify/verify_batch.cuh"
+#include "kernels/cuda/verify/verify_batch_loads.cuh"
+#include "kernels/gdn.h"
+
+namespace bole::cuda {
+
+inline absl::Status MakeMap(const BoxedRows& boxed, CUtensorMap& map) {
+  const absl::StatusOr<CUtensorMap> made = MapOf(boxed);
+  if (made.ok()) map = *made;
+  return made.status();
+}
+
+// Boxes have so many rows of k and q, and of v.
+inline absl::Status MakeMaps(const GdnCoreParams& p, int key_rows,
+                             int value_rows, VerifyMaps& maps) {
+  const GdnShape& shape = p.shape;
+  const int64_t first_row =
+      static_cast<int64_t>(p.layer) * p.factors.layer_rows;
+  const auto* const k = reinterpret_cast<const BFloat16*>(p.factors.k);
+  const auto* const v = reinterpret_cast<const BFloat16*>(p.factors.v);
+  absl::Status made =
+      MakeMap({.data = p.states.state,
+               .rows = static_cast<int64_t>(p.states.num_slots) *
+                       p.states.num_layers * shape.value_width(),
+               .columns = 2 * shape.key_dim,
+               .box_rows = kGroupColumns,
+               .box_columns = 64},
+              maps.states);
+  BoxedRows rows = {.data = k + first_row * shape.key_width(),
+                    .rows = p.batch.rows.max,
+                    .columns = shape.key_width(),
+                    .box_rows = key_rows,
+                    .box_columns = 64};
+  made.Update(MakeMap(rows, maps.k));
+  rows.data = p.q;
+  made.Update(MakeMap(rows, maps.q));
+  rows.data = v + first_row * shape.value_width();
+  rows.columns = shape.value_width();
+  rows.box_rows = value_rows;
+  made.Update(MakeMap(rows, maps.v));
+  return made;
+}
+
+// 0 where it cannot be asked.
+inline int NumMultiprocessors() {
+  int device = 0;
+  int count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) !=
+          cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+// Items such that no block has more heads than it must.
+inline BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
+  const int group = p.shape.value_heads / p.shape.key_heads;
+  BatchTask best = {};
+  int fewest = 0;
+  for (int heads = group; heads >= 1; --heads) {
+    if (group % heads != 0) continue;
+    const int items = p.shape.value_heads / heads * p.batch.max_requests;
+    const int longest = (items + num_blocks - 1) / num_blocks * heads;
+    if (fewest == 0 || longest < fewest) {
+      fewest = longest;
+      best = {.num_items = items, .heads = heads};
+    }
+  }
+  return best;
+}
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_

@@ -1,0 +1,106 @@
+// Shared memory and roles of a block that verifies trees of up to 128 nodes,
+// head after head (gdn_verify_long.cu).
+#ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_CUH_
+#define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/verify/tree_matrices.cuh"
+#include "kernels/cuda/verify/verify_batch.cuh"
+#include "kernels/cuda/verify/verify_long_gates.cuh"
+#include "kernels/cuda/warp_barriers.cuh"
+
+namespace bole::cuda {
+
+constexpr int kLongNodes = LongGates::kNodes;
+constexpr int kLongColumns = 128;  // dv
+// Nodes are parents before children, so the matrices over them are lower
+// triangular in blocks of 64: 11, 21 and 22.
+constexpr int kHalfNodes = 64;
+constexpr int kHalfTiles = kHalfNodes / kTileRows;
+constexpr int kHalfTriangle = kHalfTiles * (kHalfTiles + 1) / 2;
+
+// Warpgroup 0 has the value columns, 64 at a time; 1 and 2 build the matrices
+// over the nodes, a half of the rows each; the warps of 3 load. Their registers
+// add up to 512.
+constexpr int kLongBuilderGroups = 2;
+constexpr int kLongColumnRegisters = 208;
+constexpr int kLongLoaderRegisters = 48;
+constexpr int kLongSlots = 8;  // Of boxes of the state and of v.
+
+// [kRows, 64] in two bfloat16 parts: rows as WgmmaOperand() wants them.
+template <int kRows>
+struct SplitRows {
+  uint4 part[2][kRows][8];
+
+  // Of columns 16 tile + 8 half + t % 4 * 2 + {0, 1} of `row`, from the start
+  // of a part. t: thread.
+  __device__ static int Offset(int row, int tile, int half) {
+    return row * 128 + ((2 * tile + half) ^ row % 8) * 16 +
+           static_cast<int>(threadIdx.x % 4) * 4;
+  }
+  __device__ void Put(int row, int tile, int half, uint32_t high,
+                      uint32_t low) {
+    const int offset = Offset(row, tile, half);
+    *reinterpret_cast<uint32_t*>(reinterpret_cast<unsigned char*>(part[0]) +
+                                 offset) = high;
+    *reinterpret_cast<uint32_t*>(reinterpret_cast<unsigned char*>(part[1]) +
+                                 offset) = low;
+  }
+};
+
+struct LongShared {
+  NodeRows<2 * kLongNodes> rows;  // Of k, then of q.
+  uint4 ring[kLongSlots][kBoxBytes / sizeof(uint4)];
+  SplitRows<3 * kHalfNodes> matrix;    // M_11, M_21, M_22.
+  SplitRows<kHalfNodes> coupling;      // -G_21, transposed.
+  SplitBlock solve[2][kHalfTriangle];  // With G_11 and with G_22.
+  LongGates gates[kGateStages];
+  HeadHeader headers[kGateStages];
+  uint64_t rows_full;
+  uint64_t rows_empty;
+  uint64_t ring_full[kLongSlots];
+  uint64_t ring_empty[kLongSlots];
+  uint64_t headers_full[kGateStages];
+  uint64_t decays_full[kGateStages];
+  uint64_t gates_full[kGateStages];
+  uint64_t gates_empty[kGateStages];  // And their headers.
+  uint64_t builders_met[kLongBuilderGroups];
+  uint64_t matrix_full;
+  uint64_t matrix_empty;
+  uint64_t coupling_full;  // And solve[0].
+  uint64_t coupling_empty;
+
+  // By one thread.
+  __device__ void InitBarriers() {
+    constexpr int kGroupWarps = 4;
+    constexpr int kLoaderWarps = kGateLoaders / 32;
+    constexpr int kBuilderWarps = kGroupWarps * kLongBuilderGroups;
+    constexpr int kReaders = kGroupWarps + kBuilderWarps;
+    InitBarrier(AddressOf(&rows_full), 1);
+    InitBarrier(AddressOf(&rows_empty), kReaders);
+    for (int i = 0; i < kLongSlots; ++i) {
+      InitBarrier(AddressOf(&ring_full[i]), 1);
+      InitBarrier(AddressOf(&ring_empty[i]), kGroupWarps);
+    }
+    for (int i = 0; i < kGateStages; ++i) {
+      InitBarrier(AddressOf(&headers_full[i]), 1);
+      InitLaneBarrier(&decays_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_empty[i], kReaders);
+    }
+    for (uint64_t& barrier : builders_met) {
+      InitLaneBarrier(&barrier, kGroupWarps);
+    }
+    InitBarrier(AddressOf(&matrix_full), kBuilderWarps);
+    InitBarrier(AddressOf(&matrix_empty), kGroupWarps);
+    InitLaneBarrier(&coupling_full, kGroupWarps);
+    InitLaneBarrier(&coupling_empty, kGroupWarps);
+    FenceBarrierInit();
+  }
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_CUH_

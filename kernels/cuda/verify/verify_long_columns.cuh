@@ -1,0 +1,254 @@
+// What a warpgroup of gdn_verify_long.cu does with the value columns of one
+// head after another, 64 at a time, as transposes [columns, nodes].
+#ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_
+#define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/verify/verify_batch.cuh"
+#include "kernels/cuda/verify/verify_long.cuh"
+#include "kernels/cuda/verify/verify_products.cuh"
+#include "kernels/cuda/verify/verify_right_sides.cuh"
+#include "kernels/cuda/verify/verify_state_box.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+namespace bole::cuda {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+class LongColumns {
+ public:
+  __device__ LongColumns(const GdnCoreParams& p, LongShared& s)
+      : p_(p), s_(s) {}
+
+  __device__ __forceinline__ void Run() {
+#pragma unroll 1
+    for (;;) {
+      gates_at_.WaitFull(s_.headers_full);
+      const HeadHeader header = s_.headers[gates_at_.stage];
+      if (header.count == 0) break;
+      rows_at_.WaitFull(&s_.rows_full);
+#pragma unroll 1
+      for (int column = 0; column < kLongColumns; column += kGroupColumns) {
+        RunColumns(header, column);
+      }
+      if (header.ends) rows_at_.Advance();
+      gates_at_.Advance();
+      matrix_at_.Advance();
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void RunColumns(const HeadHeader& header,
+                                             int column) {
+    const bool is_last = column + kGroupColumns == kLongColumns;
+    Sums keys[2];
+    Sums queries[2];
+    MultiplyState(header.has_state, keys, queries);
+    if (is_last && header.ends) ArriveWarp(&s_.rows_empty);
+    gates_at_.WaitFull(s_.gates_full);
+    const auto& gates = s_.gates[gates_at_.stage];
+    SplitOperand right[2 * kHalfTiles];
+    int held[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      held[half] = FormRightSides(gates, header.count, half, keys[half], right);
+      ScaleReadouts(gates, half, queries[half]);
+    }
+    if (is_last) ArriveLanes(s_.gates_empty + gates_at_.stage);
+    matrix_at_.WaitFull(&s_.matrix_full);
+    ReadOut(right, queries);
+    if (is_last) ArriveWarp(&s_.matrix_empty);
+    Store(header, column, queries, held);
+  }
+
+  using Sums = float[kHalfNodes / 2];  // Of a thread, for half of the nodes.
+
+  __device__ unsigned char* Slot(int stage) {
+    return reinterpret_cast<unsigned char*>(s_.ring[stage]);
+  }
+  __device__ static int Warp() {
+    return static_cast<int>(threadIdx.x / 32) % 4;
+  }
+  __device__ static int Lane() { return static_cast<int>(threadIdx.x % 32); }
+
+  // (K S)^T and (Q S)^T of raw rows.
+  __device__ __forceinline__ void MultiplyState(bool has_state, Sums (&keys)[2],
+                                                Sums (&queries)[2]) {
+    if (!has_state) {
+#pragma unroll
+      for (int i = 0; i < kHalfNodes; ++i) {
+        keys[i / 32][i % 32] = queries[i / 32][i % 32] = 0;
+      }
+      return;
+    }
+    const uint32_t address = AddressOf(&s_.rows);
+#pragma unroll
+    for (int box = 0; box < kStateBoxes; ++box) {
+      StateBox state;
+      TakeStateBox(state);
+      SplitOperand a[2];
+      state.Split(a);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const int step = 2 * box + n;
+        const uint32_t at =
+            address + step / 4 * static_cast<int>(sizeof(s_.rows.chunk[0])) +
+            step % 4 * 32;
+        WgmmaFence();
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const uint64_t k = WgmmaOperand(at + half * kHalfNodes * 128);
+          const uint64_t q = WgmmaOperand(at + (half + 2) * kHalfNodes * 128);
+          MultiplyRows<kHalfNodes>(keys[half], a[n].high, k, step > 0);
+          MultiplyRows<kHalfNodes>(queries[half], a[n].high, q, step > 0);
+          MultiplyRows<kHalfNodes>(keys[half], a[n].low, k, true);
+          MultiplyRows<kHalfNodes>(queries[half], a[n].low, q, true);
+        }
+        WgmmaCommit();
+        WgmmaWait<1>();
+      }
+    }
+    WgmmaWait<0>();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      WgmmaResults(keys[half]);
+      WgmmaResults(queries[half]);
+    }
+  }
+
+  __device__ __forceinline__ void TakeStateBox(StateBox& box) {
+    ring_at_.WaitFull(s_.ring_full);
+    box.Load(Slot(ring_at_.stage));
+    FenceForAsync();  // It has been read when the next copy comes.
+    ArriveWarp(s_.ring_empty + ring_at_.stage);
+    ring_at_.Advance();
+  }
+
+  // Where the lane finds its row of 8 columns when four 8x8 blocks are moved:
+  // nodes 16 tile .. + 15 of a box, the warp's 16 columns.
+  __device__ static int TileOffset(int tile) {
+    const int node = tile * 16 + Lane() / 16 * 8 + Lane() % 8;
+    return node * 128 + ((2 * Warp() + Lane() / 8 % 2) ^ node % 8) * 16;
+  }
+
+  // R^T = (V - D_P K S)^T D_beta of half of the nodes, as left operands.
+  // Returns the slot of v, which is kept.
+  __device__ __forceinline__ int FormRightSides(
+      const LongGates& gates, int count, int half, const Sums& keys,
+      SplitOperand (&right)[2 * kHalfTiles]) {
+    ring_at_.WaitFull(s_.ring_full);
+    const int held = ring_at_.stage;
+    ring_at_.Advance();
+    const uint32_t values = AddressOf(Slot(held));
+#pragma unroll
+    for (int tile = 0; tile < kHalfTiles; ++tile) {
+      const int block = half * kHalfTiles + tile;
+      FormRightSide(gates, block * 16 + Lane() % 4 * 2, count,
+                    values + TileOffset(tile), keys + tile * 8, right[block]);
+    }
+    return held;
+  }
+
+  // D_P Q S of half of the nodes.
+  __device__ static __forceinline__ void ScaleReadouts(const LongGates& gates,
+                                                       int half,
+                                                       Sums& queries) {
+#pragma unroll
+    for (int n = 0; n < kHalfNodes / 8; ++n) {
+      const float2 scale = *reinterpret_cast<const float2*>(
+          gates.readout_scale + half * kHalfNodes + n * 8 + Lane() % 4 * 2);
+#pragma unroll
+      for (int i = 4 * n; i < 4 * n + 4; i += 2) {
+        queries[i] *= scale.x;
+        queries[i + 1] *= scale.y;
+      }
+    }
+  }
+
+  // O^T += R^T M^T, `out` in halves.
+  __device__ __forceinline__ void ReadOut(
+      const SplitOperand (&right)[2 * kHalfTiles], Sums (&out)[2]) {
+    WgmmaFence();
+#pragma unroll
+    for (int j = 0; j < kHalfTiles; ++j) {
+      MultiplyMatrix(0, j, right[j], out[0]);
+      MultiplyMatrix(1, j, right[j], out[1]);
+      MultiplyMatrix(2, j, right[kHalfTiles + j], out[1]);
+    }
+    WgmmaCommit();
+    WgmmaWait<0>();
+    WgmmaResults(out[0]);
+    WgmmaResults(out[1]);
+  }
+
+  // By 16 columns of block `number` of M.
+  __device__ __forceinline__ void MultiplyMatrix(int number, int tile,
+                                                 const SplitOperand& r,
+                                                 Sums& sums) {
+    const int offset = number * kHalfNodes * 128 + tile * 32;
+    const uint64_t high = WgmmaOperand(AddressOf(s_.matrix.part[0]) + offset);
+    const uint64_t low = WgmmaOperand(AddressOf(s_.matrix.part[1]) + offset);
+    MultiplyRows<kHalfNodes>(sums, r.high, high, true);
+    MultiplyRows<kHalfNodes>(sums, r.low, high, true);
+    MultiplyRows<kHalfNodes>(sums, r.high, low, true);
+  }
+
+  // O to memory through the slots that held v, of which each warp has read what
+  // it overwrites: 128 bytes of a node at a time.
+  __device__ __forceinline__ void Store(const HeadHeader& header, int column,
+                                        const Sums (&sums)[2],
+                                        const int (&held)[2]) {
+#pragma unroll
+    for (int block = 0; block < 2 * kHalfTiles; ++block) {
+      const uint32_t slot = AddressOf(Slot(held[block / kHalfTiles]));
+      const float* x = sums[block / kHalfTiles] + block % kHalfTiles * 8;
+      asm volatile(
+          "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, "
+          "%4};" ::"r"(slot + TileOffset(block % kHalfTiles)),
+          "r"(PackBFloat16(x[0], x[1])), "r"(PackBFloat16(x[2], x[3])),
+          "r"(PackBFloat16(x[4], x[5])), "r"(PackBFloat16(x[6], x[7]))
+          : "memory");
+    }
+    FenceForAsync();
+    SyncThreads(kStoreBarrier, 128);
+    const int first = static_cast<int>(threadIdx.x) % 128 / 8;
+    const int unit = static_cast<int>(threadIdx.x) % 8;
+    const int64_t stride = p_.shape.value_width();
+    BFloat16* const out = As<BFloat16>(p_.out) +
+                          (header.first_row + first) * stride +
+                          header.head * p_.shape.value_dim + column + unit * 8;
+    uint4 units[2 * kHalfTiles];
+#pragma unroll
+    for (int tile = 0; tile < 2 * kHalfTiles; ++tile) {
+      units[tile] = *reinterpret_cast<const uint4*>(
+          Slot(held[tile / kHalfTiles]) +
+          (tile % kHalfTiles * 16 + first) * 128 + (unit ^ first % 8) * 16);
+    }
+    FenceForAsync();  // As above.
+    ArriveWarp(s_.ring_empty + held[0]);
+    ArriveWarp(s_.ring_empty + held[1]);
+#pragma unroll
+    for (int tile = 0; tile < 2 * kHalfTiles; ++tile) {
+      if (tile * 16 + first < header.count) {
+        *reinterpret_cast<uint4*>(out + tile * 16 * stride) = units[tile];
+      }
+    }
+  }
+
+  const GdnCoreParams& p_;
+  LongShared& s_;
+  StageAt<kLongSlots> ring_at_;
+  StageAt<kGateStages> gates_at_;
+  StageAt<1> rows_at_;
+  StageAt<1> matrix_at_;
+};
+
+#endif
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_

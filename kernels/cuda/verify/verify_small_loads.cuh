@@ -1,0 +1,100 @@
+// How a small tree's operands come to a block's shared memory.
+#ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_LOADS_CUH_
+#define BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_LOADS_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gdn/gdn_views.cuh"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/verify/tree_gates.cuh"
+#include "kernels/cuda/verify/verify_batch.cuh"
+#include "kernels/cuda/verify/verify_small.cuh"
+
+namespace bole::cuda {
+
+// By one thread: boxes of the state. May be before WaitForPrevious().
+__device__ inline void CopyState(const GdnCoreParams& p, const VerifyMaps& maps,
+                                 const HalfHead& item, int first, int end,
+                                 SmallShared& s) {
+  if (!item.has_state) return;
+  const int row =
+      ((item.slot * p.states.num_layers + p.layer) * p.shape.value_heads +
+       item.head) *
+          p.shape.value_dim +
+      item.column;
+  for (int box = first; box < end; ++box) {
+    const uint32_t full = AddressOf(&s.state_full[box]);
+    ArriveExpecting(full, kBoxBytes);
+    CopyBox(maps.states, box * 64, row, AddressOf(s.state[box]), full);
+  }
+}
+
+// Boxes of 16 nodes, by one thread.
+__device__ inline void CopyRows(const GdnCoreParams& p, const VerifyMaps& maps,
+                                const HalfHead& item, SmallShared& s) {
+  constexpr int kRowsBytes = kTileRows * 128;
+  const int blocks = item.NumBlocks();
+  const int column = KeyHead(p.shape, item.head) * kKeyDim;
+  const uint32_t full = AddressOf(&s.rows_full);
+  ArriveExpecting(full, 4 * blocks * kRowsBytes);
+#pragma unroll 1
+  for (int n = 0; n < 2 * blocks; ++n) {
+    const int panel = n % 2;
+    const int row = n / 2 * kTileRows;
+    auto& chunk = s.rows.chunk[panel];
+    CopyBox(maps.k, column + panel * 64, item.first_row + row,
+            AddressOf(chunk[row]), full);
+    CopyBox(maps.q, column + panel * 64, item.first_row + row,
+            AddressOf(chunk[blocks * kTileRows + row]), full);
+  }
+  const uint32_t values_full = AddressOf(&s.values_full);
+  ArriveExpecting(values_full, blocks * kRowsBytes);
+#pragma unroll 1
+  for (int n = 0; n < blocks; ++n) {
+    CopyBox(maps.v, item.head * p.shape.value_dim + item.column,
+            item.first_row + n * kTileRows, AddressOf(s.values[n * kTileRows]),
+            values_full);
+  }
+}
+
+// The gates of the node of each lane, by a warp. bits: of the node's ancestors,
+// or itself.
+__device__ inline void LoadSmallGates(const GdnCoreParams& p,
+                                      const HalfHead& item, uint32_t bits,
+                                      SmallGates& gates) {
+  const int node = static_cast<int>(threadIdx.x) % 32;
+  float k_scale = 0;
+  float q_scale = 0;
+  float beta = 0;
+  float log_decay = 0;
+  if (node < item.count) {
+    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+    const int key_head = KeyHead(p.shape, item.head);
+    const int row = item.first_row + node;
+    k_scale = factors.k_scale(row, key_head);
+    q_scale =
+        p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head];
+    beta = factors.beta(row, item.head);
+    log_decay = factors.log_decay(row, item.head);
+  }
+  double sum = 0;
+#pragma unroll 8
+  for (int n = 0; n < item.NumBlocks() * kTileRows; ++n) {
+    const double x = __shfl_sync(~0u, log_decay, n);
+    sum += (bits >> n & 1) != 0 ? x : 0;
+  }
+  sum *= 1.4426950408889634;
+  const float high = static_cast<float>(sum);
+  const float decay = exp2f(high);
+  gates.gamma[node] = {high, static_cast<float>(sum - high)};
+  gates.k_scale[node] = k_scale;
+  gates.q_scale[node] = q_scale;
+  gates.beta[node] = beta;
+  gates.correction_scale[node] = beta * decay * k_scale;
+  gates.readout_scale[node] = decay * q_scale;
+}
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_LOADS_CUH_
