@@ -214,20 +214,18 @@ inline absl::Status Backend::AddAndProject(const AddAndProjectParams& params) {
   return status;
 }
 
-inline absl::Status Backend::GdnDecodeLayer(
-    const GdnDecodeLayerParams& params) {
-  absl::Status status = GdnConv(params.conv);
-  if (status.ok()) status = GdnDecode(params.core);
-  if (status.ok()) status = GdnCommitWindows(params.windows);
-  if (status.ok()) status = GdnGatedNorm(params.norm);
+inline absl::Status Backend::GdnDecodeLayer(const GdnDecodeLayerParams& p) {
+  absl::Status status = GdnConv(p.conv);
+  if (status.ok()) status = GdnDecode(p.core);
+  if (status.ok()) status = GdnCommitWindows(p.windows);
+  if (status.ok()) status = GdnGatedNorm(p.norm);
   return status;
 }
 
-inline absl::Status Backend::GdnVerifyLayer(
-    const GdnVerifyLayerParams& params) {
-  absl::Status status = GdnConv(params.conv);
-  if (status.ok()) status = GdnVerify(params.core);
-  if (status.ok()) status = GdnGatedNorm(params.norm);
+inline absl::Status Backend::GdnVerifyLayer(const GdnVerifyLayerParams& p) {
+  absl::Status status = GdnConv(p.conv);
+  if (status.ok()) status = GdnVerify(p.core);
+  if (status.ok()) status = GdnGatedNorm(p.norm);
   return status;
 }
 

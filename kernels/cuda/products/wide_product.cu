@@ -168,10 +168,10 @@ const Row& RowFor(int num_rows) {
 
 int WideBoxRows(int num_rows) { return RowFor(num_rows).max_rows; }
 
-int WideUnits(int num_rows) {
+int WideUnits(int num_rows, int groups) {
   const int left =
       kMaxWideBytes - kXStages * WideBoxRows(num_rows) * kWideRowBytes;
-  return left / kUnitBytes;
+  return left / kUnitBytes / groups * groups;
 }
 
 absl::StatusOr<int> MaxWideClusters(int splits) {

@@ -30,7 +30,7 @@ struct WidePlan {
   int groups;
   int group_rows;  // 1 .. kMaxBoxRows
   int tiles;       // Of a block, one after the other.
-  int units;       // Boxes of W in the ring, at least `groups`.
+  int units;       // Boxes of W in the ring: WideUnits().
 };
 
 // What the kernel is given.
@@ -50,8 +50,12 @@ struct WideTask {
 // N as it is multiplied.
 int WideBoxRows(int num_rows);
 
-// Boxes of W for which there is room beside those of x.
-int WideUnits(int num_rows);
+// Boxes of W for which there is room beside those of x, a multiple of `groups`:
+// a place of the ring is always the same warpgroup's, which has seen every lap
+// of it. Of another's place it could not tell the lap that it waits for from
+// the last but one while the copy of the lap between has not come, and copies
+// do not come in order.
+int WideUnits(int num_rows, int groups);
 
 // Lets the kernels have the shared memory that they need. To be called once for
 // each device.

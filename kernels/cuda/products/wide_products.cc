@@ -33,7 +33,7 @@ WidePlan Divide(const Product& product, int clusters, int splits) {
           .groups = groups,
           .group_rows = group_rows,
           .tiles = tiles,
-          .units = WideUnits(product.num_rows)};
+          .units = WideUnits(product.num_rows, groups)};
 }
 
 }  // namespace

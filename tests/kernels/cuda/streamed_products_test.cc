@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/product.h"
+#include "kernels/cuda/products/stream_product.h"
 #include "kernels/cuda/products/wide_product.h"
 #include "kernels/dense.h"
 #include "tests/kernels/cuda/cuda_test.h"
@@ -165,6 +166,18 @@ TEST_P(StreamedProductsTest, AreTheReferencesHoweverBlocksDivideThem) {
 }
 
 // No order of arrival of blocks shows.
+// What keeps a warpgroup from reading a box that has not come.
+TEST(WideUnitsTest, EachPlaceOfTheRingIsOneWarpgroups) {
+  for (int rows = cuda::kMaxStreamRows + 1; rows <= cuda::kMaxWideRows;
+       ++rows) {
+    for (int groups = 1; groups <= cuda::kMaxWideGroups; ++groups) {
+      const int units = cuda::WideUnits(rows, groups);
+      EXPECT_GE(units, 2 * groups);
+      EXPECT_EQ(units % groups, 0) << rows << " rows, " << groups << " groups";
+    }
+  }
+}
+
 TEST_P(StreamedProductsTest, HaveTheSameBitsEveryTime) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
   constexpr int kRows = 4096;
