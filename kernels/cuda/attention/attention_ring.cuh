@@ -84,8 +84,9 @@ class Ring {
     Advance();
     return slot;
   }
-  // The warp has read it.
+  // The warp has read it, and all its lanes have seen it come.
   __device__ void Release(int slot) {
+    __syncwarp();
     if (threadIdx.x % 32 == 0) Arrive(empty_ + 8 * slot);
   }
 

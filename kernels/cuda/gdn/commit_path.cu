@@ -253,6 +253,7 @@ __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
   CommitCopies();
   MoveRows(work, shared);
   FoldTiles(p, num_tiles, shared);
+  WaitForCopies<0>();  // Also where there was no tile after all.
 }
 
 int NumMultiprocessors() {

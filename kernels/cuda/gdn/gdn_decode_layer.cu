@@ -65,9 +65,11 @@ struct HalfWarp {
 };
 
 __device__ void ArriveAtCluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ void WaitForCluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 

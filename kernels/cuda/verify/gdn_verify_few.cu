@@ -192,12 +192,13 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
       InitBarrier(SharedAddress(&s.squares_barrier), 1 + 32 * C::kColumnGroups);
       FenceBarrierInit();
     }
-    __syncwarp();
     ArriveAtCluster();
     s.front.LoadWeights(p.conv, tile);
   }
   if (tile.count <= 0) {
     WaitForPrevious();  // A kernel that has ended has waited.
+    CommitCopies();
+    WaitForCopies<0>();  // Nothing comes to memory that is another block's.
     return;
   }
   if (tile.count > C::kNodes) __trap();

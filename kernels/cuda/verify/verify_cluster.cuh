@@ -11,9 +11,11 @@ namespace bole::cuda {
 
 // Says nothing of memory but barriers.
 __device__ inline void ArriveAtCluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ inline void WaitForCluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
