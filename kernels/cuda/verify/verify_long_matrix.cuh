@@ -84,7 +84,8 @@ class LongBuilder {
     if (half_ == 0 || has_second) {
       BuildHalf(has_second);
     } else {
-      // Who builds nothing does not run ahead, either.
+      // Who builds nothing does not run ahead, either. These gates it has not
+      // waited for; the next header comes when all others have read them.
       matrix_at_.WaitEmpty(&s_.matrix_empty);
     }
     if (has_second) coupling_at_.Advance();
