@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn/gdn_conv.cuh"
 #include "kernels/cuda/gdn/gdn_gates.cuh"
@@ -63,15 +64,6 @@ struct HalfWarp {
     return head * kHeadDim + lane * kVector;
   }
 };
-
-__device__ void ArriveAtCluster() {
-  __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ void WaitForCluster() {
-  __syncwarp();
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 
 // To the same place in the shared memory of block `rank` of the cluster.
 __device__ void StoreAt(int rank, float* own, float value) {
@@ -237,7 +229,7 @@ __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
   StartNext();
   WaitForCluster();  // All blocks have started: their memory is there.
   AdvanceTile(loaded.state, tile, tiles, shared);
-  ArriveAtCluster();
+  ReleaseToCluster();
   loaded.state.Store(HeadState(p.core.shape, p.core.states, tile.slot,
                                p.core.layer, tile.head));
   WaitForCluster();  // All have read the window and sent their outputs.
@@ -282,7 +274,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
       .row = 0,
       .slot = 0,
       .from_zero = false};
-  ArriveAtCluster();
+  ReleaseToCluster();
   const HalfWarp half;
   Loaded loaded = {
       .weights = {},

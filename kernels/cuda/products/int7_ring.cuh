@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/copy_once.cuh"
 #include "kernels/cuda/products/int7_product.h"
 #include "kernels/cuda/products/stream_ring.cuh"
 
@@ -34,18 +35,6 @@ inline Int7Stages Int7StagesFor(const Int7Plan& plan, int box_rows) {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// Copies the map's box of units, which are read only once.
-__device__ inline void CopyUnitsOnce(const CUtensorMap& map, int piece,
-                                     int strip, uint32_t to, uint32_t barrier) {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
-      "bytes.L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-      "l"(&map), "r"(0), "r"(piece), "r"(strip), "r"(barrier), "l"(policy)
-      : "memory");
-}
 
 // Copies the map's box of all rows of x and the pieces from `piece` on.
 __device__ inline void CopyPieces(const CUtensorMap& map, int piece,
@@ -151,9 +140,11 @@ struct Int7Producer {
                               (tile.strips * kUnitBytes + kN * kXUnitBytes));
     if (tile.strips == 0) return;
     const bool is_longer = tile.strips > t.plan.tile_strips;
-    CopyUnitsOnce(is_longer ? t.units_of_longer : t.units,
-                  part.first_piece + place.chunk * t.plan.chunk_pieces,
-                  tile.first_strip, AddressOf(ring.weight()), full);
+    CopyBoxOnce(
+        is_longer ? t.units_of_longer : t.units,
+        make_int3(0, part.first_piece + place.chunk * t.plan.chunk_pieces,
+                  tile.first_strip),
+        AddressOf(ring.weight()), full);
   }
   __device__ void CopyX(const BlockRing& ring, const Int7Place& place) const {
     CopyPieces(t.x, part.first_piece + place.chunk * t.plan.chunk_pieces,

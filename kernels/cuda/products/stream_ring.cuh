@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/copy_once.cuh"
 #include "kernels/cuda/products/stream_product.h"
 
 namespace bole::cuda {
@@ -60,37 +61,6 @@ struct RingShape {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-struct Corner {
-  int column;
-  int row;
-};
-
-// CopyBox of what is read only once: the second-level cache need not keep it.
-__device__ inline uint64_t ReadOnce() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-__device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
-                                   uint32_t to, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::"
-      "bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
-      "l"(ReadOnce())
-      : "memory");
-}
-// The same of a map of parts: the rows of all parts.
-__device__ inline void CopyPartsOnce(const CUtensorMap& map, Corner corner,
-                                     uint32_t to, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
-      "bytes.L2::cache_hint [%0], [%1, {%2, %3, 0}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
-      "l"(ReadOnce())
-      : "memory");
-}
 
 // The ring, and where in it one of its two sides is.
 template <int kN, int kBoxes>
@@ -165,8 +135,9 @@ struct Producer {
     const int row = share.FirstOutput(t, tile);
     if constexpr (kSide == Side::kBehind && kBoxes == 1) {
       if (t.gated) {
-        CopyPartsOnce(t.weight, {.column = Column(chunk, 0), .row = row},
-                      ring.weight(0), full);
+        // The rows of both parts of the map.
+        CopyBoxOnce(t.weight, make_int3(Column(chunk, 0), row, 0),
+                    ring.weight(0), full);
         return;
       }
     }

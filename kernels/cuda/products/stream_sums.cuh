@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -45,24 +46,6 @@ struct StreamFront {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 __device__ inline void SyncConsumers() { SyncThreads(1, kConsumers); }
-
-// Where block `rank` of the cluster has what this one has at `shared`.
-__device__ inline uint32_t AddressIn(int rank, const void* shared) {
-  uint32_t address;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(address)
-      : "r"(AddressOf(shared)), "r"(rank));
-  return address;
-}
-// Stores in another block of the cluster, and counts the bytes at `barrier`
-// there.
-__device__ inline void Send(float4 x, uint32_t to, uint32_t barrier) {
-  asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], "
-      "{%1, %2, %3, %4}, [%5];" ::"r"(to),
-      "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(barrier)
-      : "memory");
-}
 
 // Finishes the norm ahead: a warp, for all rows that there is room for.
 template <int kN>
@@ -206,8 +189,9 @@ struct StreamSums {
 
   __device__ void Give(const float (&d)[kN / 2]) const {
     SyncConsumers();  // The ring has been read.
-    const uint32_t received = AddressIn(1 - share.rank, front.received);
-    const uint32_t barrier = AddressIn(1 - share.rank, &front.sums_received);
+    const uint32_t received = AddressInBlock(front.received, 1 - share.rank);
+    const uint32_t barrier =
+        AddressInBlock(&front.sums_received, 1 - share.rank);
     const int owner = thread() % kOwners;
     const int part = thread() / kOwners;
 #pragma unroll
@@ -218,7 +202,9 @@ struct StreamSums {
       if (rank == share.rank) {
         sums[to] = BlockOf(d, j);
       } else {
-        Send(BlockOf(d, j), received + to * sizeof(float4), barrier);
+        const float4 x = BlockOf(d, j);
+        SendAsync(received + to * sizeof(float4),
+                  reinterpret_cast<const uint4&>(x), barrier);
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/copy_once.cuh"
 #include "kernels/cuda/products/wide_product.h"
 
 namespace bole::cuda {
@@ -40,25 +41,6 @@ __host__ __device__ inline int WideBytes(const WidePlan& plan, int box_rows) {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// What createpolicy.fractional.L2::evict_first gives: what is copied is read
-// only once, and the second-level cache need not keep it.
-inline constexpr uint64_t kReadOnce = 0x12f0000000000000;
-
-struct BoxCorner {
-  int column;
-  int row;
-};
-
-__device__ inline void CopyUnitBox(const CUtensorMap& map, BoxCorner corner,
-                                   uint32_t to, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::"
-      "bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(corner.column), "r"(corner.row), "r"(barrier),
-      "l"(kReadOnce)
-      : "memory");
-}
 
 // Where one of its sides is in a ring of `size` boxes.
 struct RingPlace {
@@ -144,7 +126,7 @@ struct WeightProducer {
     const WidePlan& p = t.plan;
     const uint32_t full = rings.unit_full(place.slot);
     ArriveExpecting(full, p.group_rows * kWideRowBytes);
-    CopyUnitBox(t.weight,
+    CopyBoxOnce(t.weight,
                 {.column = (share.first_chunk + chunk) * kWideBoxColumns,
                  .row = tile_row + group * p.group_rows},
                 rings.unit(place.slot), full);

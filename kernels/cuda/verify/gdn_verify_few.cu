@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/gdn/gdn_conv.cuh"
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/cuda/hopper.cuh"
@@ -25,7 +26,6 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/verify/gdn_verify_fused.h"
-#include "kernels/cuda/verify/verify_cluster.cuh"
 #include "kernels/cuda/verify/verify_few.cuh"
 #include "kernels/cuda/verify/verify_front.cuh"
 #include "kernels/cuda/verify/verify_norm.cuh"

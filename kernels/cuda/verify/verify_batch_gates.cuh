@@ -54,45 +54,36 @@ class HeadCursor {
   VerifyItem item_ = {};
 };
 
-// By kGateLoaders threads: tells which head is next, then its gates.
+// By kGateLoaders threads, each for a node: which head is next, then its gates.
 template <typename Shared>
 __device__ void LoadGates(const GdnCoreParams& p, BatchTask task, Shared& s) {
   constexpr int kNodes = Shared::Gates::kNodes;
-  constexpr int kPerThread = (kNodes + kGateLoaders - 1) / kGateLoaders;
-  const int thread = static_cast<int>(threadIdx.x % kGateLoaders);
+  static_assert(kNodes <= kGateLoaders);
+  const int i = static_cast<int>(threadIdx.x % kGateLoaders);
   StageAt<kGateStages> at;
   const auto publish = [&](const HeadHeader& header) {
     if (header.count > kNodes) __trap();
     at.WaitEmpty(s.gates_empty);
-    if (thread == 0) {
+    if (i == 0) {
       s.headers[at.stage] = header;
       Arrive(AddressOf(&s.headers_full[at.stage]));
     }
   };
   HeadCursor next(p, task);
-  NodeInputs<Shared::Gates::kWords> inputs[kPerThread];
+  NodeInputs<Shared::Gates::kWords> inputs;
   const auto read = [&] {
-    if (!next.IsValid()) return;
-#pragma unroll
-    for (int n = 0; n < kPerThread; ++n) {
-      const int i = n * kGateLoaders + thread;
-      inputs[n] = NodeInputs<Shared::Gates::kWords>::Of(p, next.Header(), i);
-    }
+    if (next.IsValid()) inputs = inputs.Of(p, next.Header(), i);
   };
   if (next.IsValid()) WaitForPrevious();
   read();
   while (next.IsValid()) {
     publish(next.Header());
     auto& gates = s.gates[at.stage];
-#pragma unroll
-    for (int n = 0; n < kPerThread; ++n) {
-      const int i = n * kGateLoaders + thread;
-      if (i < kNodes) gates.Put(i, inputs[n]);
-    }
+    if (i < kNodes) gates.Put(i, inputs);
     next.Advance();
     read();
     at.Meet(s.decays_full);
-    for (int i = thread; i < kNodes; i += kGateLoaders) gates.Finish(i);
+    if (i < kNodes) gates.Finish(i);
     ArriveLanes(s.gates_full + at.stage);
     at.Advance();
   }

@@ -7,11 +7,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/bf16x8.cuh"
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn/gdn_conv.cuh"
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/verify/verify_cluster.cuh"
 #include "kernels/cuda/verify/verify_tile.cuh"
 #include "kernels/gdn.h"
 

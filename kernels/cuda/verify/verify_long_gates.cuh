@@ -63,17 +63,7 @@ struct LongGates {
   }
 
   // What depends on node i's path.
-  __device__ void Finish(int i) {
-    const double sum = PathSum(i) * 1.4426950408889634;
-    const float high = static_cast<float>(sum);
-    const float decay = exp2f(high);
-    const float key = node[i].k_scale;
-    node[i] = {.gamma = {high, static_cast<float>(sum - high)},
-               .k_scale = key,
-               .key_factor = beta[i] * key};
-    correction_scale[i] = beta[i] * decay * key;
-    readout_scale[i] = decay * q_scale[i];
-  }
+  __device__ void Finish(int i) { FinishNode(*this, i, PathSum(i)); }
 
  private:
   // Four ancestors at a time, for their loads to overlap.

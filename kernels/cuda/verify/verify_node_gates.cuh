@@ -56,6 +56,20 @@ struct alignas(16) NodeScales {
   float key_factor;  // beta k_scale
 };
 
+// What depends on Gamma of node i, after the rest is there.
+template <typename Gates>
+__device__ void FinishNode(Gates& gates, int i, double path_sum) {
+  const double sum = path_sum * 1.4426950408889634;
+  const float high = static_cast<float>(sum);
+  const float decay = exp2f(high);
+  const float key = gates.node[i].k_scale;
+  gates.node[i] = {.gamma = {high, static_cast<float>(sum - high)},
+                   .k_scale = key,
+                   .key_factor = gates.beta[i] * key};
+  gates.correction_scale[i] = gates.beta[i] * decay * key;
+  gates.readout_scale[i] = decay * gates.q_scale[i];
+}
+
 // All zero from the tree's count on.
 template <int kMaxNodes>
 struct alignas(16) NodeGates {
@@ -80,17 +94,7 @@ struct alignas(16) NodeGates {
   }
 
   // What depends on node i's path, when all nodes have been put.
-  __device__ void Finish(int i) {
-    const double sum = PathSum(i) * 1.4426950408889634;
-    const float high = static_cast<float>(sum);
-    const float decay = exp2f(high);
-    const float key = node[i].k_scale;
-    node[i] = {.gamma = {high, static_cast<float>(sum - high)},
-               .k_scale = key,
-               .key_factor = beta[i] * key};
-    correction_scale[i] = beta[i] * decay * key;
-    readout_scale[i] = decay * q_scale[i];
-  }
+  __device__ void Finish(int i) { FinishNode(*this, i, PathSum(i)); }
 
  private:
   // Of all nodes, without a branch: loads and sums do not wait for each other.

@@ -1,11 +1,10 @@
 // How blocks of a cluster meet and what they send each other. sm_90 and later.
-#ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_CLUSTER_CUH_
-#define BOLE_KERNELS_CUDA_VERIFY_VERIFY_CLUSTER_CUH_
+#ifndef BOLE_KERNELS_CUDA_CLUSTER_CUH_
+#define BOLE_KERNELS_CUDA_CLUSTER_CUH_
 
 #include <cstdint>
 
 #include "kernels/cuda/hopper.cuh"
-#include "kernels/cuda/mma.cuh"
 
 namespace bole::cuda {
 
@@ -13,6 +12,11 @@ namespace bole::cuda {
 __device__ inline void ArriveAtCluster() {
   __syncwarp();
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+// What was written before is read after WaitForCluster().
+__device__ inline void ReleaseToCluster() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void WaitForCluster() {
   __syncwarp();
@@ -24,18 +28,23 @@ __device__ inline uint32_t AddressInBlock(const void* shared, int rank) {
   uint32_t address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
       : "=r"(address)
-      : "r"(SharedAddress(shared)), "r"(rank));
+      : "r"(AddressOf(shared)), "r"(rank));
   return address;
 }
-// Stores at `to` in block `rank` of the cluster, and counts the bytes at its
-// `barrier`.
-__device__ inline void SendAsync(const void* to, const uint4& x,
-                                 const void* barrier, int rank) {
+// Stores in another block, at addresses as AddressInBlock() gives them, and
+// counts the bytes at the barrier there.
+__device__ inline void SendAsync(uint32_t to, const uint4& x,
+                                 uint32_t barrier) {
   asm volatile(
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
-      "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(AddressInBlock(to, rank)),
-      "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(AddressInBlock(barrier, rank))
+      "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(barrier)
       : "memory");
+}
+// The same in block `rank`, where this block has `to` and `barrier`.
+__device__ inline void SendAsync(const void* to, const uint4& x,
+                                 const void* barrier, int rank) {
+  SendAsync(AddressInBlock(to, rank), x, AddressInBlock(barrier, rank));
 }
 __device__ inline void SendAsync(const void* to, float x, const void* barrier,
                                  int rank) {
@@ -48,4 +57,4 @@ __device__ inline void SendAsync(const void* to, float x, const void* barrier,
 
 }  // namespace bole::cuda
 
-#endif  // BOLE_KERNELS_CUDA_VERIFY_VERIFY_CLUSTER_CUH_
+#endif  // BOLE_KERNELS_CUDA_CLUSTER_CUH_
