@@ -224,10 +224,6 @@ __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
   }
   if (warp < 2) ConvolveHead(half, loaded.weights, loaded.raw, shared);
   __syncthreads();
-  // Not before: the weights that the next kernel asks for would delay what this
-  // one waits for.
-  StartNext();
-  WaitForCluster();  // All blocks have started: their memory is there.
   AdvanceTile(loaded.state, tile, tiles, shared);
   ReleaseToCluster();
   loaded.state.Store(HeadState(p.core.shape, p.core.states, tile.slot,
@@ -264,6 +260,9 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
                       int tiles) {
 #if __CUDA_ARCH__ >= 900
   __shared__ Shared shared;
+  // So that the product behind fills its ring beside the projection: when that
+  // has ended, its loads would delay the end of this one.
+  StartNext();
   const GdnShape& s = p.conv.shape;
   Tile tile = {
       .request = static_cast<int>(blockIdx.z),
@@ -296,10 +295,10 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
   if (tile.row == batch.first_row[tile.request + 1]) {
     WaitForCluster();
     WaitForPrevious();
-    StartNext();
     return;
   }
   LoadMemory(p, tile, loaded);
+  WaitForCluster();  // All blocks have started: their memory is there.
   WaitForPrevious();
   DecodeTile(p, tile, tiles, loaded, shared);
 #endif
