@@ -62,6 +62,15 @@ struct AttentionParams {
   Activation* out;              // [N, Hq * hd]
 };
 
+// PrepareQkv and Attend of a batch in which each request has at most one row,
+// node 0. q need not be written: it holds anything afterwards. The topology,
+// and keys and values that are committed, may be read while the operator before
+// still runs, which must not write them.
+struct AttentionDecodeParams {
+  QkvParams qkv;
+  AttentionParams attend;
+};
+
 // Moves the path's keys and values of layers 0 .. num_layers - 1 from KV index
 // committed + node to committed + place in the path, where later rounds look.
 struct CompactKvParams {

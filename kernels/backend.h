@@ -177,6 +177,8 @@ class Backend {
   // Full attention (kernels/attention.h).
   virtual absl::Status PrepareQkv(const QkvParams& params) = 0;
   virtual absl::Status Attend(const AttentionParams& params) = 0;
+  // The operators that define it, unless a backend has them as one.
+  virtual absl::Status AttentionDecode(const AttentionDecodeParams& params);
   virtual absl::Status CompactKv(const CompactKvParams& params) = 0;
 
   // An accepted path becomes part of its sequences, in all layers: the three
@@ -227,6 +229,12 @@ inline absl::Status Backend::GdnVerifyLayer(const GdnVerifyLayerParams& p) {
   if (status.ok()) status = GdnVerify(p.core);
   if (status.ok()) status = GdnGatedNorm(p.norm);
   return status;
+}
+
+inline absl::Status Backend::AttentionDecode(
+    const AttentionDecodeParams& params) {
+  const absl::Status status = PrepareQkv(params.qkv);
+  return status.ok() ? Attend(params.attend) : status;
 }
 
 inline absl::Status Backend::CommitPath(const GdnCommitParams& linear,

@@ -280,6 +280,11 @@ absl::Status CudaBackend::Attend(const AttentionParams& params) {
   }
   return cuda::Attend(params, on_);
 }
+absl::Status CudaBackend::AttentionDecode(const AttentionDecodeParams& params) {
+  return tile_attention_->CoversDecode(params, on_)
+             ? tile_attention_->Decode(params, on_)
+             : Backend::AttentionDecode(params);
+}
 absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
   return cuda::CompactKv(params, on_);
 }

@@ -86,6 +86,7 @@ class CudaBackend final : public Backend {
 
   absl::Status PrepareQkv(const QkvParams& params) override;
   absl::Status Attend(const AttentionParams& params) override;
+  absl::Status AttentionDecode(const AttentionDecodeParams& params) override;
   absl::Status CompactKv(const CompactKvParams& params) override;
   absl::Status CommitPath(const GdnCommitParams& linear,
                           const CompactKvParams& attention) override;

@@ -128,25 +128,30 @@ absl::Status RunMixer(const AttentionWeights& weights, int layer,
                       const LayerContext& context) {
   const Scratch& scratch = context.scratch;
   const AttentionShape shape = AttentionShapeOf(context.config);
-  BOLE_RETURN_IF_ERROR(context.backend.PrepareQkv(
-      {.batch = context.batch,
-       .shape = shape,
-       .pages = context.pages,
-       .layer = layer,
-       .epsilon = context.config.rms_norm_eps,
-       .projected = scratch.projected,
-       .q_norm = weights.q_norm,
-       .k_norm = weights.k_norm,
-       .inverse_frequency = context.inverse_frequency,
-       .rotary_scale = RotaryScale(context.config.rope),
-       .q = scratch.q}));
-  return context.backend.Attend({.batch = context.batch,
-                                 .shape = shape,
-                                 .pages = context.pages,
-                                 .layer = layer,
-                                 .q = scratch.q,
-                                 .projected = scratch.projected,
-                                 .out = scratch.mixed});
+  const AttentionDecodeParams params = {
+      .qkv = {.batch = context.batch,
+              .shape = shape,
+              .pages = context.pages,
+              .layer = layer,
+              .epsilon = context.config.rms_norm_eps,
+              .projected = scratch.projected,
+              .q_norm = weights.q_norm,
+              .k_norm = weights.k_norm,
+              .inverse_frequency = context.inverse_frequency,
+              .rotary_scale = RotaryScale(context.config.rope),
+              .q = scratch.q},
+      .attend = {.batch = context.batch,
+                 .shape = shape,
+                 .pages = context.pages,
+                 .layer = layer,
+                 .q = scratch.q,
+                 .projected = scratch.projected,
+                 .out = scratch.mixed}};
+  if (context.mode == ForwardMode::kDecode) {
+    return context.backend.AttentionDecode(params);
+  }
+  BOLE_RETURN_IF_ERROR(context.backend.PrepareQkv(params.qkv));
+  return context.backend.Attend(params.attend);
 }
 
 // From scratch.mixed of a layer to scratch.projected of the next one, if there

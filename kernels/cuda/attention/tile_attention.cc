@@ -5,6 +5,7 @@
 
 #include "common/status_macros.h"
 #include "cuda_runtime_api.h"
+#include "kernels/cuda/attention/attention_decode.h"
 #include "kernels/cuda/attention/attention_tiles.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/device_shape.h"
@@ -16,6 +17,16 @@ namespace {
 int64_t PoolRows(const AttentionParams& p) {
   return static_cast<int64_t>(p.pages.num_layers) * p.pages.num_pages *
          p.shape.kv_heads * p.pages.page_size;
+}
+
+// All keys or values of the pools, in boxes of a tile's rows and 64 columns.
+absl::StatusOr<CUtensorMap> MapOfPool(const AttentionParams& p,
+                                      const Activation* pool) {
+  return MapOf({.data = pool,
+                .rows = PoolRows(p),
+                .columns = kTileHeadDim,
+                .box_rows = kTileTokens,
+                .box_columns = 64});
 }
 
 }  // namespace
@@ -54,14 +65,10 @@ absl::Status TileAttention::Attend(const AttentionParams& params,
   if (bytes > 0) {
     BOLE_ASSIGN_OR_RETURN(memory, scratch.Get(bytes, on));
   }
-  BoxedRows pool = {.data = params.pages.k,
-                    .rows = PoolRows(params),
-                    .columns = kTileHeadDim,
-                    .box_rows = kTileTokens,
-                    .box_columns = 64};
-  BOLE_ASSIGN_OR_RETURN(const CUtensorMap keys, MapOf(pool));
-  pool.data = params.pages.v;
-  BOLE_ASSIGN_OR_RETURN(const CUtensorMap values, MapOf(pool));
+  BOLE_ASSIGN_OR_RETURN(const CUtensorMap keys,
+                        MapOfPool(params, params.pages.k));
+  BOLE_ASSIGN_OR_RETURN(const CUtensorMap values,
+                        MapOfPool(params, params.pages.v));
   return LaunchAttendTiles({.keys = keys,
                             .values = values,
                             .p = params,
@@ -69,6 +76,22 @@ absl::Status TileAttention::Attend(const AttentionParams& params,
                             .scratch = static_cast<float*>(memory),
                             .arrived = arrived_},
                            on);
+}
+
+bool TileAttention::CoversDecode(const AttentionDecodeParams& params,
+                                 const Launch& on) const {
+  return Covers(params.attend, on.type) && CanDecodeAttention(params, on);
+}
+
+absl::Status TileAttention::Decode(const AttentionDecodeParams& params,
+                                   const Launch& on) const {
+  const KvPages& pages = params.attend.pages;
+  BOLE_ASSIGN_OR_RETURN(const CUtensorMap keys,
+                        MapOfPool(params.attend, pages.k));
+  BOLE_ASSIGN_OR_RETURN(const CUtensorMap values,
+                        MapOfPool(params.attend, pages.v));
+  return LaunchAttentionDecode({.keys = keys, .values = values, .p = params},
+                               on);
 }
 
 }  // namespace bole::cuda

@@ -32,6 +32,14 @@ class TileAttention {
   absl::Status Attend(const AttentionParams& params, Scratch& scratch,
                       const Launch& on) const;
 
+  // Whether Decode() has a kernel for it, which is then faster than the
+  // operators one by one.
+  bool CoversDecode(const AttentionDecodeParams& params,
+                    const Launch& on) const;
+  // REQUIRES: CoversDecode(params, on).
+  absl::Status Decode(const AttentionDecodeParams& params,
+                      const Launch& on) const;
+
  private:
   TileAttention() = default;
 
