@@ -161,7 +161,12 @@ struct ConvWeights {
 
 // x / (1 + e^-x), to a few roundoffs of float32.
 __device__ inline float FastSilu(float x) {
-  return __fdividef(x, 1.0f + __expf(-x));
+  // Without what __expf() and __fdividef() do for denormal numbers.
+  float power;
+  float inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return x * inverse;
 }
 
 // The lane's channels of a row after convolution and SiLU, rounded as they are
