@@ -208,11 +208,16 @@ absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
     pair.behind.gated = true;
     pair.behind.out = params.gate->out;
   }
-  if (HasIntegers(params.add) || HasIntegers(params.project) ||
-      !matmuls_->TakePair(pair, on_.type)) {
+  if (HasIntegers(params.add) || HasIntegers(params.project)) {
     return Backend::AddAndProject(params);
   }
-  return matmuls_->RunPair(pair, on_);
+  if (matmuls_->TakePair(pair, on_.type)) return matmuls_->RunPair(pair, on_);
+  if (!params.gate || !matmuls_->TakeGated(pair.behind, on_.type)) {
+    return Backend::AddAndProject(params);
+  }
+  BOLE_RETURN_IF_ERROR(MatMul(params.add));
+  BOLE_RETURN_IF_ERROR(RmsNorm(params.norm));
+  return matmuls_->Run(pair.behind, on_);
 }
 
 absl::Status CudaBackend::RmsNorm(const RmsNormParams& params) {

@@ -31,18 +31,26 @@ absl::StatusOr<Encode> FindEncode() {
 absl::StatusOr<CUtensorMap> MapOf(const BoxedRows& boxed) {
   static const absl::StatusOr<Encode> encode = FindEncode();
   BOLE_RETURN_IF_ERROR(encode.status());
-  const auto part_rows = static_cast<cuuint64_t>(boxed.rows / boxed.parts);
-  const cuuint64_t size[] = {static_cast<cuuint64_t>(boxed.columns), part_rows,
-                             static_cast<cuuint64_t>(boxed.parts)};
+  // [turns, parts, rows of a turn, columns], without the dimensions of 1.
+  const bool has_turns = boxed.turn_rows > 0;
+  const int64_t part_rows = boxed.rows / boxed.parts;
+  const int64_t turn_rows = has_turns ? boxed.turn_rows : part_rows;
+  const int box_rows = has_turns ? boxed.turn_rows : boxed.box_rows;
+  const auto parts = static_cast<cuuint32_t>(boxed.parts);
+  const cuuint64_t size[] = {static_cast<cuuint64_t>(boxed.columns),
+                             static_cast<cuuint64_t>(turn_rows), parts,
+                             static_cast<cuuint64_t>(part_rows / turn_rows)};
   const cuuint64_t row_bytes = static_cast<cuuint64_t>(boxed.columns) * 2;
-  const cuuint64_t step_bytes[] = {row_bytes, part_rows * row_bytes};
+  const cuuint64_t step_bytes[] = {row_bytes, part_rows * row_bytes,
+                                   turn_rows * row_bytes};
   const cuuint32_t box[] = {static_cast<cuuint32_t>(boxed.box_columns),
-                            static_cast<cuuint32_t>(boxed.box_rows),
-                            static_cast<cuuint32_t>(boxed.parts)};
-  const cuuint32_t steps[] = {1, 1, 1};
+                            static_cast<cuuint32_t>(box_rows), parts,
+                            static_cast<cuuint32_t>(boxed.box_rows / box_rows)};
+  const cuuint32_t steps[] = {1, 1, 1, 1};
+  const cuuint32_t dimensions = has_turns ? 4 : (boxed.parts > 1 ? 3 : 2);
   CUtensorMap map;
   const CUresult result = (*encode)(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, boxed.parts > 1 ? 3 : 2,
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, dimensions,
       const_cast<void*>(boxed.data), size, step_bytes, box, steps,
       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

@@ -22,6 +22,9 @@ struct BoxedRows {
   // If more than 1, the map is of [parts, rows / parts, columns], and a box has
   // box_rows of each part.
   int parts = 1;
+  // If more than 0: rows of the parts are in turn in a box, so many of each,
+  // which divides box_rows and rows / parts.
+  int turn_rows = 0;
 };
 
 // INTERNAL if the driver has no such maps or takes offence at the numbers.

@@ -161,12 +161,7 @@ struct ConvWeights {
 
 // x / (1 + e^-x), to a few roundoffs of float32.
 __device__ inline float FastSilu(float x) {
-  // Without what __expf() and __fdividef() do for denormal numbers.
-  float power;
-  float inverse;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504f));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
-  return x * inverse;
+  return __fdividef(x, 1.0f + __expf(-x));
 }
 
 // The lane's channels of a row after convolution and SiLU, rounded as they are

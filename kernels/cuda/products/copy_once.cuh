@@ -31,7 +31,7 @@ __device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
       : "memory");
 }
 
-// The same of a map of three dimensions.
+// The same of maps of three and four dimensions.
 __device__ inline void CopyBoxOnce(const CUtensorMap& map, int3 corner,
                                    uint32_t to, uint32_t barrier) {
   asm volatile(
@@ -39,6 +39,16 @@ __device__ inline void CopyBoxOnce(const CUtensorMap& map, int3 corner,
       "bytes.L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
       "l"(&map), "r"(corner.x), "r"(corner.y), "r"(corner.z), "r"(barrier),
       "l"(ReadOnce())
+      : "memory");
+}
+
+__device__ inline void CopyBoxOnce(const CUtensorMap& map, int4 corner,
+                                   uint32_t to, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+      "l"(&map), "r"(corner.x), "r"(corner.y), "r"(corner.z), "r"(corner.w),
+      "r"(barrier), "l"(ReadOnce())
       : "memory");
 }
 

@@ -42,8 +42,14 @@ class MatMuls {
   MatMuls(const MatMuls&) = delete;
   MatMuls& operator=(const MatMuls&) = delete;
 
-  // By the faster way for the shape.
+  // By the faster way for the shape. REQUIRES: TakeGated() if it is gated.
   absl::Status Run(const Product& product, const Launch& on);
+
+  // Gated products, where that is faster than the product and its gate one by
+  // one.
+  bool TakeGated(const Product& product, ElementType type) const {
+    return streamed_->Takes(product, type) && streamed_->AreFaster(product);
+  }
 
   // Products with a norm between them, where that is faster than one by one.
   bool TakePair(const ProductPair& pair, ElementType type) const {
@@ -53,7 +59,7 @@ class MatMuls {
   absl::Status RunPair(const ProductPair& pair, const Launch& on);
 
   // By one of the ways, for comparisons. RunStreamed() is UNIMPLEMENTED where
-  // CanStream() is false.
+  // CanStream() is false. REQUIRES of RunLibrary(): the product is not gated.
   bool CanStream(const Product& product, ElementType type) const {
     return streamed_->Takes(product, type);
   }

@@ -15,6 +15,7 @@ struct ProductBoxes {
   int rows_of_x;
   int columns_of_box;
   int columns_of_chunk;
+  int turn_rows = 0;  // BoxedRows::turn_rows of W, if the product is gated.
 };
 
 // A StreamTask or WideTask. INTERNAL as MapOf().
@@ -37,7 +38,8 @@ absl::StatusOr<Task> MakeProductTask(const Product& product, const Plan& plan,
                                             .columns = product.columns,
                                             .box_rows = boxes.rows_of_weight,
                                             .box_columns = boxes.columns_of_box,
-                                            .parts = product.gated ? 2 : 1}));
+                                            .parts = product.gated ? 2 : 1,
+                                            .turn_rows = boxes.turn_rows}));
   BOLE_ASSIGN_OR_RETURN(task.x, MapOf({.data = product.x,
                                        .rows = product.num_rows,
                                        .columns = product.columns,

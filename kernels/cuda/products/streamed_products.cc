@@ -79,10 +79,16 @@ absl::StatusOr<std::unique_ptr<StreamedProducts>> StreamedProducts::Create() {
       new StreamedProducts(device.multiprocessors, wide));
 }
 
-bool StreamedProducts::Takes(const Product& product, ElementType type) const {
+bool StreamedProducts::Fits(const Product& product, ElementType type) const {
   return wide_.has_value() && type == ElementType::kBFloat16 &&
          product.num_rows >= 1 && product.num_rows <= kMaxWideRows &&
          product.columns % 8 == 0;
+}
+
+bool StreamedProducts::Takes(const Product& product, ElementType type) const {
+  if (!Fits(product, type)) return false;
+  return !product.gated ||
+         (product.num_rows > kMaxStreamRows && wide_->CanGate(product));
 }
 
 bool StreamedProducts::AreFaster(const Product& product) const {
@@ -100,7 +106,7 @@ absl::Status StreamedProducts::Run(const Product& product,
 bool StreamedProducts::TakePair(const ProductPair& pair,
                                 ElementType type) const {
   const Product& ahead = pair.ahead;
-  const bool fits = Takes(ahead, type) && Takes(pair.behind, type) &&
+  const bool fits = Fits(ahead, type) && Fits(pair.behind, type) &&
                     ahead.accumulate && !ahead.float_out &&
                     !pair.behind.float_out && ahead.num_rows <= kMaxPairRows;
   return fits && PlanFor(ahead, multiprocessors_).cluster == 2;

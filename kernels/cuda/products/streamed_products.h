@@ -21,11 +21,13 @@ class StreamedProducts {
   static absl::StatusOr<std::unique_ptr<StreamedProducts>> Create();
 
   // Whether the kernels can run this product on this GPU: bf16, 1 to 64 rows,
-  // columns in eights, sm_90.
+  // columns in eights, sm_90; if it is gated, 33 rows or more, outputs in
+  // eights, and not too many of them.
   bool Takes(const Product& product, ElementType type) const;
-  // Whether they are faster than cuBLASLt. REQUIRES: Takes().
+  // Whether they are faster than cuBLASLt, with SiluMul if the product is
+  // gated. REQUIRES: Takes().
   bool AreFaster(const Product& product) const;
-  // REQUIRES: Takes(), and the product is not gated.
+  // REQUIRES: Takes().
   absl::Status Run(const Product& product, const Launch& on) const;
 
   // Whether RunPair() can run these on this GPU, and is faster than the
@@ -38,6 +40,9 @@ class StreamedProducts {
                        const Launch& on) const;
 
  private:
+  // As Takes(), whether the product is gated or not.
+  bool Fits(const Product& product, ElementType type) const;
+
   StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
       : multiprocessors_(multiprocessors), wide_(wide) {}
 

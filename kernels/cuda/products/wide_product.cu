@@ -90,12 +90,17 @@ struct Consumer {
       Multiply(rings, x, unit, d);
       if (t.plan.tiles == 1) {
         SyncThreads(1, out.num_threads());  // The rings have been read.
-        out.LeaveSums(d);
+        if (t.gated) {
+          out.LeaveGated(d);
+        } else {
+          out.LeaveSums(d);
+        }
       } else if (t.float_out) {
-        out.template WriteTile<float>(share.first_row + i * share.row_step, d);
+        out.template WriteTile<float>(
+            share.first_output + i * share.output_step, d);
       } else {
-        out.template WriteTile<BFloat16>(share.first_row + i * share.row_step,
-                                         d);
+        out.template WriteTile<BFloat16>(
+            share.first_output + i * share.output_step, d);
       }
     }
   }

@@ -28,23 +28,31 @@ struct WidePlan {
   // tiles > 1.
   int splits;
   int groups;
-  int group_rows;  // 1 .. kMaxBoxRows
-  int tiles;       // Of a block, one after the other.
-  int units;       // Boxes of W in the ring: WideUnits().
+  int group_rows;     // 1 .. kMaxBoxRows
+  int group_outputs;  // Columns of out: as many, or half if gated.
+  int tiles;          // Of a block, one after the other.
+  int units;          // Boxes of W in the ring: WideUnits().
 };
+
+// Of gates and of ups, in turn, in a box of W of a gated product: a thread then
+// has both of an output among its products.
+inline constexpr int kTurnRows = 8;
 
 // What the kernel is given.
 struct WideTask {
-  CUtensorMap weight;    // [rows, columns], in boxes of group_rows.
+  CUtensorMap weight;    // [rows, columns], in boxes of group_rows; if gated
+                         // [rows / kTurnRows, 2, kTurnRows, columns].
   CUtensorMap x;         // [N, columns], in boxes of WideBoxRows().
   const int32_t* count;  // [1] Rows of x in use.
   int num_rows;          // N
-  int rows;              // Of W: columns of out.
+  int rows;              // Columns of out.
   int chunks;            // Of a row of W, kWideBoxColumns each.
   WidePlan plan;
   void* out;  // [N, rows]
   bool float_out;
   bool accumulate;
+  bool gated = false;  // out = silu(x W[0]^T) * (x W[1]^T), bf16: splits and
+                       // tiles are 1, rows and group_outputs in eights.
 };
 
 // N as it is multiplied.

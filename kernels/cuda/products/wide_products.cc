@@ -18,20 +18,24 @@ constexpr int kFewestPairColumns = 1024;
 // tiles of so many rows (of 132 they are, of 144 they are not).
 constexpr int64_t kLeastBlockBytes = 600 << 10;
 constexpr int kMostSingleRows = 132;
+// The same for a gated product, in one tile.
+constexpr int64_t kLeastGatedBytes = 1200 << 10;
 
 int Ceil(int a, int b) { return (a + b - 1) / b; }
 
-// With so many clusters of `splits` blocks.
+// With so many clusters of `splits` blocks. Rows of W are divided by fours,
+// because as many outputs are written at a time, or by turns of gates and ups.
 WidePlan Divide(const Product& product, int clusters, int splits) {
   const int tiles = Ceil(product.rows, clusters * kTileRows);
   const int tile_rows = Ceil(product.rows, clusters * tiles);
   const int groups = Ceil(tile_rows, kMaxBoxRows);
-  // Rows in fours are written 4 at a time.
-  const int group_rows = 4 * Ceil(tile_rows, 4 * groups);
+  const int unit = product.gated ? 2 * kTurnRows : 4;
+  const int group_rows = unit * Ceil(tile_rows, unit * groups);
   return {.blocks = Ceil(product.rows, tiles * groups * group_rows) * splits,
           .splits = splits,
           .groups = groups,
           .group_rows = group_rows,
+          .group_outputs = product.gated ? group_rows / 2 : group_rows,
           .tiles = tiles,
           .units = WideUnits(product.num_rows, groups)};
 }
@@ -47,14 +51,21 @@ absl::StatusOr<WideProducts> WideProducts::Create() {
 
 WidePlan WideProducts::PlanFor(const Product& product) const {
   const WidePlan of_pairs = Divide(product, pairs_, 2);
-  return of_pairs.tiles == 1 && product.columns >= kFewestPairColumns
+  return of_pairs.tiles == 1 && product.columns >= kFewestPairColumns &&
+                 !product.gated
              ? of_pairs
              : Divide(product, singles_, 1);
+}
+
+bool WideProducts::CanGate(const Product& product) const {
+  return product.rows % (2 * kTurnRows) == 0 && !product.float_out &&
+         !product.accumulate && PlanFor(product).tiles == 1;
 }
 
 bool WideProducts::IsFaster(const Product& product) const {
   const WidePlan plan = PlanFor(product);
   const int64_t bytes = int64_t{2} * product.rows * product.columns;
+  if (product.gated) return bytes >= plan.blocks * kLeastGatedBytes;
   return bytes >= plan.blocks * kLeastBlockBytes &&
          (plan.splits > 1 || plan.groups * plan.group_rows <= kMostSingleRows);
 }
@@ -62,12 +73,14 @@ bool WideProducts::IsFaster(const Product& product) const {
 absl::Status WideProducts::Run(const Product& product, const Launch& on) const {
   const WidePlan plan = PlanFor(product);
   BOLE_ASSIGN_OR_RETURN(
-      const WideTask task,
+      WideTask task,
       MakeProductTask<WideTask>(product, plan,
-                                {.rows_of_weight = plan.group_rows,
+                                {.rows_of_weight = plan.group_outputs,
                                  .rows_of_x = WideBoxRows(product.num_rows),
                                  .columns_of_box = kWideBoxColumns,
-                                 .columns_of_chunk = kWideBoxColumns}));
+                                 .columns_of_chunk = kWideBoxColumns,
+                                 .turn_rows = product.gated ? kTurnRows : 0}));
+  task.gated = product.gated;
   return LaunchWideProduct(task, on);
 }
 

@@ -16,10 +16,15 @@ class WideProducts {
   // REQUIRES: sm_90.
   static absl::StatusOr<WideProducts> Create();
 
-  // REQUIRES: bf16, 1 to kMaxWideRows rows, columns in eights.
+  // REQUIRES: bf16, 1 to kMaxWideRows rows, columns in eights; CanGate() if
+  // the product is gated.
   absl::Status Run(const Product& product, const Launch& on) const;
 
-  // Whether they are faster than cuBLASLt, by the shape.
+  // Whether there is a kernel for a gated product, by the shape.
+  bool CanGate(const Product& product) const;
+
+  // Whether they are faster than cuBLASLt, with SiluMul if the product is
+  // gated, by the shape.
   bool IsFaster(const Product& product) const;
 
  private:

@@ -23,11 +23,12 @@ inline constexpr int kMaxUnits = kMaxWideBytes / kUnitBytes;
 inline constexpr int kWideBarrierBytes =
     2 * (kMaxUnits + kXStages) * static_cast<int>(sizeof(uint64_t));
 
-// Sums of a tile, in shared memory: [kN][SumStride()] floats, of which the rows
-// of warpgroup g begin at 64 g. The stride keeps the threads of a warp, which
-// hold 8 rows of 4 columns, in different banks.
-__host__ __device__ inline int SumStride(int groups) {
-  return groups * kMaxBoxRows + 4;
+// Sums of a tile, in shared memory: [kN][SumStride()] floats, of which those of
+// warpgroup g begin at g group_sums. The stride keeps the threads of a warp,
+// which hold 8 rows of 4 columns, in different banks.
+__host__ __device__ inline int SumStride(int groups,
+                                         int group_sums = kMaxBoxRows) {
+  return groups * group_sums + 4;
 }
 
 // In front of the barriers: boxes of x, then those of W; in the end, the sums.
@@ -94,8 +95,8 @@ struct WideShare {
   int first_chunk;
   int num_chunks;
   int num_copies;  // Chunks, of all tiles.
-  int first_row;
-  int row_step;  // From one tile of the block to its next.
+  int first_output;
+  int output_step;  // From one tile of the block to its next.
 
   __device__ explicit WideShare(const WideTask& t) {
     const WidePlan& p = t.plan;
@@ -104,9 +105,9 @@ struct WideShare {
     first_chunk = part * t.chunks / p.splits;
     num_chunks = (part + 1) * t.chunks / p.splits - first_chunk;
     num_copies = num_chunks * p.tiles;
-    const int tile_rows = p.groups * p.group_rows;
-    first_row = block / p.splits * tile_rows;
-    row_step = p.blocks / p.splits * tile_rows;
+    const int tile_outputs = p.groups * p.group_outputs;
+    first_output = block / p.splits * tile_outputs;
+    output_step = p.blocks / p.splits * tile_outputs;
   }
 };
 
@@ -120,22 +121,27 @@ struct WeightProducer {
   // Of the next box.
   int group = 0;
   int chunk = 0;
-  int tile_row = share.first_row;
+  int tile_output = share.first_output;
 
   __device__ void Copy() {
     const WidePlan& p = t.plan;
     const uint32_t full = rings.unit_full(place.slot);
     ArriveExpecting(full, p.group_rows * kWideRowBytes);
-    CopyBoxOnce(t.weight,
-                {.column = (share.first_chunk + chunk) * kWideBoxColumns,
-                 .row = tile_row + group * p.group_rows},
-                rings.unit(place.slot), full);
+    const uint32_t to = rings.unit(place.slot);
+    const int column = (share.first_chunk + chunk) * kWideBoxColumns;
+    const int output = tile_output + group * p.group_outputs;
+    if (t.gated) {
+      CopyBoxOnce(t.weight, make_int4(column, 0, 0, output / kTurnRows), to,
+                  full);
+    } else {
+      CopyBoxOnce(t.weight, Corner{.column = column, .row = output}, to, full);
+    }
     place.Advance(1, p.units);
     if (++group < p.groups) return;
     group = 0;
     if (++chunk < share.num_chunks) return;
     chunk = 0;
-    tile_row += share.row_step;
+    tile_output += share.output_step;
   }
   __device__ int InRing() const {
     return min(t.plan.units, share.num_copies * t.plan.groups);

@@ -1,5 +1,5 @@
 // What becomes of the sums of a product of many rows: added up over the blocks
-// that have divided the columns, and written (wide_product.cu).
+// that have divided the columns, or gated, and written (wide_product.cu).
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_
 
@@ -49,6 +49,14 @@ struct WideSums {
   __device__ static int group() { return thread() / kGroupThreads; }
   __device__ int num_threads() const { return t.plan.groups * kGroupThreads; }
   __device__ int num_wanted() const { return min(*t.count, t.num_rows); }
+  // Of a warpgroup, in a row of `sums`.
+  __device__ int group_sums() const {
+    return t.gated ? kMaxBoxRows / 2 : kMaxBoxRows;
+  }
+  __device__ int quads() const { return t.plan.groups * group_sums() / 4; }
+  __device__ int stride() const {
+    return SumStride(t.plan.groups, group_sums());
+  }
 
   // Row n of out, from column `row` on.
   template <typename T>
@@ -60,16 +68,16 @@ struct WideSums {
     T* out = At<T>(n, row);
     *out = FromFloat<T>(t.accumulate ? ToFloat(*out) + value : value);
   }
-  // What the thread holds of the tile that begins with first_row.
+  // What the thread holds of the tile that begins with first_output.
   template <typename T>
-  __device__ void WriteTile(int first_row, const float (&d)[kN / 2]) const {
+  __device__ void WriteTile(int first_output, const float (&d)[kN / 2]) const {
     const int lane = thread() % 32;
     const int in_group = thread() % kGroupThreads / 32 * 16 + lane / 4;
     const int wanted = num_wanted();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = in_group + 8 * half;
-      const int row = first_row + group() * t.plan.group_rows + r;
+      const int row = first_output + group() * t.plan.group_rows + r;
       if (r >= t.plan.group_rows || row >= t.rows) continue;
 #pragma unroll
       for (int j = 0; j < kBlocks; ++j) {
@@ -81,19 +89,33 @@ struct WideSums {
   }
 
   __device__ void LeaveSums(const float (&d)[kN / 2]) const {
-    const int stride = SumStride(t.plan.groups);
     const int lane = thread() % 32;
-    float* to = sums + 2 * (lane % 4) * stride + thread() / 32 * 16 + lane / 4;
+    const int warp = thread() / 32;
+    float* to = sums + 2 * (lane % 4) * stride() + warp * 16 + lane / 4;
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        to[(8 * j + i % 2) * stride + i / 2 * 8] = d[4 * j + i];
+        to[(8 * j + i % 2) * stride() + i / 2 * 8] = d[4 * j + i];
+      }
+    }
+  }
+  // Of a gated product: a thread's first rows are gates, its second ones the
+  // ups of the same outputs.
+  __device__ void LeaveGated(const float (&d)[kN / 2]) const {
+    const int lane = thread() % 32;
+    const int warp = thread() / 32;
+    float* to = sums + 2 * (lane % 4) * stride() + warp * 8 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < kBlocks; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        to[(8 * j + i) * stride()] = Silu(d[4 * j + i]) * d[4 * j + 2 + i];
       }
     }
   }
 
-  // Four rows of W of the tile, and a row of x.
+  // Four outputs of the tile, and a row of x.
   struct Piece {
     int n;
     int quad;  // In a row of `sums`.
@@ -102,18 +124,18 @@ struct WideSums {
   };
   __device__ Piece PieceOf(int i) const {
     const WidePlan& p = t.plan;
-    const int quads = p.groups * kMaxBoxRows / 4;
-    const int quad = i % quads;
-    const int r = quad * 4 % kMaxBoxRows;
-    const int row = share.first_row + quad * 4 / kMaxBoxRows * p.group_rows + r;
-    const int left = min(p.group_rows - r, t.rows - row);
-    return {share.part * kN / p.splits + i / quads, quad, row,
+    const int quad = i % quads();
+    const int r = quad * 4 % group_sums();
+    const int row =
+        share.first_output + quad * 4 / group_sums() * p.group_outputs + r;
+    const int left = min(p.group_outputs - r, t.rows - row);
+    return {share.part * kN / p.splits + i / quads(), quad, row,
             max(0, min(4, left))};
   }
   __device__ float4 SumOf(const Piece& piece, int part) const {
     const float* there = InBlock(sums, part);
-    return *reinterpret_cast<const float4*>(
-        there + piece.n * SumStride(t.plan.groups) + 4 * piece.quad);
+    return *reinterpret_cast<const float4*>(there + piece.n * stride() +
+                                            4 * piece.quad);
   }
   // Pieces that a thread adds up at a time, so that their loads overlap.
   static constexpr int kBatch = 4;
@@ -180,11 +202,10 @@ struct WideSums {
   template <typename T>
   __device__ void AddUp() const {
     const WidePlan& p = t.plan;
-    const int quads = p.groups * kMaxBoxRows / 4;
     const int end = min((share.part + 1) * kN / p.splits, num_wanted());
-    const int size = (end - share.part * kN / p.splits) * quads;
+    const int size = (end - share.part * kN / p.splits) * quads();
     const int step = num_threads();
-    if (t.rows % 4 != 0 || p.group_rows % 4 != 0) {
+    if (t.rows % 4 != 0 || p.group_outputs % 4 != 0) {
       SyncSums(p);
       for (int i = thread(); i < size; i += step) WritePiece<T>(PieceOf(i));
       return;

@@ -27,7 +27,8 @@
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/verify/gdn_verify_fused.h"
 #include "kernels/cuda/verify/verify_few.cuh"
-#include "kernels/cuda/verify/verify_layer.cuh"
+#include "kernels/cuda/verify/verify_front.cuh"
+#include "kernels/cuda/verify/verify_norm.cuh"
 #include "kernels/cuda/verify/verify_solve.cuh"
 #include "kernels/cuda/verify/verify_tile.cuh"
 
@@ -36,6 +37,23 @@ namespace {
 
 constexpr int kMaxNodes = 64;
 constexpr int kMaxCluster = 8;
+
+// Warps of a layer that have the gates, the last; the others have the front.
+template <typename C>
+constexpr int kGateWarps = C::kNodes / 32;
+
+template <typename C>
+struct LayerShared {
+  FewShared<C> verify;
+  TileFront<C::kNodes, C::kTileColumns, C::kThreads, C::kWarps - kGateWarps<C>>
+      front;
+  HeadSquares<C::kNodes> squares;
+  TileNorm<C> norm;
+  // What blocks of the cluster send: keys and queries; squares, and the block's
+  // own outputs.
+  uint64_t keys_barrier;
+  uint64_t squares_barrier;
+};
 
 // The block's tile, but for what is known of its request. cluster: blocks.
 template <typename C>
@@ -56,6 +74,36 @@ __device__ LayerTile TileOfBlock(int cluster) {
           .owns_keys = block < cluster};
 }
 
+// The front: its factors go to memory, keys and queries to all blocks of the
+// cluster as well. The weights are on their way.
+template <typename C>
+__device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
+                         int padded, LayerShared<C>& s, Gates<C>& gates) {
+  ProjectedGates projected(p.conv, tile);
+  if (gates.node >= 0) s.front.FindTaps(p.conv, tile, gates);
+  s.front.PrefetchWindow(p.conv, tile);
+  if (threadIdx.x == 0) {
+    ArriveExpecting(SharedAddress(&s.keys_barrier),
+                    s.front.BytesOfKeys(tile, padded));
+    ArriveExpecting(SharedAddress(&s.squares_barrier), s.squares.Bytes(padded));
+  }
+  WaitForCopies<1>();  // The weights; not yet the state.
+  WaitForCluster();    // All blocks have started.
+  __syncthreads();
+  WaitForPrevious();
+  if (gates.node >= 0) {
+    if (gates.valid) projected.Load(p.conv, tile, gates.node);
+    s.norm.template LoadAsync<C::kNodes>(p.norm, tile, gates.node);
+    projected.Compute(p.conv, tile, gates);
+    gates.Store(s.verify.gates);
+  } else {
+    s.front.Run(p.conv, tile, padded, s.verify, s.keys_barrier);
+  }
+  WaitForCopies<0>();
+  __syncthreads();
+  WaitBarrier(SharedAddress(&s.keys_barrier), 0);
+}
+
 template <typename C>
 __device__ void ReadFactors(const GdnCoreParams& p, const LayerTile& tile,
                             int padded, FewShared<C>& s, Gates<C>& gates) {
@@ -74,26 +122,56 @@ __device__ void ReadFactors(const GdnCoreParams& p, const LayerTile& tile,
   __syncthreads();
 }
 
+// What the warps do with the tile: solve and read out, or build the matrices.
+// Calls put(group, j) in the warp of a group, when block j of its outputs is
+// where its values were.
+template <typename C, typename Put>
+__device__ void RunRoles(FewShared<C>& s, const Gates<C>& gates, int used,
+                         const Put& put) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const bool builds = warp >= C::kColumnWarps;
+  const bool solves = warp < C::kColumnGroups;
+  const int group = warp % C::kColumnGroups;
+  if (builds) {
+    BuildMatrices<C>(s, gates, used);
+    __syncthreads();
+    return;
+  }
+  TileSum sums[C::kBlocks] = {};
+  MultiplyTileState<C>(s, group, used, solves ? s.keys : s.queries, sums);
+  __syncthreads();
+  if (solves) {
+    SolveGroup<C>(s, group, used, sums);
+  } else {
+    ReadGroup<C>(s, group, used, sums, [&](int j, const TileSum& o) {
+      PutOutputs<C>(o, group, j, s);
+      put(group, j);
+    });
+  }
+}
+
 template <typename C>
 __device__ void VerifyAlone(const GdnCoreParams& p, const LayerTile& tile,
                             int padded, FewShared<C>& s, Gates<C>& gates) {
-  s.state.template LoadAsync<C::kWarps>(StateOfTile<C>(p, tile));
-  CommitCopies();
   ReadFactors<C>(p, tile, padded, s, gates);
-  if (gates.node >= 0) {
-    FinishGates(s, gates, s.gates.SumPath(s.gates.heads[0], gates.node));
-  }
-  RunRoles<C>(
-      s, padded / kTileRows, [] {}, [] {},
-      [&](int group, int j) { StoreOutputs<C>(p, tile, group, j, s); });
+  RunRoles<C>(s, gates, padded / kTileRows,
+              [&](int group, int j) { StoreOutputs<C>(p, tile, group, j, s); });
 }
 
-// The node whose gates a thread has, or -1.
-template <typename C, bool kIsLayer>
-__device__ int NodeOfThread() {
-  constexpr int kFirst = kIsLayer ? 32 * kKeyWarps<C> : C::kThreads - C::kNodes;
-  const int node = static_cast<int>(threadIdx.x) - kFirst;
-  return node < C::kNodes ? node : -1;
+template <typename C>
+__device__ void VerifyInLayer(const GdnVerifyLayerParams& p,
+                              const LayerTile& tile, int padded,
+                              LayerShared<C>& s, Gates<C>& gates) {
+#if __CUDA_ARCH__ >= 900
+  RunFront<C>(p, tile, padded, s, gates);
+  RunRoles<C>(s.verify, gates, padded / kTileRows, [&](int group, int j) {
+    SendSquares<C>(tile, group, j, s.verify.values, s.squares,
+                   s.squares_barrier);
+    if (j == padded / kTileRows - 1) Arrive(SharedAddress(&s.squares_barrier));
+  });
+  WaitBarrier(SharedAddress(&s.squares_barrier), 0);
+  s.norm.Store(p.norm, tile, s.verify.values, s.squares);
+#endif
 }
 
 // Topology, states and windows are older than this forward pass, whose first
@@ -105,25 +183,32 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
   if constexpr (!kIsLayer) StartNext();
   LayerTile tile = TileOfBlock<C>(cluster);
   tile.ReadRequest(p.core.batch);
-  InitBarriers(s.verify);
+  if (threadIdx.x == 32 * C::kColumnWarps) {
+    InitLaneBarrier(&s.verify.gates_full, C::kNodes / 32);
+  }
   if constexpr (kIsLayer) {
-    if (threadIdx.x == 0) s.InitBarriers();
+    if (threadIdx.x == 0) {
+      InitBarrier(SharedAddress(&s.keys_barrier), 1);
+      InitBarrier(SharedAddress(&s.squares_barrier), 1 + 32 * C::kColumnGroups);
+      FenceBarrierInit();
+    }
     ArriveAtCluster();
-    s.front.template LoadWeights<C::kThreads>(p.conv, tile);
-    CommitCopies();
+    s.front.LoadWeights(p.conv, tile);
   }
   if (tile.count <= 0) {
-    WaitForPrevious();   // A kernel that has ended has waited.
+    WaitForPrevious();  // A kernel that has ended has waited.
+    CommitCopies();
     WaitForCopies<0>();  // Nothing comes to memory that is another block's.
     return;
   }
   if (tile.count > C::kNodes) __trap();
-  Gates<C> gates(p.core.batch, tile, NodeOfThread<C, kIsLayer>());
+  // The last threads have a node each.
+  Gates<C> gates(p.core.batch, tile,
+                 static_cast<int>(threadIdx.x) - (C::kThreads - C::kNodes));
+  LoadTileState<C>(p.core, tile, s.verify);
   const int padded = (tile.count + kTileRows - 1) / kTileRows * kTileRows;
   if constexpr (kIsLayer) {
-#if __CUDA_ARCH__ >= 900
     VerifyInLayer<C>(p, tile, padded, s, gates);
-#endif
   } else {
     VerifyAlone<C>(p.core, tile, padded, s.verify, gates);
   }
@@ -133,7 +218,7 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
 template <typename C, bool kIsLayer>
 __global__ void __launch_bounds__(C::kThreads, 1)
     FewKernel(const __grid_constant__ GdnVerifyLayerParams p, int cluster) {
-  extern __shared__ __align__(1024) unsigned char memory[];
+  extern __shared__ __align__(128) unsigned char memory[];
 #if __CUDA_ARCH__ >= 900
   constexpr bool kHasClusters = true;
 #else

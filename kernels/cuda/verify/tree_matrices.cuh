@@ -129,19 +129,12 @@ struct BlockIndex {
 // triangular, becomes (I + g)^-1 - I, by substitution in float32. A lane has a
 // column of the inverse.
 __device__ inline void SubstituteInverse(float* scratch) {
-  const int column = static_cast<int>(threadIdx.x % kTileRows);
-  // At first what the identity contributes: zero up to the diagonal.
+  const int column = static_cast<int>(threadIdx.x) % kTileRows;
   float x[kTileRows];
 #pragma unroll
-  for (int quad = 0; quad < kTileRows / 4; ++quad) {
-    const float4 g =
-        reinterpret_cast<const float4*>(scratch + column * kTileRows)[quad];
-    const float of_quad[] = {g.x, g.y, g.z, g.w};
+  for (int i = 0; i < kTileRows; ++i) x[i] = i == column ? 1 : 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[4 * quad + i] = of_quad[i];
-  }
-#pragma unroll
-  for (int j = 1; j + 1 < kTileRows; ++j) {
+  for (int j = 0; j + 1 < kTileRows; ++j) {
 #pragma unroll
     for (int quad = (j + 1) / 4; quad < kTileRows / 4; ++quad) {
       const float4 g =
@@ -156,7 +149,9 @@ __device__ inline void SubstituteInverse(float* scratch) {
   __syncwarp();
   if (threadIdx.x % 32 < kTileRows) {
 #pragma unroll
-    for (int i = 0; i < kTileRows; ++i) scratch[i * kTileRows + column] = x[i];
+    for (int i = 0; i < kTileRows; ++i) {
+      scratch[i * kTileRows + column] = i == column ? 0 : x[i];
+    }
   }
   __syncwarp();
 }
@@ -256,15 +251,10 @@ struct TreeMatrices {
   }
 
   __device__ void Store(Tiles& tiles) {
-    StoreSolve(tiles);
-    StoreReadout(tiles);
-  }
-  __device__ void StoreSolve(Tiles& tiles) {
     if (tiles.at.row == tiles.at.column) Invert(tiles);
-    solve[tiles.at.Number()].Store(tiles.keys);
-  }
-  __device__ void StoreReadout(const Tiles& tiles) {
-    readout[tiles.at.Number()].Store(tiles.queries);
+    const int number = tiles.at.Number();
+    solve[number].Store(tiles.keys);
+    readout[number].Store(tiles.queries);
   }
 
  private:

@@ -17,7 +17,6 @@
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_block.cuh"
 #include "kernels/cuda/verify/verify_columns.cuh"
-#include "kernels/cuda/verify/verify_few_products.cuh"
 #include "kernels/cuda/verify/verify_tile.cuh"
 #include "kernels/cuda/warp_barriers.cuh"
 #include "kernels/gdn.h"
@@ -38,36 +37,39 @@ struct FewConfig {
   static constexpr int kBuildWarps = kWarps - kColumnWarps;
 };
 
-// The rows of the state of a tile's columns, each 32 bytes longer, so that
-// equal columns of four successive rows are in different banks.
+// The rows of the state of a tile's columns. Within a row the 16-byte chunks
+// are permuted, so that equal columns of four successive rows are in different
+// banks.
 template <int kRows>
 struct TileState {
   static constexpr int kChunks = kKeyDim / 4;
-  uint4 chunk[kRows][kChunks + 2];
+  uint4 chunk[kRows][kChunks];
 
-  // Brings them on their way, or clears them if there is no `state`, with
-  // kWarps warps.
+  // Copies them, or clears them if there is no `state`, with kWarps warps.
   template <int kWarps>
   __device__ void LoadAsync(const float* state) {
+    static_assert(kWarps % 4 == 0 && kChunks == 32);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int n = 0; n < (kRows + kWarps - 1) / kWarps; ++n) {
       const int row = warp + n * kWarps;
       if (row >= kRows) break;
-      CopyAsync16(SharedAddress(&chunk[row][lane]),
+      CopyAsync16(SharedAddress(&chunk[row][lane ^ warp % 4 * 2]),
                   state + row * kKeyDim + lane * 4, state != nullptr);
     }
   }
+
   // Key columns 16 step .. + 15 of the rows of a group of 16, as a left
   // operand.
   __device__ void Load(int group, int step, SplitOperand& a) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int t = lane % 4;
+    const int permuted = lane / 4 % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = group * kTileRows + lane / 4 + i % 2 * 8;
-      const int c = step * 4 + i / 2 * 2 + t / 2;
+      const int c = (step * 4 + i / 2 * 2 + t / 2) ^ permuted;
       const float2 x = reinterpret_cast<const float2*>(&chunk[row][c])[t % 2];
       SplitPair(x.x, x.y, a.high[i], a.low[i]);
     }
@@ -82,32 +84,20 @@ struct FewShared {
   TileState<C::kTileColumns> state;
   TileValues<C::kColumnGroups, C::kBlocks> values;
   TreeGates<C::kNodes, 1> gates;
-  uint4 u[C::kColumnGroups][C::kBlocks][2][32];  // Blocks of U^T.
-  // What others wait for: finished gates, matrices, blocks of U.
-  uint64_t gates_full;
-  uint64_t solve_full;
-  uint64_t readout_full;
-  uint64_t u_full[C::kColumnGroups][C::kBlocks];
+  uint4 u[C::kColumnGroups][2][2][32];  // Block j of U^T in place j % 2.
+  uint64_t gates_full;                  // Paths are summed up.
 };
 
-// By all threads; before use the block must synchronise.
 template <typename C>
-__device__ void InitBarriers(FewShared<C>& s) {
-  const int n = static_cast<int>(threadIdx.x);
-  if (n < C::kColumnGroups * C::kBlocks)
-    InitLaneBarrier(&s.u_full[0][0] + n, 1);
-  if (n == 32) InitLaneBarrier(&s.gates_full, C::kNodes / 32);
-  if (n == 64) InitLaneBarrier(&s.solve_full, C::kBuildWarps);
-  if (n == 96) InitLaneBarrier(&s.readout_full, C::kBuildWarps);
-}
-
-// The tile's columns of the state; null: they are zero.
-template <typename C>
-__device__ const float* StateOfTile(const GdnCoreParams& p,
-                                    const LayerTile& tile) {
-  if (tile.from_zero) return nullptr;
-  return HeadState(p.shape, p.states, tile.slot, p.layer, tile.head) +
-         tile.column * kKeyDim;
+__device__ void LoadTileState(const GdnCoreParams& p, const LayerTile& tile,
+                              FewShared<C>& s) {
+  const float* state = nullptr;
+  if (!tile.from_zero) {
+    state = HeadState(p.shape, p.states, tile.slot, p.layer, tile.head) +
+            tile.column * kKeyDim;
+  }
+  s.state.template LoadAsync<C::kWarps>(state);
+  CommitCopies();
 }
 
 // Keys and queries, once they have been written.
@@ -145,49 +135,27 @@ __device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
 template <typename C>
 using Gates = NodeGates<C::kNodes / 32>;
 
-// What is scaled by the path to the thread's node, when all gates are stored
-// and the scales of keys and queries are there. `decay`: along the path.
+// Sums up the paths, by the nodes' threads, when all gates are stored. They
+// build as well, and the builders meet here.
 template <typename C>
-__device__ void FinishGates(FewShared<C>& s, const Gates<C>& gates,
-                            float decay) {
+__device__ void SumPaths(FewShared<C>& s, const Gates<C>& gates) {
+  const float decay = s.gates.SumPath(s.gates.heads[0], gates.node);
   s.gates.SetScales(s.gates.heads[0], gates.node, decay);
-#if __CUDA_ARCH__ >= 900
   ArriveLanes(&s.gates_full);
-#endif
 }
-// By all warps.
 template <typename C>
-__device__ void WaitForGates(const FewShared<C>& s) {
+__device__ void WaitForPaths(const FewShared<C>& s) {
 #if __CUDA_ARCH__ >= 900
   WaitBarrier(AddressOf(&s.gates_full), 0);
 #else
-  __syncthreads();
-#endif
-}
-
-// The matrices that are solved by, or that are read out by, were built: what
-// was written before is read after. On sm_90 and later the builders go on;
-// before, all warps meet once.
-template <typename C>
-__device__ void GiveMatrices(const FewShared<C>& s, bool is_readout) {
-#if __CUDA_ARCH__ >= 900
-  ArriveLanes(is_readout ? &s.readout_full : &s.solve_full);
-#else
-  if (is_readout) __syncthreads();
-#endif
-}
-template <typename C>
-__device__ void TakeMatrices(const FewShared<C>& s, bool is_readout) {
-#if __CUDA_ARCH__ >= 900
-  WaitBarrier(AddressOf(is_readout ? &s.readout_full : &s.solve_full), 0);
-#else
-  __syncthreads();
+  NamedBarrier<32 * C::kBuildWarps>(kGatesBarrier);
 #endif
 }
 
 // The matrices.
 template <typename C>
-__device__ void BuildMatrices(FewShared<C>& s, int used) {
+__device__ void BuildMatrices(FewShared<C>& s, const Gates<C>& gates,
+                              int used) {
   using Matrices = TreeMatrices<C::kBlocks>;
   constexpr int kBuilders = C::kBuildWarps;
   const int warp = static_cast<int>(threadIdx.x) / 32 - C::kColumnWarps;
@@ -197,18 +165,15 @@ __device__ void BuildMatrices(FewShared<C>& s, int used) {
     tiles.at = Matrices::template TileAt<kBuilders>(used, warp, n);
     tiles.Multiply(s.keys, s.queries);
   };
+  if (gates.node >= 0) SumPaths(s, gates);
   if (num_tiles > 0) multiply(0);
-  WaitForGates(s);
+  WaitForPaths(s);
 #pragma unroll 1
   for (int n = 0; n < num_tiles; ++n) {
     if (n > 0) multiply(n);
     tiles.Scale(s.gates, 0);
-    s.matrices.StoreSolve(tiles);
-    if (n + 1 == num_tiles) GiveMatrices(s, /*is_readout=*/false);
-    s.matrices.StoreReadout(tiles);
+    s.matrices.Store(tiles);
   }
-  if (num_tiles == 0) GiveMatrices(s, /*is_readout=*/false);
-  GiveMatrices(s, /*is_readout=*/true);
 }
 
 // The group's columns of the state times the first kUsed blocks of rows.
@@ -238,34 +203,15 @@ __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
     }
   }
 }
-// Calls wait(), which returns when the rows are there. Sums of blocks behind
-// those in use may be anything.
-template <typename C, typename Wait>
+// Sums of blocks behind those in use may be anything.
+template <typename C>
 __device__ void MultiplyTileState(const FewShared<C>& s, int group, int used,
                                   const NodeRows<C::kNodes>& rows,
-                                  const Wait& wait,
                                   TileSum (&sums)[C::kBlocks]) {
-  constexpr int kHalf = C::kBlocks / 2;
-  constexpr int kQuarter = C::kBlocks / 4;
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  if constexpr (C::kColumnGroups == 4) {
-    StateOperands<TileState<C::kTileColumns>> state(s.state, group);
-    wait();
-    if (used <= kQuarter) {
-      state.template Multiply<kQuarter>(rows, sums);
-    } else if (used <= kHalf) {
-      state.template Multiply<kHalf>(rows, sums);
-    } else {
-      state.template Multiply<C::kBlocks>(rows, sums);
-    }
-    return;
-  }
-#endif
-  wait();
-  if (used <= kQuarter) {
-    MultiplyBlocks<C, kQuarter>(s, group, rows, sums);
-  } else if (used <= kHalf) {
-    MultiplyBlocks<C, kHalf>(s, group, rows, sums);
+  if (used <= C::kBlocks / 4) {
+    MultiplyBlocks<C, C::kBlocks / 4>(s, group, rows, sums);
+  } else if (used <= C::kBlocks / 2) {
+    MultiplyBlocks<C, C::kBlocks / 2>(s, group, rows, sums);
   } else {
     MultiplyBlocks<C, C::kBlocks>(s, group, rows, sums);
   }

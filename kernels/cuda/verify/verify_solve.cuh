@@ -6,17 +6,57 @@
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_block.cuh"
 #include "kernels/cuda/verify/verify_columns.cuh"
 #include "kernels/cuda/verify/verify_few.cuh"
 #include "kernels/cuda/verify/verify_tile.cuh"
-#include "kernels/cuda/warp_barriers.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {
+
+// sums[b] += u B^T for the block B of row j + b and column j, from the b-th
+// on: products that follow each other do not wait for each other. Of rows
+// behind the last, anything: nothing waits for the number.
+template <int kFirst, int kBlocks>
+__device__ void MultiplyColumn(const SplitBlock* triangle, int j,
+                               const SplitOperand& u,
+                               TileSum (&sums)[kBlocks]) {
+  uint4 b[kBlocks][2];
+#pragma unroll
+  for (int n = kFirst; n < kBlocks; ++n) {
+    const int row = min(j + n, kBlocks - 1);
+    const SplitBlock& block = triangle[BlockIndex{row, j}.Number()];
+    b[n][0] = block.rows[0][threadIdx.x % 32];
+    b[n][1] = block.rows[1][threadIdx.x % 32];
+  }
+#pragma unroll
+  for (int term = 0; term < 3; ++term) {
+#pragma unroll
+    for (int n = kFirst; n < kBlocks; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4& right = b[n][half];
+        MultiplyAdd(sums[n][half], term == 1 ? u.low : u.high,
+                    term == 2 ? right.z : right.x,
+                    term == 2 ? right.w : right.y);
+      }
+    }
+  }
+}
+
+// The first of the sums is done with.
+template <int kBlocks>
+__device__ void DropFirst(TileSum (&sums)[kBlocks]) {
+#pragma unroll
+  for (int b = 1; b < kBlocks; ++b) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      sums[b - 1][i / 4][i % 4] = sums[b][i / 4][i % 4];
+    }
+  }
+}
 
 // A lane's share of a block B.
 struct BlockShare {
@@ -43,39 +83,13 @@ __device__ inline void MultiplyAddApart(TileSum& sum, const SplitOperand& x,
   }
 }
 
-// sums[row] += u B^T for the blocks B of column j, from row `first` on:
-// products that follow each other do not wait for each other. Of rows behind
-// the last, anything: nothing waits for the number.
-template <int kBlocks>
-__device__ void MultiplyColumn(const SplitBlock* triangle, int first, int j,
-                               const SplitOperand& u,
-                               TileSum (&sums)[kBlocks]) {
-  uint4 b[kBlocks][2];
-#pragma unroll
-  for (int row = first; row < kBlocks; ++row) {
-    const BlockShare block(triangle[BlockIndex{row, j}.Number()]);
-    b[row][0] = block.rows[0];
-    b[row][1] = block.rows[1];
-  }
-#pragma unroll
-  for (int term = 0; term < 3; ++term) {
-#pragma unroll
-    for (int row = first; row < kBlocks; ++row) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const uint4& right = b[row][half];
-        MultiplyAdd(sums[row][half], term == 1 ? u.low : u.high,
-                    term == 2 ? right.z : right.x,
-                    term == 2 ? right.w : right.y);
-      }
-    }
-  }
-}
-
-// The right sides of a group, from S k.
+// The warp of a group that solves: hands each block of U to the one that reads
+// out. Two places are enough: who writes the next block has met the reader
+// after it read the one before. The block being solved is always right[0],
+// which holds S k at first.
 template <typename C>
-__device__ void FormRightSides(const FewShared<C>& s, int group, int used,
-                               TileSum (&right)[C::kBlocks]) {
+__device__ void SolveGroup(FewShared<C>& s, int group, int used,
+                           TileSum (&right)[C::kBlocks]) {
 #pragma unroll
   for (int b = 0; b < C::kBlocks; ++b) {
     if (b >= used) break;
@@ -83,64 +97,49 @@ __device__ void FormRightSides(const FewShared<C>& s, int group, int used,
                       s.values.part[group][b / kPartBlocks]),
                   b % kPartBlocks, s.gates.heads[0], b, right[b]);
   }
-}
-
-// The warp of a group that solves: hands each block of U to the one that reads
-// out. Blocks are numbered when this is compiled:
-// numbers that are found cost more instructions than the code of a loop saves.
-template <typename C>
-__device__ void SolveGroup(FewShared<C>& s, int group, int used,
-                           TileSum (&right)[C::kBlocks]) {
-  const SplitBlock* const solve = s.matrices.solve;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int j = 0; j < C::kBlocks; ++j) {
-    if (j >= used) break;
+#pragma unroll 1
+  for (int j = 0; j < used; ++j) {
+    const SplitBlock* const solve = s.matrices.solve;
     const BlockShare inverse(solve[BlockIndex{j, j}.Number()]);
+    const BlockShare below(
+        solve[BlockIndex{min(j + 1, C::kBlocks - 1), j}.Number()]);
     SplitOperand u;
-    SplitTile(right[j], u);
-    MultiplyAddApart(right[j], u, inverse);
-    SplitTile(right[j], u);
+    SplitTile(right[0], u);
+    MultiplyAddApart(right[0], u, inverse);
+    SplitTile(right[0], u);
     const uint32_t* h = u.high;
     const uint32_t* l = u.low;
-    s.u[group][j][0][lane] = {h[0], h[1], h[2], h[3]};
-    s.u[group][j][1][lane] = {l[0], l[1], l[2], l[3]};
-#if __CUDA_ARCH__ >= 900
-    ArriveLanes(&s.u_full[group][j]);
-#else
+    s.u[group][j % 2][0][lane] = {h[0], h[1], h[2], h[3]};
+    s.u[group][j % 2][1][lane] = {l[0], l[1], l[2], l[3]};
     NamedBarrier<64>(kExchangeBarrier + group);
-#endif
-    if (j + 1 < C::kBlocks) {  // The next block first.
-      const BlockShare below(solve[BlockIndex{j + 1, j}.Number()]);
-      MultiplyAddApart(right[j + 1], u, below);
-      MultiplyColumn(solve, j + 2, j, u, right);
-    }
+    if (j + 1 == used) break;
+    // The next block first.
+    MultiplyAddApart(right[1], u, below);
+    MultiplyColumn<2>(solve, j, u, right);
+    DropFirst(right);
   }
 }
 
 // The warp that reads out: calls put(j, o) for each block of O^T of its
-// columns, which hold exp(Gamma) S q at first.
+// columns. The block that is next is always o[0]; they hold S q at first.
 template <typename C, typename Put>
 __device__ void ReadGroup(const FewShared<C>& s, int group, int used,
                           TileSum (&o)[C::kBlocks], const Put& put) {
-  const SplitBlock* const readout = s.matrices.readout;
+  ScaleReadout(s.gates.heads[0], o);
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int j = 0; j < C::kBlocks; ++j) {
-    if (j >= used) break;
+#pragma unroll 1
+  for (int j = 0; j < used; ++j) {
+    const SplitBlock* const readout = s.matrices.readout;
     const BlockShare own(readout[BlockIndex{j, j}.Number()]);
-#if __CUDA_ARCH__ >= 900
-    WaitBarrier(AddressOf(&s.u_full[group][j]), 0);
-    __syncwarp();
-#else
     NamedBarrier<64>(kExchangeBarrier + group);
-#endif
-    const uint4 h = s.u[group][j][0][lane];
-    const uint4 l = s.u[group][j][1][lane];
+    const uint4 h = s.u[group][j % 2][0][lane];
+    const uint4 l = s.u[group][j % 2][1][lane];
     const SplitOperand u = {{h.x, h.y, h.z, h.w}, {l.x, l.y, l.z, l.w}};
-    MultiplyAddApart(o[j], u, own);
-    MultiplyColumn(readout, j + 1, j, u, o);
-    put(j, o[j]);
+    MultiplyAddApart(o[0], u, own);
+    if (j + 1 < used) MultiplyColumn<1>(readout, j, u, o);
+    put(j, o[0]);
+    DropFirst(o);
   }
 }
 
@@ -173,41 +172,6 @@ __device__ void StoreOutputs(const GdnCoreParams& p, const LayerTile& tile,
           kValueDim +
       tile.column + group * kColumns + lane % 2 * 8;
   *reinterpret_cast<uint4*>(out) = *s.values.At(node, group * 2 + lane % 2);
-}
-
-// What the warps do with the tile: solve and read out, or build the matrices.
-// The state is there. Calls wait_rows() and wait_values(), which return when
-// keys and queries, and when values are there; and put(group, j) in the warp of
-// a group, when block j of its outputs is where its values were.
-template <typename C, typename WaitRows, typename WaitValues, typename Put>
-__device__ void RunRoles(FewShared<C>& s, int used, const WaitRows& wait_rows,
-                         const WaitValues& wait_values, const Put& put) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const bool builds = warp >= C::kColumnWarps;
-  const bool solves = warp < C::kColumnGroups;
-  const int group = warp % C::kColumnGroups;
-  if (builds) {
-    wait_rows();
-    BuildMatrices<C>(s, used);
-    return;
-  }
-  TileSum sums[C::kBlocks] = {};
-  MultiplyTileState<C>(s, group, used, solves ? s.keys : s.queries, wait_rows,
-                       sums);
-  WaitForGates(s);
-  if (solves) {
-    wait_values();
-    FormRightSides<C>(s, group, used, sums);
-    TakeMatrices(s, /*is_readout=*/false);
-    SolveGroup<C>(s, group, used, sums);
-  } else {
-    ScaleReadout(s.gates.heads[0], sums);
-    TakeMatrices(s, /*is_readout=*/true);
-    ReadGroup<C>(s, group, used, sums, [&](int j, const TileSum& o) {
-      PutOutputs<C>(o, group, j, s);
-      put(group, j);
-    });
-  }
 }
 
 }  // namespace bole::cuda
