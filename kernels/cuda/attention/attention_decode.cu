@@ -31,6 +31,7 @@ namespace {
 
 constexpr int kConsumers = 32 * kDecodeWarps;
 constexpr int kThreads = kConsumers + 32;
+
 #if __CUDA_ARCH__ >= 900
 
 // The warps that prepare the row's own key and value; those before have a query
@@ -115,14 +116,14 @@ __device__ void AttendRow(const AttentionDecodeParams& p,
   SyncConsumers();
   WaitForCluster();  // All blocks have started: their barriers are there.
   WaitForPrevious();
+  MergedPair<kHeads> merged;
+  merged.LoadGates(p.attend, place);
   PrepareRow(qkv, place, weight, own_row, shared);
   SyncConsumers();
-  if (DecodeWarp() == kKeyWarp && place.owns_row()) ScoreOwnKey(shared);
   QueryRows<kHeads> queries;
   queries.Load(shared);
-  SyncConsumers();
   FoundOfRow<kHeads> found;
-  found.Begin(place, shared);
+  found.Begin();
   RingAt at;
   int turn = 0;
 #pragma unroll 1
@@ -132,20 +133,22 @@ __device__ void AttendRow(const AttentionDecodeParams& p,
     ArriveWarp(&shared.empty[at.stage]);
     at.Advance();
     SyncConsumers();
-    found.Rescale(turn, shared);
+    found.Rescale(found.Largest(turn, shared));
     at.WaitFull(shared.full);
     found.Add(place, tile, AddressOf(shared.slots[at.stage]), turn, shared);
     ArriveWarp(&shared.empty[at.stage]);
     at.Advance();
     turn ^= 1;
   }
+  if (place.owns_row()) found.AddOwn(queries.ScoreOwn(shared), shared);
   found.Send(place, shared);
-  MergeRow(p.attend, place, shared);
+  merged.Store(p.attend, place, shared);
 }
 
 #endif
 
-// Grid: the cluster's blocks, KV heads, rows.
+// Grid: the cluster's blocks, KV heads, rows. Registers leave room for blocks
+// of two products of few rows, and so does shared memory for one.
 template <int kHeads>
 __global__ void __maxnreg__(120)
     AttentionDecodeKernel(const __grid_constant__ AttentionDecodeArgs args) {

@@ -18,6 +18,17 @@ namespace bole::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
+// SendAsync (cluster.cuh) of two numbers.
+__device__ inline void SendPair(const float2* to, float x, float y,
+                                const uint64_t* barrier, int rank) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], "
+      "{%1, %2}, [%3];" ::"r"(AddressInBlock(to, rank)),
+      "r"(__float_as_uint(x)), "r"(__float_as_uint(y)),
+      "r"(AddressInBlock(barrier, rank))
+      : "memory");
+}
+
 // What a lane has found of head Group(), where there is one: a part of the sum
 // of the weights, and the weighted values of dimensions 8 j + 2 InGroup() + i,
 // i < 2, of the warp's 32. Weights are relative to `largest`, which is the
@@ -34,27 +45,18 @@ struct FoundOfRow {
     return 32 * DecodeWarp() + 8 * j + 2 * InGroup();
   }
 
-  // Of the row itself, if it is this block's.
-  __device__ void Begin(const DecodePlace& place,
-                        const DecodeShared<kHeads>& shared) {
-    const bool owns = place.owns_row();
-    largest = owns ? shared.own_score[Head()] : -INFINITY;
-    sum = owns && InGroup() == 0 ? 1.0f : 0.0f;
+  __device__ void Begin() {
+    largest = -INFINITY;
+    sum = 0;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      out[j][0] = owns ? ToFloat(shared.v[Dim(j)]) : 0.0f;
-      out[j][1] = owns ? ToFloat(shared.v[Dim(j) + 1]) : 0.0f;
-      out[j][2] = 0;
-      out[j][3] = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[j][i] = 0;
     }
   }
 
-  __device__ void Rescale(int turn, const DecodeShared<kHeads>& shared) {
-    float now = largest;
-#pragma unroll
-    for (int warp = 0; warp < kDecodeWarps; ++warp) {
-      now = fmaxf(now, shared.largest[turn][Head()][warp]);
-    }
+  // To weights relative to `now`, which is no less than before.
+  __device__ void Rescale(float now) {
     // Nothing of nothing.
     const float scale = now == -INFINITY ? 0.0f : PowerOfTwo(largest - now);
     largest = now;
@@ -64,6 +66,15 @@ struct FoundOfRow {
       out[j][0] *= scale;
       out[j][1] *= scale;
     }
+  }
+  // Of a tile whose scores are there.
+  __device__ float Largest(int turn, const DecodeShared<kHeads>& shared) const {
+    float now = largest;
+#pragma unroll
+    for (int warp = 0; warp < kDecodeWarps; ++warp) {
+      now = fmaxf(now, shared.largest[turn][Head()][warp]);
+    }
+    return now;
   }
 
   // The weights of two tokens; none of no head.
@@ -104,6 +115,18 @@ struct FoundOfRow {
     }
   }
 
+  // The row itself.
+  __device__ void AddOwn(float score, const DecodeShared<kHeads>& shared) {
+    Rescale(fmaxf(largest, score));
+    const float weight = PowerOfTwo(score - largest);
+    if (InGroup() == 0) sum += weight;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      out[j][0] += weight * ToFloat(shared.v[Dim(j)]);
+      out[j][1] += weight * ToFloat(shared.v[Dim(j) + 1]);
+    }
+  }
+
   // To the blocks that merge it, which have started.
   __device__ void Send(const DecodePlace& place, DecodeShared<kHeads>& shared) {
     sum += __shfl_xor_sync(~0u, sum, 1);
@@ -113,58 +136,73 @@ struct FoundOfRow {
     for (int j = 0; j < 4; ++j) {
       const int to = Dim(j) / kMergedDims;
       float2* pair = &shared.out[place.rank][Head()][Dim(j) % kMergedDims / 2];
-      SendAsync(&pair->x, out[j][0], &shared.received, to);
-      SendAsync(&pair->y, out[j][1], &shared.received, to);
+      SendPair(pair, out[j][0], out[j][1], &shared.received, to);
     }
     float2* weights = &shared.weights[place.rank][Head()];
     const int to = 4 * DecodeWarp() + InGroup();
     if (to >= kDecodeCluster) return;
-    SendAsync(&weights->x, largest, &shared.received, to);
-    SendAsync(&weights->y, sum, &shared.received, to);
+    SendPair(weights, largest, sum, &shared.received, to);
   }
 };
 
-// What all blocks have found, two dimensions of a head a thread, gated.
+// Two dimensions of a head, which a thread merges; of some threads.
 template <int kHeads>
-__device__ void MergeRow(const AttentionParams& p, const DecodePlace& place,
-                         const DecodeShared<kHeads>& shared) {
-  constexpr int kPairs = kMergedDims / 2;  // Of a head.
+struct MergedPair {
+  static constexpr int kPairs = kMergedDims / 2;  // Of a head.
   static_assert(kHeads * kPairs <= 32 * kDecodeWarps);
-  const int head = static_cast<int>(threadIdx.x) / kPairs;
-  const int pair = static_cast<int>(threadIdx.x) % kPairs;
-  if (head >= kHeads) return;
-  const AttentionShape& s = p.shape;
-  const int64_t query_head = place.kv_head * kHeads + head;
-  const int dim = place.rank * kMergedDims + 2 * pair;
-  const uint32_t gates = *reinterpret_cast<const uint32_t*>(
-      As<BFloat16>(p.projected) +
-      static_cast<int64_t>(place.row) * s.projected_width() +
-      (2 * query_head + 1) * kDecodeHeadDim + dim);
-  WaitBarrier(AddressOf(&shared.received), 0);
-  float largest = -INFINITY;
-#pragma unroll
-  for (int part = 0; part < kDecodeCluster; ++part) {
-    largest = fmaxf(largest, shared.weights[part][head].x);
+
+  int head = static_cast<int>(threadIdx.x) / kPairs;
+  int pair = static_cast<int>(threadIdx.x) % kPairs;
+  uint32_t gates = 0;
+
+  __device__ bool exists() const { return head < kHeads; }
+  __device__ int64_t QueryHead(const DecodePlace& place) const {
+    return place.kv_head * kHeads + head;
   }
-  float sum = 0;
-  float2 out = {};
-#pragma unroll
-  for (int part = 0; part < kDecodeCluster; ++part) {
-    const float2 weights = shared.weights[part][head];
-    const float scale = PowerOfTwo(weights.x - largest);
-    const float2 x = shared.out[part][head][pair];
-    sum += scale * weights.y;
-    out.x += scale * x.x;
-    out.y += scale * x.y;
+  __device__ int Dim(const DecodePlace& place) const {
+    return place.rank * kMergedDims + 2 * pair;
   }
-  const float a = out.x / sum * Sigmoid(FirstOfTwo(gates));
-  const float b = out.y / sum * Sigmoid(SecondOfTwo(gates));
-  *reinterpret_cast<uint32_t*>(
-      As<BFloat16>(p.out) +
-      (static_cast<int64_t>(place.row) * s.query_heads + query_head) *
-          kDecodeHeadDim +
-      dim) = PackTwo(a, b);
-}
+
+  // When the projection is there: early, because nothing hides the wait for
+  // them at the end.
+  __device__ void LoadGates(const AttentionParams& p,
+                            const DecodePlace& place) {
+    if (!exists()) return;
+    gates = *reinterpret_cast<const uint32_t*>(
+        As<BFloat16>(p.projected) +
+        static_cast<int64_t>(place.row) * p.shape.projected_width() +
+        (2 * QueryHead(place) + 1) * kDecodeHeadDim + Dim(place));
+  }
+
+  // Of what all blocks have sent, gated.
+  __device__ void Store(const AttentionParams& p, const DecodePlace& place,
+                        const DecodeShared<kHeads>& shared) const {
+    if (!exists()) return;
+    WaitBarrier(AddressOf(&shared.received), 0);
+    float largest = -INFINITY;
+#pragma unroll
+    for (int part = 0; part < kDecodeCluster; ++part) {
+      largest = fmaxf(largest, shared.weights[part][head].x);
+    }
+    float sum = 0;
+    float2 out = {};
+#pragma unroll
+    for (int part = 0; part < kDecodeCluster; ++part) {
+      const float2 weights = shared.weights[part][head];
+      const float scale = PowerOfTwo(weights.x - largest);
+      const float2 x = shared.out[part][head][pair];
+      sum += scale * weights.y;
+      out.x += scale * x.x;
+      out.y += scale * x.y;
+    }
+    const float a = out.x / sum * Sigmoid(FirstOfTwo(gates));
+    const float b = out.y / sum * Sigmoid(SecondOfTwo(gates));
+    const int64_t at = static_cast<int64_t>(place.row) * p.shape.query_heads +
+                       QueryHead(place);
+    *reinterpret_cast<uint32_t*>(As<BFloat16>(p.out) + at * kDecodeHeadDim +
+                                 Dim(place)) = PackTwo(a, b);
+  }
+};
 
 #endif
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -39,7 +38,6 @@ struct alignas(1024) DecodeShared {
   // Of a tile, by its number among the block's modulo 2; times kDecodeExponent.
   float scores[2][kHeads][kDecodeTokens];
   float largest[2][kHeads][kDecodeWarps];
-  float own_score[kHeads];
   uint64_t full[kDecodeSlots];
   uint64_t empty[kDecodeSlots];
   uint64_t received;                       // Expects the bytes of the rest.
@@ -130,25 +128,18 @@ struct QueryRows {
     to[1] = scores[1];
     if (InGroup() == 0) shared.largest[turn][Group()][DecodeWarp()] = largest;
   }
-};
 
-// By a warp: scores of the row's own key.
-template <int kHeads>
-__device__ void ScoreOwnKey(DecodeShared<kHeads>& shared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float k[kVector];
-  Unpack(reinterpret_cast<const uint4*>(shared.k)[lane], k);
+  // Of the row's own key, and head Group() if there is one.
+  __device__ float ScoreOwn(const DecodeShared<kHeads>& shared) const {
+    const auto* k = reinterpret_cast<const uint32_t*>(shared.k + 2 * InGroup());
+    float sums[4] = {};
 #pragma unroll
-  for (int head = 0; head < kHeads; ++head) {
-    float q[kVector];
-    Unpack(reinterpret_cast<const uint4*>(shared.q[head])[lane], q);
-    float sum = 0;
-#pragma unroll
-    for (int c = 0; c < kVector; ++c) sum += q[c] * k[c];
-    sum = WarpSum(sum);
-    if (lane == 0) shared.own_score[head] = sum * kDecodeExponent;
+    for (int i = 0; i < kDecodeHeadDim / 16; ++i) {
+      MultiplyAdd(sums, {q[i][0], 0, q[i][1], 0}, k[8 * i], k[8 * i + 4]);
+    }
+    return sums[0] * kDecodeExponent;
   }
-}
+};
 
 #endif
 

@@ -156,8 +156,8 @@ TEST_P(AttentionDecodeTest, IsTheReferenceOfSomeRequests) {
 TEST_P(AttentionDecodeTest, LongPrefixesAreTheReference) {
   for (const int group : {4, 6}) {
     DecodeProblem problem(rng_, Heads(group, 1), 64,
-                          Tokens({UniformInt(rng_, 3000, 5000) / EveryNth(2),
-                                  UniformInt(rng_, 0, 3000) / EveryNth(2)},
+                          Tokens({UniformInt(rng_, 3000, 5000) / EveryNth(8),
+                                  UniformInt(rng_, 0, 3000) / EveryNth(8)},
                                  {}));
 
     ExpectIsTheReference(problem);
@@ -165,7 +165,8 @@ TEST_P(AttentionDecodeTest, LongPrefixesAreTheReference) {
 }
 
 TEST_P(AttentionDecodeTest, RepeatsHaveTheSameBits) {
-  DecodeProblem problem(rng_, Heads(4, 4), 64, Tokens({1500}, {}));
+  DecodeProblem problem(rng_, Heads(4, 4), 64,
+                        Tokens({1500 / EveryNth(8)}, {}));
   DecodeProblem again = problem;
   Decode(problem);
   for (int i = 0; i < 5; i += EveryNth(4)) {
