@@ -76,6 +76,11 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());
   BOLE_ASSIGN_OR_RETURN(backend->int7_products_, Int7Products::Create());
   BOLE_ASSIGN_OR_RETURN(backend->tile_attention_, TileAttention::Create());
+  BOLE_ASSIGN_OR_RETURN(backend->num_claimed_,
+                        backend->Allocate(sizeof(int32_t), "count of commits"));
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaMemset(backend->num_claimed_.get(), 0, sizeof(int32_t)),
+               "count of commits"));
   return backend;
 }
 
@@ -263,6 +268,9 @@ absl::Status CudaBackend::GdnCommitStates(const GdnCommitParams& params) {
   if (params.factors.node_states != nullptr) {
     return GdnCommitSnapshots(params, on_);
   }
+  if (CanFoldStates(params)) {
+    return FoldStates(params, static_cast<int32_t*>(num_claimed_.get()), on_);
+  }
   return cuda::GdnCommitStates(params, on_);
 }
 absl::Status CudaBackend::GdnCommitWindows(const GdnCommitParams& params) {
@@ -296,7 +304,8 @@ absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
 absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
                                      const CompactKvParams& attention) {
   if (CanCommitPath(linear, attention, on_)) {
-    return cuda::CommitPath(linear, attention, on_);
+    return cuda::CommitPath(linear, attention,
+                            static_cast<int32_t*>(num_claimed_.get()), on_);
   }
   return Backend::CommitPath(linear, attention);
 }

@@ -117,7 +117,8 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
   std::unique_ptr<TileAttention> tile_attention_;
-  Scratch scratch_;  // Of operators that need some.
+  Scratch scratch_;           // Of operators that need some.
+  DeviceMemory num_claimed_;  // Of commits: int32, 0 between them.
 };
 
 }  // namespace bole::cuda

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/attention.h"
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
@@ -19,22 +20,6 @@ inline constexpr int kTileTokens = 64;
 inline constexpr int kTileHeadDim = 256;
 // Rows that a warpgroup has; a block has one or two.
 inline constexpr int kWarpgroupRows = 64;
-
-// x / divisor without a division, where x * divisor is below 2^32.
-struct Divisor {
-  int divisor;
-  uint64_t inverse;
-
-  constexpr explicit Divisor(int d)
-      : divisor(d),
-        inverse(((uint64_t{1} << 32) + static_cast<uint64_t>(d) - 1) /
-                static_cast<uint64_t>(d)) {}
-  constexpr int Quotient(int x) const {
-    return static_cast<int>(
-        static_cast<uint64_t>(static_cast<uint32_t>(x)) * inverse >> 32);
-  }
-  constexpr int Remainder(int x) const { return x - Quotient(x) * divisor; }
-};
 
 // How a launch is cut up: from capacities alone, so that a captured launch
 // serves every content.

@@ -4,7 +4,8 @@
 // registers: four rows for each group of eight lanes, so that what a lane does
 // for a node beside the recurrence is shared by 64 elements. The block's next
 // rows and nodes are on their way meanwhile. Windows, keys and values move
-// while the first ones are.
+// while the first ones are. Multiprocessors are not equally far from memory, so
+// blocks take tiles as they get on.
 #include "kernels/cuda/gdn/commit_path.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gdn/fold_nodes.cuh"
+#include "kernels/cuda/gdn/fold_states.cuh"
 #include "kernels/cuda/gdn/fold_tiles.cuh"
 #include "kernels/cuda/gdn/gdn_state_rows.cuh"
 #include "kernels/cuda/gdn/gdn_views.cuh"
@@ -30,6 +32,8 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 // What a launch does. Parts that are not wanted have no columns.
 struct CommitWork {
   GdnCommitParams linear;
+  FoldPlan plan;
+  int32_t* num_claimed;  // 0, before and after.
   KvMove kv;
   int window_words;  // Of a row of the windows.
   int window_parts;  // Blocks that move one request's window of a layer.
@@ -40,13 +44,14 @@ struct CommitWork {
 // In shared memory, followed by as many requests as there may be.
 template <typename T>
 struct CommitShared {
-  float4 state[kFoldRows * kFoldVectors][kFoldThreads];  // Each thread's own.
+  StagedRows::Rows state[kFoldWarps];
   RawNodes<T> raw;
   union {
     Nodes nodes;
     KvPlaces<kFoldThreads> places;
   };
-  FoldTile tiles[2];
+  uint64_t arrived[kFoldWarps];
+  int next;  // Tile of the block.
   int num_active;
   ActiveRequest active[1];
 };
@@ -56,7 +61,7 @@ size_t SharedBytes(int max_requests) {
   return sizeof(CommitShared<T>) + (max_requests - 1) * sizeof(ActiveRequest);
 }
 
-// By the first warp. Rows are for LoadRows().
+// By the first warp.
 template <typename T>
 __device__ void ListActive(const GdnCommitParams& p, CommitShared<T>& shared) {
   const int lane = static_cast<int>(threadIdx.x);
@@ -72,6 +77,10 @@ __device__ void ListActive(const GdnCommitParams& p, CommitShared<T>& shared) {
       active.count = p.path.first[request + 1] - first;
       active.from_zero = p.batch.committed[request] == 0;
     }
+#pragma unroll
+    for (int i = 0; i < kFoldNodes; ++i) {
+      if (i < active.count) active.row[i] = p.path.row[active.first + i];
+    }
     const unsigned mask = __ballot_sync(kAllLanes, active.count > 0);
     if (active.count > 0) {
       shared.active[found + __popc(mask & ((1u << lane) - 1))] = active;
@@ -81,61 +90,20 @@ __device__ void ListActive(const GdnCommitParams& p, CommitShared<T>& shared) {
   if (lane == 0) shared.num_active = found;
 }
 
-template <typename T>
-__device__ void LoadRows(const GdnCommitParams& p, CommitShared<T>& shared) {
-  for (int i = static_cast<int>(threadIdx.x);
-       i < kFoldNodes * shared.num_active; i += kFoldThreads) {
-    ActiveRequest& to = shared.active[i / kFoldNodes];
-    const int node = i % kFoldNodes;
-    if (node < to.count) to.row[node] = p.path.row[to.first + node];
-  }
+// The warp's rows of a tile of a request with a path.
+__device__ const float* OldRows(const GdnCommitParams& p, const FoldTile& tile,
+                                const ActiveRequest& request) {
+  return request.from_zero ? nullptr : tile.WarpRows(p, request.slot);
 }
 
-// Queues the copies of a tile's state: each thread's own.
-template <typename T>
-__device__ void StageState(const GdnCommitParams& p, const FoldTile& tile,
-                           CommitShared<T>& shared) {
-  if (tile.WarpValue() >= p.shape.value_dim) return;
-  const float* state = tile.WarpState(p) + static_cast<int>(threadIdx.x % 32) /
-                                               kRowLanes * kStateKeyDim;
-  const bool valid = !tile.request->from_zero;
-#pragma unroll
-  for (int v = 0; v < kFoldRows * kFoldVectors; ++v) {
-    CopyAsync16(SharedAddress(&shared.state[v][threadIdx.x]),
-                state + v / kFoldVectors * kRowGroups * kStateKeyDim +
-                    FirstElement(v % kFoldVectors),
-                valid);
-  }
-}
-
-// Queues them for a tile of all requests, before it is known which have paths.
-// Requests that do not exist may have any slot.
-template <typename T>
-__device__ void StageEarly(const GdnCommitParams& p, int index,
-                           CommitShared<T>& shared) {
-  FoldTile tile(p, shared.active, index);
-  const int request = static_cast<int>(tile.request - shared.active);
-  ActiveRequest all = {};
-  all.slot = __ldcg(p.batch.slot + request);
-  all.from_zero = __ldcg(p.batch.committed + request) == 0;
-  if (all.slot < 0 || all.slot >= p.states.num_slots) return;
-  tile.request = &all;
-  StageState(p, tile, shared);
-}
-
-using FoldState = StateRows<kFoldRows>;
-
-template <typename T>
-__device__ void TakeState(const CommitShared<T>& shared, FoldState& state) {
-#pragma unroll
-  for (int v = 0; v < kFoldRows * kFoldVectors; ++v) {
-    const float4 x = shared.state[v][threadIdx.x];
-    float* to = &state.value[v / kFoldVectors][4 * (v % kFoldVectors)];
-    to[0] = x.x;
-    to[1] = x.y;
-    to[2] = x.z;
-    to[3] = x.w;
-  }
+// And of a tile of all requests, before it is known which have paths. Requests
+// that do not exist may have any slot.
+__device__ const float* EarlyRows(const GdnCommitParams& p,
+                                  const FoldTile& tile) {
+  const int slot = __ldcg(p.batch.slot + tile.active);
+  const bool from_zero = __ldcg(p.batch.committed + tile.active) == 0;
+  if (from_zero || slot < 0 || slot >= p.states.num_slots) return nullptr;
+  return tile.WarpRows(p, slot);
 }
 
 // Words of one request's window of a layer.
@@ -184,76 +152,89 @@ __device__ void MoveRows(const CommitWork& work, CommitShared<T>& shared) {
   }
 }
 
-// The block's tiles, gridDim.x apart. The first one, tiles[0], has been staged.
+// A tile behind those that the blocks begin with. Every block that has tiles
+// asks until there are none left, and the last to ask makes the count 0 for the
+// next launch.
+__device__ int ClaimTile(const CommitWork& work, int num_tiles) {
+  const int blocks = static_cast<int>(gridDim.x);
+  const int claims = max(num_tiles - blocks, 0) + min(num_tiles, blocks);
+  const int claim = atomicAdd(work.num_claimed, 1);
+  if (claim == claims - 1) *work.num_claimed = 0;
+  return blocks + claim;
+}
+
+// The block's tiles. The first one has been staged.
 template <typename T>
-__device__ void FoldTiles(const GdnCommitParams& p, int num_tiles,
-                          CommitShared<T>& shared) {
-  int parity = 0;
-  for (int index = static_cast<int>(blockIdx.x); index < num_tiles;
-       parity ^= 1) {
-    index += static_cast<int>(gridDim.x);
-    const FoldTile& tile = shared.tiles[parity];
-    const FoldTile& next = shared.tiles[parity ^ 1];
+__device__ void FoldTiles(const CommitWork& work, int num_tiles,
+                          StagedRows& rows, CommitShared<T>& shared) {
+  const GdnCommitParams& p = work.linear;
+  const bool claims = threadIdx.x == 0;
+  int index = static_cast<int>(blockIdx.x);
+  FoldTile tile(work.plan, p.first_layer, index);
+  int claimed = claims && index < num_tiles ? ClaimTile(work, num_tiles) : 0;
+  while (index < num_tiles) {
+    FoldState state(0, kFoldWarpValues);
+    rows.Take(state);
+    if (claims) shared.next = claimed;
     WaitForCopies<0>();
     __syncthreads();  // All copies are there, and `nodes` have been read.
-    const int count = tile.request->count;
-    FoldState state(0, kFoldWarpValues);
-    TakeState(shared, state);
-    ConvertNodes(shared.raw, min(count, kFoldNodes), shared.nodes);
-    if (threadIdx.x == 0 && index < num_tiles) {
-      shared.tiles[parity ^ 1] = FoldTile(p, shared.active, index);
+    index = shared.next;
+    const FoldTile next(work.plan, p.first_layer, index);
+    if (index < num_tiles) {
+      rows.Stage(OldRows(p, next, shared.active[next.active]));
     }
+    const ActiveRequest& request = shared.active[tile.active];
+    const int count = request.count;
+    ConvertNodes(shared.raw, min(count, kFoldNodes), shared.nodes);
     __syncthreads();
     if (index < num_tiles) {
-      StageState(p, next, shared);
-      StageNodes(p, next, shared.raw);
+      StageNodes(p, next, shared.active[next.active], shared.raw);
       CommitCopies();
     }
     FoldNodes(shared.nodes, min(count, kFoldNodes), state);
+    if (claims && index < num_tiles) claimed = ClaimTile(work, num_tiles);
     for (int begin = kFoldNodes; begin < count; begin += kFoldNodes) {
       __syncthreads();
-      LoadNodes<T>(p, tile, begin, min(count - begin, kFoldNodes),
+      LoadNodes<T>(p, tile, request, begin, min(count - begin, kFoldNodes),
                    shared.nodes);
       __syncthreads();
       FoldNodes(shared.nodes, min(count - begin, kFoldNodes), state);
     }
-    if (tile.WarpValue() < p.shape.value_dim) state.Store(tile.WarpState(p));
+    if (float* to = tile.WarpRows(p, request.slot)) state.Store(to);
+    tile = next;
   }
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
     CommitPathKernel(const __grid_constant__ CommitWork work) {
-  extern __shared__ __align__(16) unsigned char memory[];
+  extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<CommitShared<T>*>(memory);
   const GdnCommitParams& p = work.linear;
+  const int warp = static_cast<int>(threadIdx.x / 32);
   const int block = static_cast<int>(blockIdx.x);
+  const FoldTile tile(work.plan, p.first_layer, block);
+  StagedRows rows(shared.state[warp], shared.arrived[warp]);
   // Mostly all requests have paths, and what is staged first is known.
   const bool stages_early =
-      work.reads_early && block < NumTiles(p, p.batch.max_requests);
-  if (stages_early) StageEarly(p, block, shared);
+      work.reads_early && block < work.plan.num_tiles(p.batch.max_requests);
+  if (stages_early) rows.Stage(EarlyRows(p, tile));
   WaitForPrevious();
   StartNext();
-  if (threadIdx.x < 32) ListActive(p, shared);
+  if (warp == 0) ListActive(p, shared);
   __syncthreads();
-  const int num_tiles = NumTiles(p, shared.num_active);
-  const bool has_tile = block < num_tiles;
-  if (has_tile) {
-    const FoldTile first(p, shared.active, block);
-    if (threadIdx.x == 0) shared.tiles[0] = first;
-    if (!stages_early || shared.num_active < p.batch.max_requests) {
-      CommitCopies();
-      WaitForCopies<0>();
-      StageState(p, first, shared);
-    }
+  const int num_tiles = work.plan.num_tiles(shared.num_active);
+  const bool is_staged =
+      stages_early && shared.num_active == p.batch.max_requests;
+  if (!is_staged) rows.Drop();
+  if (block < num_tiles) {
+    const ActiveRequest& request = shared.active[tile.active];
+    if (!is_staged) rows.Stage(OldRows(p, tile, request));
+    StageNodes(p, tile, request, shared.raw);
+    CommitCopies();
   }
-  LoadRows(p, shared);
-  __syncthreads();
-  if (has_tile) StageNodes(p, shared.tiles[0], shared.raw);
-  CommitCopies();
   MoveRows(work, shared);
-  FoldTiles(p, num_tiles, shared);
-  WaitForCopies<0>();  // Also where there was no tile after all.
+  FoldTiles(work, num_tiles, rows, shared);
 }
 
 int NumMultiprocessors() {
@@ -279,10 +260,8 @@ absl::Status LaunchCommit(const char* what, const CommitWork& work,
                            static_cast<int>(shared_bytes)),
       what);
   if (!allowed.ok()) return allowed;
-  const int tiles =
-      p.num_layers * p.shape.value_heads *
-      ((p.shape.value_dim + kFoldTileValues - 1) / kFoldTileValues);
-  const int needed = std::max(p.batch.max_requests * tiles, work.kv_parts);
+  const int needed =
+      std::max(work.plan.num_tiles(p.batch.max_requests), work.kv_parts);
   const int blocks = std::min(needed, kFoldBlocksPerSm * NumMultiprocessors());
   return LaunchDependent(what, kernel,
                          {.grid = dim3(static_cast<unsigned>(blocks)),
@@ -303,9 +282,12 @@ bool CanFoldStates(const GdnCommitParams& params) {
          params.num_layers > 0 && params.factors.node_states == nullptr;
 }
 
-absl::Status FoldStates(const GdnCommitParams& params, const Launch& on) {
+absl::Status FoldStates(const GdnCommitParams& params, int32_t* num_claimed,
+                        const Launch& on) {
   return LaunchCommit("GdnCommitStates",
                       {.linear = params,
+                       .plan = FoldPlan(params),
+                       .num_claimed = num_claimed,
                        .kv = {},
                        .window_words = 0,
                        .window_parts = 0,
@@ -323,9 +305,12 @@ bool CanCommitPath(const GdnCommitParams& linear,
 }
 
 absl::Status CommitPath(const GdnCommitParams& linear,
-                        const CompactKvParams& attention, const Launch& on) {
+                        const CompactKvParams& attention, int32_t* num_claimed,
+                        const Launch& on) {
   const size_t bytes = ElementBytes(on.type);
   CommitWork work = {.linear = linear,
+                     .plan = FoldPlan(linear),
+                     .num_claimed = num_claimed,
                      .kv = {.p = attention,
                             .units = static_cast<int>(attention.shape.head_dim *
                                                       bytes / sizeof(uint4))},

@@ -2,6 +2,8 @@
 #ifndef BOLE_KERNELS_CUDA_GDN_COMMIT_PATH_H_
 #define BOLE_KERNELS_CUDA_GDN_COMMIT_PATH_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "kernels/attention.h"
 #include "kernels/cuda/operators.h"
@@ -14,7 +16,11 @@ bool CanFoldStates(const GdnCommitParams& params);
 
 // GdnCommitStates: one read and one write of every state. A request whose path
 // is empty costs nothing. REQUIRES: CanFoldStates().
-absl::Status FoldStates(const GdnCommitParams& params, const Launch& on);
+//
+// num_claimed: on the device, 0 before and after; of launches that follow each
+// other on one stream.
+absl::Status FoldStates(const GdnCommitParams& params, int32_t* num_claimed,
+                        const Launch& on);
 
 // Whether CommitPath has both: states as above, rows of windows, keys and
 // values that are multiples of 16 bytes.
@@ -22,9 +28,10 @@ bool CanCommitPath(const GdnCommitParams& linear,
                    const CompactKvParams& attention, const Launch& on);
 
 // GdnCommitStates, GdnCommitWindows and CompactKv. REQUIRES: CanCommitPath(),
-// and both have the same batch and path.
+// and both have the same batch and path. num_claimed: as above.
 absl::Status CommitPath(const GdnCommitParams& linear,
-                        const CompactKvParams& attention, const Launch& on);
+                        const CompactKvParams& attention, int32_t* num_claimed,
+                        const Launch& on);
 
 }  // namespace bole::cuda
 

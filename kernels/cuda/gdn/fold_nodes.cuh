@@ -16,6 +16,10 @@ namespace bole::cuda {
 
 static_assert(kFoldThreads == kStateKeyDim);
 
+inline constexpr int kFoldChunk = 8;  // Elements that a thread converts.
+inline constexpr int kKeyChunks = kStateKeyDim / kFoldChunk;
+inline constexpr int kValueChunks = kFoldTileValues / kFoldChunk;
+
 // Up to kFoldNodes nodes of a path as they are in memory.
 template <typename T>
 struct alignas(16) RawNodes {
@@ -41,37 +45,44 @@ __device__ inline void CopyAsync4(uint32_t to, const float* from) {
                : "memory");
 }
 
-// Queues the copies of a tile's first nodes.
+// Queues the copies of a tile's first nodes. A thread has the same place in
+// some of the nodes.
 template <typename T>
 __device__ void StageNodes(const GdnCommitParams& p, const FoldTile& tile,
-                           RawNodes<T>& to) {
+                           const ActiveRequest& request, RawNodes<T>& to) {
   constexpr int kPerCopy = 16 / sizeof(T);
   constexpr int kKeyCopies = kStateKeyDim / kPerCopy;
   constexpr int kCopies = kKeyCopies + kFoldTileValues / kPerCopy;
-  const FactorRows<T> factors(p.shape, p.factors, tile.layer);
-  const int key_head = KeyHead(p.shape, tile.head);
-  const int count = min(tile.request->count, kFoldNodes);
+  constexpr int kAtATime = kFoldThreads / kCopies;
+  const int count = min(request.count, kFoldNodes);
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < count * kCopies; i += kFoldThreads) {
-    const int node = i / kCopies;
-    const int row = tile.request->row[node];
-    const int copy = i % kCopies;
-    const int value = (copy - kKeyCopies) * kPerCopy;
-    if (copy < kKeyCopies) {
-      CopyAsync16(SharedAddress(&to.k[node][copy * kPerCopy]),
-                  factors.k(row, key_head) + copy * kPerCopy, true);
-    } else if (tile.first_value + value < p.shape.value_dim) {
-      CopyAsync16(SharedAddress(&to.v[node][value]),
-                  factors.v(row, tile.head) + tile.first_value + value, true);
+  const FactorRows<T> factors(p.shape, p.factors, tile.layer);
+  const int copy = thread % kCopies;
+  const int value = (copy - kKeyCopies) * kPerCopy;
+  const bool is_key = copy < kKeyCopies;
+  if (is_key || tile.first_value + value < p.shape.value_dim) {
+    for (int node = thread / kCopies;
+         node < (thread < kAtATime * kCopies ? count : 0); node += kAtATime) {
+      const int row = request.row[node];
+      CopyAsync16(SharedAddress(is_key ? &to.k[node][copy * kPerCopy]
+                                       : &to.v[node][value]),
+                  is_key ? factors.k(row, tile.key_head) + copy * kPerCopy
+                         : factors.v(row, tile.head) + tile.first_value + value,
+                  true);
     }
   }
-  if (thread < count) {
-    const int row = tile.request->row[thread];
-    CopyAsync4(SharedAddress(&to.k_scale[thread]),
-               &factors.k_scale(row, key_head));
-    CopyAsync4(SharedAddress(&to.log_decay[thread]),
+  static_assert(kFoldWarps >= 3 && kFoldNodes <= 32);
+  const int node = thread % 32;
+  if (node >= count) return;
+  const int row = request.row[node];
+  if (thread / 32 == 0) {
+    CopyAsync4(SharedAddress(&to.k_scale[node]),
+               &factors.k_scale(row, tile.key_head));
+  } else if (thread / 32 == 1) {
+    CopyAsync4(SharedAddress(&to.log_decay[node]),
                &factors.log_decay(row, tile.head));
-    CopyAsync4(SharedAddress(&to.beta[thread]), &factors.beta(row, tile.head));
+  } else if (thread / 32 == 2) {
+    CopyAsync4(SharedAddress(&to.beta[node]), &factors.beta(row, tile.head));
   }
 }
 
@@ -115,14 +126,14 @@ __device__ void ConvertNodes(const RawNodes<T>& raw, int count, Nodes& nodes) {
 // The nodes of a long path from `begin` on, straight from memory.
 template <typename T>
 __device__ void LoadNodes(const GdnCommitParams& p, const FoldTile& tile,
-                          int begin, int count, Nodes& nodes) {
+                          const ActiveRequest& request, int begin, int count,
+                          Nodes& nodes) {
   const FactorRows<T> factors(p.shape, p.factors, tile.layer);
-  const int key_head = KeyHead(p.shape, tile.head);
   for (int node = 0; node < count; ++node) {
-    const int row = p.path.row[tile.request->first + begin + node];
+    const int row = p.path.row[request.first + begin + node];
     const int i = static_cast<int>(threadIdx.x);  // kFoldThreads are a key.
-    nodes.k[node][i] = __fmul_rn(ToFloat(factors.k(row, key_head)[i]),
-                                 factors.k_scale(row, key_head));
+    nodes.k[node][i] = __fmul_rn(ToFloat(factors.k(row, tile.key_head)[i]),
+                                 factors.k_scale(row, tile.key_head));
     if (i < min(kFoldTileValues, p.shape.value_dim - tile.first_value)) {
       nodes.v[node][i] =
           ToFloat(factors.v(row, tile.head)[tile.first_value + i]);
@@ -132,7 +143,7 @@ __device__ void LoadNodes(const GdnCommitParams& p, const FoldTile& tile,
   }
 }
 __device__ inline void FoldNodes(const Nodes& nodes, int count,
-                                 StateRows<kFoldRows>& state) {
+                                 FoldState& state) {
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int value = warp * kFoldWarpValues + kRowGroups * SummedRow() +
                     static_cast<int>(threadIdx.x % 32) / kRowLanes;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda_runtime.h"
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/gdn/gdn_state_rows.cuh"
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/gdn.h"
@@ -12,16 +13,14 @@
 namespace bole::cuda {
 
 inline constexpr int kFoldRows = 4;  // Of a lane.
-inline constexpr int kFoldWarpValues = StateRows<kFoldRows>::kPerWarp;
+using FoldState = StateRows<kFoldRows>;
+inline constexpr int kFoldWarpValues = FoldState::kPerWarp;
 inline constexpr int kFoldWarps = 4;
 inline constexpr int kFoldThreads = 32 * kFoldWarps;
 inline constexpr int kFoldTileValues = kFoldWarps * kFoldWarpValues;
-inline constexpr int kFoldBlocksPerSm = 4;
-inline constexpr int kFoldVectors = kElements / 4;  // Of a lane's row.
-inline constexpr int kFoldNodes = 10;               // At a time.
-inline constexpr int kFoldChunk = 8;  // Elements that a thread converts.
-inline constexpr int kKeyChunks = kStateKeyDim / kFoldChunk;
-inline constexpr int kValueChunks = kFoldTileValues / kFoldChunk;
+inline constexpr int kFoldBlocksPerSm = 3;
+inline constexpr int kFoldNodes = 10;  // At a time.
+
 // A request with a path.
 struct ActiveRequest {
   int request;
@@ -32,40 +31,52 @@ struct ActiveRequest {
   int row[kFoldNodes];  // The path's first.
 };
 
-// kFoldTileValues rows of one head's state, or what is left of them.
-struct FoldTile {
-  const ActiveRequest* request;
-  int layer;
-  int head;
-  int first_value;
+// How the states of all requests with paths are cut into tiles.
+struct FoldPlan {
+  Divisor tiles;   // Of a head.
+  Divisor heads;   // Of a layer.
+  Divisor layers;  // Of a request.
+  Divisor group;   // Value heads of a key head.
 
-  FoldTile() = default;
-  // Of the requests that have paths.
-  __device__ FoldTile(const GdnCommitParams& p, const ActiveRequest* active,
-                      int index) {
-    const int tiles =
-        (p.shape.value_dim + kFoldTileValues - 1) / kFoldTileValues;
-    first_value = index % tiles * kFoldTileValues;
-    index /= tiles;
-    head = index % p.shape.value_heads;
-    index /= p.shape.value_heads;
-    layer = p.first_layer + index % p.num_layers;
-    request = &active[index / p.num_layers];
-  }
-  // Of the warp's rows.
-  __device__ int WarpValue() const {
-    return first_value + static_cast<int>(threadIdx.x / 32) * kFoldWarpValues;
-  }
-  __device__ float* WarpState(const GdnCommitParams& p) const {
-    return HeadState(p.shape, p.states, request->slot, layer, head) +
-           WarpValue() * kStateKeyDim;
+  explicit FoldPlan(const GdnCommitParams& p)
+      : tiles((p.shape.value_dim + kFoldTileValues - 1) / kFoldTileValues),
+        heads(p.shape.value_heads),
+        layers(p.num_layers),
+        group(p.shape.value_heads / p.shape.key_heads) {}
+
+  __host__ __device__ int num_tiles(int num_requests) const {
+    return num_requests * layers.divisor * heads.divisor * tiles.divisor;
   }
 };
 
-__device__ inline int NumTiles(const GdnCommitParams& p, int num_active) {
-  return num_active * p.num_layers * p.shape.value_heads *
-         ((p.shape.value_dim + kFoldTileValues - 1) / kFoldTileValues);
-}
+// kFoldTileValues rows of one head's state, or what is left of them.
+struct FoldTile {
+  int active;  // Which of the requests with paths.
+  int layer;
+  int head;
+  int key_head;
+  int first_value;
+
+  __device__ FoldTile(const FoldPlan& plan, int first_layer, int index) {
+    const int of_heads = plan.tiles.Quotient(index);
+    first_value = (index - of_heads * plan.tiles.divisor) * kFoldTileValues;
+    const int of_layers = plan.heads.Quotient(of_heads);
+    head = of_heads - of_layers * plan.heads.divisor;
+    key_head = plan.group.Quotient(head);
+    active = plan.layers.Quotient(of_layers);
+    layer = first_layer + of_layers - active * plan.layers.divisor;
+  }
+
+  // The warp's rows in the state of the request that has this slot; null where
+  // the warp has none.
+  __device__ float* WarpRows(const GdnCommitParams& p, int slot) const {
+    const int value =
+        first_value + static_cast<int>(threadIdx.x / 32) * kFoldWarpValues;
+    if (value >= p.shape.value_dim) return nullptr;
+    return HeadState(p.shape, p.states, slot, layer, head) +
+           value * kStateKeyDim;
+  }
+};
 
 // Of four rows of a group of eight lanes, the one that a lane sums up.
 __device__ inline int SummedRow() {

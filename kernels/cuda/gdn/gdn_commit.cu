@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/gdn/commit_path.h"
 #include "kernels/cuda/gdn/gdn_recurrence.cuh"
 #include "kernels/cuda/gdn/gdn_rows.cuh"
 #include "kernels/cuda/gdn/gdn_state_rows.cuh"
@@ -104,7 +103,6 @@ CommitChoice Choose(const GdnShape& shape) {
 }  // namespace
 
 absl::Status GdnCommitStates(const GdnCommitParams& params, const Launch& on) {
-  if (CanFoldStates(params)) return FoldStates(params, on);
   CommitChoice choice;
   WithElement(on.type, [&](auto element) {
     choice = Choose<decltype(element)>(params.shape);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
 #include <random>
 #include <span>
 #include <string>
@@ -168,6 +169,27 @@ class GdnCommitTest : public GdnCoreTest {
                       std::move(batch));
   }
 
+  GdnProblem MakeChains(std::span<const int> lengths, const GdnShape& shape) {
+    std::vector<Parents> trees;
+    trees.reserve(lengths.size());
+    for (const int length : lengths) trees.push_back(ChainParents(length));
+    HostBatch batch = PackTrees(trees);
+    CommitSomething(rng_, 6, batch);
+    return GdnProblem(
+        rng_, {.shape = shape, .num_layers = kLayers, .key_correlation = 0.5f},
+        std::move(batch));
+  }
+
+  // All nodes of trees that are chains.
+  static HostPath WholeChains(const GdnProblem& p) {
+    std::vector<std::vector<int>> nodes(p.batch.num_requests());
+    for (int b = 0; b < p.batch.num_requests(); ++b) {
+      nodes[b].resize(p.batch.trees[b].size());
+      std::iota(nodes[b].begin(), nodes[b].end(), 0);
+    }
+    return MakePath(p.batch, nodes);
+  }
+
   void Commit(GdnProblem& p, HostPath& path) {
     DeviceCopies copies(*cuda_);
     const DeviceGdn device(p, copies);
@@ -228,31 +250,38 @@ TEST_P(GdnCommitTest, StatesHaveTheBitsOfDecodingThePath) {
 
 // More nodes than a warp has lanes.
 TEST_P(GdnCommitTest, LongPathsHaveTheBitsOfDecoding) {
-  const std::vector<Parents> trees = {ChainParents(70), ChainParents(33),
-                                      ChainParents(32), ChainParents(1)};
-  HostBatch batch = PackTrees(trees);
-  CommitSomething(rng_, 6, batch);
-  GdnProblem committed(rng_,
-                       {.shape = {.key_heads = 2,
-                                  .value_heads = 6,
-                                  .key_dim = 128,
-                                  .value_dim = 48,
-                                  .conv_taps = 4},
-                        .num_layers = kLayers,
-                        .key_correlation = 0.5f},
-                       std::move(batch));
+  const int lengths[] = {70, 33, 32, 1};
+  GdnProblem committed = MakeChains(lengths, {.key_heads = 2,
+                                              .value_heads = 6,
+                                              .key_dim = 128,
+                                              .value_dim = 48,
+                                              .conv_taps = 4});
   GdnProblem decoded = committed;
-  std::vector<std::vector<int>> nodes;
-  nodes.reserve(trees.size());
-  for (const Parents& tree : trees) {
-    nodes.push_back(PathTo(tree, static_cast<int>(tree.size()) - 1));
-  }
-  HostPath path = MakePath(committed.batch, nodes);
+  HostPath path = WholeChains(committed);
 
   Commit(committed, path);
   Decode(decoded, path);
 
   ASSERT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
+}
+
+// More rows of states than all blocks of a launch begin with, and a second
+// launch behind the first.
+TEST_P(GdnCommitTest, ManyStatesHaveTheBitsOfDecoding) {
+  const int lengths[] = {12, 10, 3, 1};
+  GdnProblem committed = MakeChains(lengths, {.key_heads = 16,
+                                              .value_heads = 48,
+                                              .key_dim = 128,
+                                              .value_dim = 128,
+                                              .conv_taps = 2});
+  GdnProblem decoded = committed;
+  HostPath path = WholeChains(committed);
+
+  for (int turn = 0; turn < 2; ++turn) {
+    Commit(committed, path);
+    Decode(decoded, path);
+    ASSERT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
+  }
 }
 
 TEST_P(GdnCommitTest, WindowsHaveTheBitsOfTheReference) {

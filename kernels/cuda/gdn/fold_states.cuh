@@ -1,0 +1,84 @@
+// States on their way to those who fold paths into them.
+#ifndef BOLE_KERNELS_CUDA_GDN_FOLD_STATES_CUH_
+#define BOLE_KERNELS_CUDA_GDN_FOLD_STATES_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/gdn/fold_tiles.cuh"
+#include "kernels/cuda/gdn/gdn_state_rows.cuh"
+#include "kernels/cuda/hopper.cuh"
+
+namespace bole::cuda {
+
+// A warp's rows of a tile: the copy engine brings them to shared memory, so
+// that nobody waits for a full memory system to take their loads. Where there
+// is none they are loaded when they are taken. Called by whole warps; what has
+// been staged must be taken or dropped before anything else is staged, and
+// before the block ends.
+class StagedRows {
+ public:
+  using Rows = float[kFoldWarpValues][kStateKeyDim];
+
+  // In shared memory, the warp's own.
+  __device__ StagedRows(Rows& rows, uint64_t& arrived)
+      : rows_(rows), arrived_(arrived) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x % 32 == 0) {
+      InitBarrier(AddressOf(&arrived_), 1);
+      FenceBarrierInit();
+    }
+    __syncwarp();
+#endif
+  }
+
+  // Null: zeros.
+  __device__ void Stage(const float* from) {
+    from_ = from;
+#if __CUDA_ARCH__ >= 900
+    if (from == nullptr || threadIdx.x % 32 != 0) return;
+    const uint32_t barrier = AddressOf(&arrived_);
+    ArriveExpecting(barrier, sizeof(Rows));
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1], %2, [%3];" ::"r"(AddressOf(rows_)),
+        "l"(__cvta_generic_to_global(from)), "n"(sizeof(Rows)), "r"(barrier)
+        : "memory");
+#endif
+  }
+
+  __device__ void Take(FoldState& state) {
+    if (from_ == nullptr) {
+      state.Clear();
+      return;
+    }
+#if __CUDA_ARCH__ >= 900
+    WaitBarrier(AddressOf(&arrived_), parity_);
+    parity_ ^= 1;
+    state.Load(&rows_[0][0]);
+    FenceForAsync();  // They may be overwritten.
+    __syncwarp();
+#else
+    state.Load(from_);
+#endif
+  }
+
+  __device__ void Drop() {
+#if __CUDA_ARCH__ >= 900
+    if (from_ == nullptr) return;
+    WaitBarrier(AddressOf(&arrived_), parity_);
+    parity_ ^= 1;
+    __syncwarp();
+#endif
+    from_ = nullptr;
+  }
+
+ private:
+  Rows& rows_;
+  uint64_t& arrived_;
+  const float* from_ = nullptr;  // Of what is on its way.
+  uint32_t parity_ = 0;
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_GDN_FOLD_STATES_CUH_
