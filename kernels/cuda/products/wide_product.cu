@@ -8,8 +8,8 @@
 // What matters beside the bytes of W is how early x is asked for: its boxes
 // come from the second-level cache, behind all that is on its way of W. Where
 // pairs of blocks hold W in one tile each, they divide the columns, and so what
-// is copied of x. What they have summed is added up in the order of the
-// columns: results do not depend on timing.
+// is copied of x, and send each other the sums of the rows of x that the other
+// writes: two numbers are added, so results do not depend on timing.
 #include "kernels/cuda/products/wide_product.h"
 
 #include <algorithm>
@@ -89,12 +89,7 @@ struct Consumer {
       float d[kN / 2];
       Multiply(rings, x, unit, d);
       if (t.plan.tiles == 1) {
-        SyncThreads(1, out.num_threads());  // The rings have been read.
-        if (t.gated) {
-          out.LeaveGated(d);
-        } else {
-          out.LeaveSums(d);
-        }
+        out.Leave(d);
       } else if (t.float_out) {
         out.template WriteTile<float>(
             share.first_output + i * share.output_step, d);
@@ -116,12 +111,21 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
   const WidePlan& p = t.plan;
   const WideRings<kN> rings(shared, p);
   const WideShare share(t);
-  const WideSums<kN> sums = {t, share, reinterpret_cast<float*>(shared)};
+  // The last of the barriers.
+  const unsigned char* sums_received =
+      shared + WideBytes(p, kN) + kWideBarrierBytes - sizeof(uint64_t);
+  const WideSums<kN> sums = {t, share, reinterpret_cast<float4*>(shared),
+                             sums_received};
   const int producer = static_cast<int>(threadIdx.x) - p.groups * kGroupThreads;
   WeightProducer<kN> weight_producer = {t, share, rings};
   const XProducer<kN> x_producer = {t, share, rings};
   if (producer == 0) weight_producer.Start();
-  if (producer == 32) x_producer.Start();
+  if (producer == 32) {
+    InitBarrier(AddressOf(sums_received), 1);
+    x_producer.Start();
+    ArriveExpecting(AddressOf(sums_received),
+                    sums.NumReceived() * static_cast<int>(sizeof(float4)));
+  }
   __syncwarp();
   __syncthreads();
   if (producer == 0) {
@@ -136,19 +140,14 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
   if (producer < 0) {
     WaitForPrevious();
     Consumer<kN>{t, share, sums}.Run(rings);
-  }
-  if (p.tiles == 1) {
-    if (producer >= 0) {
-      SyncSums(p);
-    } else if (t.float_out) {
-      sums.template AddUp<float>();
-    } else {
-      sums.template AddUp<BFloat16>();
+    if (p.tiles == 1 && t.float_out) {
+      sums.template WriteSums<float>();
+    } else if (p.tiles == 1) {
+      sums.template WriteSums<BFloat16>();
     }
+  } else if (p.splits > 1) {
+    MeetPair();
   }
-  // Others may still read the sums.
-  __syncwarp();
-  if (p.splits > 1) SyncCluster();
 #endif
 }
 

@@ -21,7 +21,7 @@ inline constexpr int kXStages = 12;
 inline constexpr int kMaxWideBytes = 208 << 10;
 inline constexpr int kMaxUnits = kMaxWideBytes / kUnitBytes;
 inline constexpr int kWideBarrierBytes =
-    2 * (kMaxUnits + kXStages) * static_cast<int>(sizeof(uint64_t));
+    (2 * (kMaxUnits + kXStages) + 1) * static_cast<int>(sizeof(uint64_t));
 
 // Sums of a tile, in shared memory: [kN][SumStride()] floats, of which those of
 // warpgroup g begin at g group_sums. The stride keeps the threads of a warp,
@@ -31,7 +31,8 @@ __host__ __device__ inline int SumStride(int groups,
   return groups * group_sums + 4;
 }
 
-// In front of the barriers: boxes of x, then those of W; in the end, the sums.
+// In front of the barriers: boxes of x, then those of W; in the end, what a
+// pair's other block has sent, and the sums.
 __host__ __device__ inline int WideBytes(const WidePlan& plan, int box_rows) {
   const int ring =
       kXStages * box_rows * kWideRowBytes + plan.units * kUnitBytes;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/products/wide_product.h"
@@ -26,28 +27,37 @@ __device__ inline void Add(const float4& d, float4& sum) {
   sum.w += d.w;
 }
 
-// All threads of the block, or of its cluster.
-__device__ inline void SyncSums(const WidePlan& p) {
-  __syncwarp();
-  if (p.splits > 1) {
-    SyncCluster();
-  } else {
-    __syncthreads();
-  }
+// By all threads of both blocks of a pair: they have read their rings.
+__device__ inline void MeetPair() {
+  ReleaseToCluster();
+  WaitForCluster();
 }
 
 // For the threads that multiply. D is what wgmma.cuh calls d.
 template <int kN>
 struct WideSums {
   static constexpr int kBlocks = kN / 8;  // Of D's columns.
+  // Of a pair: each block writes half of the rows of x.
+  static constexpr int kHalf = kBlocks / 2;
 
   const WideTask& t;
   const WideShare& share;
-  float* sums;  // [kN, SumStride()], where the rings were.
+  // Where the rings were: [kHalf, num_threads()], of a pair, as a thread of the
+  // other block has them; behind it [rows of x that are this block's,
+  // SumStride()].
+  float4* received;
+  const void* sums_received;  // A barrier, which expects them.
 
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ static int group() { return thread() / kGroupThreads; }
   __device__ int num_threads() const { return t.plan.groups * kGroupThreads; }
+  __device__ int NumReceived() const {
+    return t.plan.splits > 1 ? kHalf * num_threads() : 0;
+  }
+  __device__ float* sums() const {
+    return reinterpret_cast<float*>(received + NumReceived());
+  }
+  __device__ int first_row() const { return share.part * kN / t.plan.splits; }
   __device__ int num_wanted() const { return min(*t.count, t.num_rows); }
   // Of a warpgroup, in a row of `sums`.
   __device__ int group_sums() const {
@@ -88,12 +98,13 @@ struct WideSums {
     }
   }
 
-  __device__ void LeaveSums(const float (&d)[kN / 2]) const {
+  template <int kCount>
+  __device__ void LeaveSums(const float (&d)[4 * kCount]) const {
     const int lane = thread() % 32;
     const int warp = thread() / 32;
-    float* to = sums + 2 * (lane % 4) * stride() + warp * 16 + lane / 4;
+    float* to = sums() + 2 * (lane % 4) * stride() + warp * 16 + lane / 4;
 #pragma unroll
-    for (int j = 0; j < kBlocks; ++j) {
+    for (int j = 0; j < kCount; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         to[(8 * j + i % 2) * stride() + i / 2 * 8] = d[4 * j + i];
@@ -105,7 +116,7 @@ struct WideSums {
   __device__ void LeaveGated(const float (&d)[kN / 2]) const {
     const int lane = thread() % 32;
     const int warp = thread() / 32;
-    float* to = sums + 2 * (lane % 4) * stride() + warp * 8 + lane / 4;
+    float* to = sums() + 2 * (lane % 4) * stride() + warp * 8 + lane / 4;
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) {
 #pragma unroll
@@ -114,6 +125,52 @@ struct WideSums {
       }
     }
   }
+
+  // Of a pair: sends what the other block writes, and adds what it sends.
+  __device__ void LeaveHalf(const float (&d)[kN / 2]) const {
+    MeetPair();
+    const bool is_first = share.part == 0;
+    const uint32_t to = AddressInBlock(received + thread(), 1 - share.part);
+    const uint32_t barrier = AddressInBlock(sums_received, 1 - share.part);
+    float mine[4 * kHalf];
+#pragma unroll
+    for (int j = 0; j < kHalf; ++j) {
+      float sent[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float first = d[4 * j + i];
+        const float second = d[4 * (j + kHalf) + i];
+        mine[4 * j + i] = is_first ? first : second;
+        sent[i] = is_first ? second : first;
+      }
+      const float4 x = make_float4(sent[0], sent[1], sent[2], sent[3]);
+      SendAsync(to + j * num_threads() * sizeof(float4),
+                reinterpret_cast<const uint4&>(x), barrier);
+    }
+    WaitBarrier(AddressOf(sums_received), 0);
+#pragma unroll
+    for (int j = 0; j < kHalf; ++j) {
+      const float4 other = received[j * num_threads() + thread()];
+      mine[4 * j] += other.x;
+      mine[4 * j + 1] += other.y;
+      mine[4 * j + 2] += other.z;
+      mine[4 * j + 3] += other.w;
+    }
+    LeaveSums<kHalf>(mine);
+  }
+  __device__ void Leave(const float (&d)[kN / 2]) const {
+    if (t.plan.splits > 1) {
+      LeaveHalf(d);
+      return;
+    }
+    SyncConsumers();  // The rings have been read.
+    if (t.gated) {
+      LeaveGated(d);
+    } else {
+      LeaveSums<kBlocks>(d);
+    }
+  }
+  __device__ void SyncConsumers() const { SyncThreads(1, num_threads()); }
 
   // Four outputs of the tile, and a row of x.
   struct Piece {
@@ -129,13 +186,11 @@ struct WideSums {
     const int row =
         share.first_output + quad * 4 / group_sums() * p.group_outputs + r;
     const int left = min(p.group_outputs - r, t.rows - row);
-    return {share.part * kN / p.splits + i / quads(), quad, row,
-            max(0, min(4, left))};
+    return {first_row() + i / quads(), quad, row, max(0, min(4, left))};
   }
-  __device__ float4 SumOf(const Piece& piece, int part) const {
-    const float* there = InBlock(sums, part);
-    return *reinterpret_cast<const float4*>(there + piece.n * stride() +
-                                            4 * piece.quad);
+  __device__ float4 SumOf(const Piece& piece) const {
+    return *reinterpret_cast<const float4*>(
+        sums() + (piece.n - first_row()) * stride() + 4 * piece.quad);
   }
   // Pieces that a thread adds up at a time, so that their loads overlap.
   static constexpr int kBatch = 4;
@@ -162,12 +217,9 @@ struct WideSums {
   template <typename T>
   __device__ void WriteBatch(const Batch<T>& batch) const {
     float4 sum[kBatch] = {};
-#pragma unroll 2
-    for (int part = 0; part < t.plan.splits; ++part) {
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) {
-        if (batch.piece[k].size > 0) Add(SumOf(batch.piece[k], part), sum[k]);
-      }
+    for (int k = 0; k < kBatch; ++k) {
+      if (batch.piece[k].size > 0) sum[k] = SumOf(batch.piece[k]);
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
@@ -186,10 +238,7 @@ struct WideSums {
   }
   template <typename T>
   __device__ void WritePiece(const Piece& piece) const {
-    float4 sum = {};
-    for (int part = 0; part < t.plan.splits; ++part) {
-      Add(SumOf(piece, part), sum);
-    }
+    const float4 sum = SumOf(piece);
     const float values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -197,22 +246,21 @@ struct WideSums {
     }
   }
 
-  // This block's rows of x, of what the cluster's parts leave in `sums` until
-  // all have come to SyncSums().
+  // What Leave() has left, once all that multiply have called it.
   template <typename T>
-  __device__ void AddUp() const {
+  __device__ void WriteSums() const {
     const WidePlan& p = t.plan;
-    const int end = min((share.part + 1) * kN / p.splits, num_wanted());
-    const int size = (end - share.part * kN / p.splits) * quads();
+    const int end = min(first_row() + kN / p.splits, num_wanted());
+    const int size = (end - first_row()) * quads();
     const int step = num_threads();
     if (t.rows % 4 != 0 || p.group_outputs % 4 != 0) {
-      SyncSums(p);
+      SyncConsumers();
       for (int i = thread(); i < size; i += step) WritePiece<T>(PieceOf(i));
       return;
     }
-    Batch<T> batch = LoadBatch<T>(thread(), step, size);
-    SyncSums(p);
-    WriteBatch(batch);
+    const Batch<T> first = LoadBatch<T>(thread(), step, size);
+    SyncConsumers();
+    WriteBatch(first);
     for (int i = thread() + kBatch * step; i < size; i += kBatch * step) {
       WriteBatch(LoadBatch<T>(i, step, size));
     }
