@@ -9,6 +9,7 @@
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_batch.cuh"
 #include "kernels/cuda/verify/verify_long_gates.cuh"
+#include "kernels/cuda/verify/verify_node_gates.cuh"
 #include "kernels/cuda/warp_barriers.cuh"
 
 namespace bole::cuda {
@@ -25,8 +26,8 @@ constexpr int kHalfTriangle = kHalfTiles * (kHalfTiles + 1) / 2;
 // over the nodes, a half of the rows each; the warps of 3 load. Their registers
 // add up to 512.
 constexpr int kLongBuilderGroups = 2;
-constexpr int kLongColumnRegisters = 208;
-constexpr int kLongLoaderRegisters = 48;
+constexpr int kLongColumnRegisters = 200;
+constexpr int kLongLoaderRegisters = 56;
 constexpr int kLongSlots = 8;  // Of boxes of the state and of v.
 
 // [kRows, 64] in two bfloat16 parts: rows as WgmmaOperand() wants them.
@@ -58,13 +59,13 @@ struct LongShared {
   SplitBlock solve[2][kHalfTriangle];  // With G_11 and with G_22.
   LongGates gates[kGateStages];
   HeadHeader headers[kGateStages];
-  uint64_t rows_full;
+  uint64_t rows_full[2];  // Of k, of q.
   uint64_t rows_empty;
   uint64_t ring_full[kLongSlots];
   uint64_t ring_empty[kLongSlots];
   uint64_t headers_full[kGateStages];
-  uint64_t decays_full[kGateStages];
   uint64_t gates_full[kGateStages];
+  uint64_t first_gates;               // The first head's are there.
   uint64_t gates_empty[kGateStages];  // And their headers.
   uint64_t builders_met[kLongBuilderGroups];
   uint64_t matrix_full;
@@ -75,10 +76,9 @@ struct LongShared {
   // By one thread.
   __device__ void InitBarriers() {
     constexpr int kGroupWarps = 4;
-    constexpr int kLoaderWarps = kGateLoaders / 32;
     constexpr int kBuilderWarps = kGroupWarps * kLongBuilderGroups;
     constexpr int kReaders = kGroupWarps + kBuilderWarps;
-    InitBarrier(AddressOf(&rows_full), 1);
+    for (uint64_t& barrier : rows_full) InitBarrier(AddressOf(&barrier), 1);
     InitBarrier(AddressOf(&rows_empty), kReaders);
     for (int i = 0; i < kLongSlots; ++i) {
       InitBarrier(AddressOf(&ring_full[i]), 1);
@@ -86,10 +86,10 @@ struct LongShared {
     }
     for (int i = 0; i < kGateStages; ++i) {
       InitBarrier(AddressOf(&headers_full[i]), 1);
-      InitLaneBarrier(&decays_full[i], kLoaderWarps);
-      InitLaneBarrier(&gates_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_full[i], 1);
       InitLaneBarrier(&gates_empty[i], kReaders);
     }
+    InitLaneBarrier(&first_gates, 1);
     for (uint64_t& barrier : builders_met) {
       InitLaneBarrier(&barrier, kGroupWarps);
     }

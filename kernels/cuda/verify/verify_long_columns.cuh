@@ -30,7 +30,8 @@ class LongColumns {
       gates_at_.WaitFull(s_.headers_full);
       const HeadHeader header = s_.headers[gates_at_.stage];
       if (header.count == 0) break;
-      rows_at_.WaitFull(&s_.rows_full);
+      rows_at_.WaitFull(&s_.rows_full[0]);
+      rows_at_.WaitFull(&s_.rows_full[1]);
 #pragma unroll 1
       for (int column = 0; column < kLongColumns; column += kGroupColumns) {
         RunColumns(header, column);
@@ -45,30 +46,49 @@ class LongColumns {
   __device__ __forceinline__ void RunColumns(const HeadHeader& header,
                                              int column) {
     const bool is_last = column + kGroupColumns == kLongColumns;
-    Sums keys[2];
-    Sums queries[2];
+    Sums keys;
+    Sums queries;
     MultiplyState(header.has_state, keys, queries);
     if (is_last && header.ends) ArriveWarp(&s_.rows_empty);
     gates_at_.WaitFull(s_.gates_full);
     const auto& gates = s_.gates[gates_at_.stage];
-    SplitOperand right[2 * kHalfTiles];
+    HalfOperand first;
+    HalfOperand second;
     int held[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      held[half] = FormRightSides(gates, header.count, half, keys[half], right);
-      ScaleReadouts(gates, half, queries[half]);
-    }
-    if (is_last) ArriveLanes(s_.gates_empty + gates_at_.stage);
+    held[0] = FormRightSides(gates, header.count, 0, keys, first);
+    ScaleReadouts(gates, queries);
     matrix_at_.WaitFull(&s_.matrix_full);
-    ReadOut(right, queries);
+    // O^T += R^T M^T. While the first half is multiplied, the second is formed,
+    // and while that is, outputs of the first are put together.
+    WgmmaFence();
+    MultiplyMatrix(0, first, HalfOf(queries, 0));
+    MultiplyMatrix(1, first, HalfOf(queries, 1));
+    WgmmaCommit();
+    held[1] = FormRightSides(gates, header.count, 1, keys, second);
+    if (is_last) ArriveLanes(s_.gates_empty + gates_at_.stage);
+    WgmmaFence();
+    MultiplyMatrix(2, second, HalfOf(queries, 1));
+    WgmmaCommit();
+    WgmmaWait<1>();
+    WgmmaResults(HalfOf(queries, 0));
+    PutOutputs(held[0], HalfOf(queries, 0));
+    WgmmaWait<0>();
+    WgmmaResults(HalfOf(queries, 1));
     if (is_last) ArriveWarp(&s_.matrix_empty);
-    Store(header, column, queries, held);
+    PutOutputs(held[1], HalfOf(queries, 1));
+    Store(header, column, held);
   }
 
-  using Sums = float[kHalfNodes / 2];  // Of a thread, for half of the nodes.
+  // Of a thread, for all nodes and for half of them.
+  using Sums = float[kLongNodes / 2];
+  using HalfSums = float[kHalfNodes / 2];
+  using HalfOperand = SplitOperand[kHalfTiles];
 
   __device__ unsigned char* Slot(int stage) {
     return reinterpret_cast<unsigned char*>(s_.ring[stage]);
+  }
+  __device__ static HalfSums& HalfOf(Sums& sums, int half) {
+    return reinterpret_cast<HalfSums&>(sums[half * kHalfNodes / 2]);
   }
   __device__ static int Warp() {
     return static_cast<int>(threadIdx.x / 32) % 4;
@@ -76,48 +96,41 @@ class LongColumns {
   __device__ static int Lane() { return static_cast<int>(threadIdx.x % 32); }
 
   // (K S)^T and (Q S)^T of raw rows.
-  __device__ __forceinline__ void MultiplyState(bool has_state, Sums (&keys)[2],
-                                                Sums (&queries)[2]) {
+  __device__ __forceinline__ void MultiplyState(bool has_state, Sums& keys,
+                                                Sums& queries) {
     if (!has_state) {
 #pragma unroll
-      for (int i = 0; i < kHalfNodes; ++i) {
-        keys[i / 32][i % 32] = queries[i / 32][i % 32] = 0;
-      }
+      for (int i = 0; i < kLongNodes / 2; ++i) keys[i] = queries[i] = 0;
       return;
     }
     const uint32_t address = AddressOf(&s_.rows);
+    StateBox next;
+    TakeStateBox(next);
 #pragma unroll
     for (int box = 0; box < kStateBoxes; ++box) {
-      StateBox state;
-      TakeStateBox(state);
       SplitOperand a[2];
-      state.Split(a);
+      next.Split(a);
+      WgmmaFence();
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         const int step = 2 * box + n;
         const uint32_t at =
             address + step / 4 * static_cast<int>(sizeof(s_.rows.chunk[0])) +
             step % 4 * 32;
-        WgmmaFence();
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const uint64_t k = WgmmaOperand(at + half * kHalfNodes * 128);
-          const uint64_t q = WgmmaOperand(at + (half + 2) * kHalfNodes * 128);
-          MultiplyRows<kHalfNodes>(keys[half], a[n].high, k, step > 0);
-          MultiplyRows<kHalfNodes>(queries[half], a[n].high, q, step > 0);
-          MultiplyRows<kHalfNodes>(keys[half], a[n].low, k, true);
-          MultiplyRows<kHalfNodes>(queries[half], a[n].low, q, true);
-        }
-        WgmmaCommit();
-        WgmmaWait<1>();
+        const uint64_t k = WgmmaOperand(at);
+        const uint64_t q = WgmmaOperand(at + kLongNodes * 128);
+        MultiplyRows<kLongNodes>(keys, a[n].high, k, step > 0);
+        MultiplyRows<kLongNodes>(queries, a[n].high, q, step > 0);
+        MultiplyRows<kLongNodes>(keys, a[n].low, k, true);
+        MultiplyRows<kLongNodes>(queries, a[n].low, q, true);
       }
+      WgmmaCommit();
+      if (box + 1 < kStateBoxes) TakeStateBox(next);
+      WgmmaWait<1>();
     }
     WgmmaWait<0>();
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      WgmmaResults(keys[half]);
-      WgmmaResults(queries[half]);
-    }
+    WgmmaResults(keys);
+    WgmmaResults(queries);
   }
 
   __device__ __forceinline__ void TakeStateBox(StateBox& box) {
@@ -137,9 +150,10 @@ class LongColumns {
 
   // R^T = (V - D_P K S)^T D_beta of half of the nodes, as left operands.
   // Returns the slot of v, which is kept.
-  __device__ __forceinline__ int FormRightSides(
-      const LongGates& gates, int count, int half, const Sums& keys,
-      SplitOperand (&right)[2 * kHalfTiles]) {
+  __device__ __forceinline__ int FormRightSides(const LongGates& gates,
+                                                int count, int half,
+                                                const Sums& keys,
+                                                HalfOperand& right) {
     ring_at_.WaitFull(s_.ring_full);
     const int held = ring_at_.stage;
     ring_at_.Advance();
@@ -148,19 +162,18 @@ class LongColumns {
     for (int tile = 0; tile < kHalfTiles; ++tile) {
       const int block = half * kHalfTiles + tile;
       FormRightSide(gates, block * 16 + Lane() % 4 * 2, count,
-                    values + TileOffset(tile), keys + tile * 8, right[block]);
+                    values + TileOffset(tile), keys + block * 8, right[tile]);
     }
     return held;
   }
 
-  // D_P Q S of half of the nodes.
+  // D_P Q S
   __device__ static __forceinline__ void ScaleReadouts(const LongGates& gates,
-                                                       int half,
                                                        Sums& queries) {
 #pragma unroll
-    for (int n = 0; n < kHalfNodes / 8; ++n) {
+    for (int n = 0; n < kLongNodes / 8; ++n) {
       const float2 scale = *reinterpret_cast<const float2*>(
-          gates.readout_scale + half * kHalfNodes + n * 8 + Lane() % 4 * 2);
+          gates.readout_scale + n * 8 + Lane() % 4 * 2);
 #pragma unroll
       for (int i = 4 * n; i < 4 * n + 4; i += 2) {
         queries[i] *= scale.x;
@@ -169,50 +182,39 @@ class LongColumns {
     }
   }
 
-  // O^T += R^T M^T, `out` in halves.
-  __device__ __forceinline__ void ReadOut(
-      const SplitOperand (&right)[2 * kHalfTiles], Sums (&out)[2]) {
-    WgmmaFence();
+  // sums += r B^T for block `number` of M.
+  __device__ __forceinline__ void MultiplyMatrix(int number,
+                                                 const HalfOperand& r,
+                                                 HalfSums& sums) {
 #pragma unroll
     for (int j = 0; j < kHalfTiles; ++j) {
-      MultiplyMatrix(0, j, right[j], out[0]);
-      MultiplyMatrix(1, j, right[j], out[1]);
-      MultiplyMatrix(2, j, right[kHalfTiles + j], out[1]);
+      const int offset = number * kHalfNodes * 128 + j * 32;
+      const uint64_t high = WgmmaOperand(AddressOf(s_.matrix.part[0]) + offset);
+      const uint64_t low = WgmmaOperand(AddressOf(s_.matrix.part[1]) + offset);
+      MultiplyRows<kHalfNodes>(sums, r[j].high, high, true);
+      MultiplyRows<kHalfNodes>(sums, r[j].low, high, true);
+      MultiplyRows<kHalfNodes>(sums, r[j].high, low, true);
     }
-    WgmmaCommit();
-    WgmmaWait<0>();
-    WgmmaResults(out[0]);
-    WgmmaResults(out[1]);
   }
 
-  // By 16 columns of block `number` of M.
-  __device__ __forceinline__ void MultiplyMatrix(int number, int tile,
-                                                 const SplitOperand& r,
-                                                 Sums& sums) {
-    const int offset = number * kHalfNodes * 128 + tile * 32;
-    const uint64_t high = WgmmaOperand(AddressOf(s_.matrix.part[0]) + offset);
-    const uint64_t low = WgmmaOperand(AddressOf(s_.matrix.part[1]) + offset);
-    MultiplyRows<kHalfNodes>(sums, r.high, high, true);
-    MultiplyRows<kHalfNodes>(sums, r.low, high, true);
-    MultiplyRows<kHalfNodes>(sums, r.high, low, true);
-  }
-
-  // O to memory through the slots that held v, of which each warp has read what
-  // it overwrites: 128 bytes of a node at a time.
-  __device__ __forceinline__ void Store(const HeadHeader& header, int column,
-                                        const Sums (&sums)[2],
-                                        const int (&held)[2]) {
+  // O of half of the nodes to the slot that held v, of which each warp has read
+  // what it overwrites.
+  __device__ __forceinline__ void PutOutputs(int held, const HalfSums& sums) {
 #pragma unroll
-    for (int block = 0; block < 2 * kHalfTiles; ++block) {
-      const uint32_t slot = AddressOf(Slot(held[block / kHalfTiles]));
-      const float* x = sums[block / kHalfTiles] + block % kHalfTiles * 8;
+    for (int tile = 0; tile < kHalfTiles; ++tile) {
+      const float* x = sums + tile * 8;
       asm volatile(
           "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, "
-          "%4};" ::"r"(slot + TileOffset(block % kHalfTiles)),
+          "%4};" ::"r"(AddressOf(Slot(held)) + TileOffset(tile)),
           "r"(PackBFloat16(x[0], x[1])), "r"(PackBFloat16(x[2], x[3])),
           "r"(PackBFloat16(x[4], x[5])), "r"(PackBFloat16(x[6], x[7]))
           : "memory");
     }
+  }
+
+  // From there to memory, 128 bytes of a node at a time.
+  __device__ __forceinline__ void Store(const HeadHeader& header, int column,
+                                        const int (&held)[2]) {
     FenceForAsync();
     SyncThreads(kStoreBarrier, 128);
     const int first = static_cast<int>(threadIdx.x) % 128 / 8;

@@ -8,7 +8,6 @@
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/verify/tree_gates.cuh"
 #include "kernels/cuda/verify/verify_batch.cuh"
 #include "kernels/cuda/verify/verify_batch_loads.cuh"
 #include "kernels/cuda/verify/verify_long.cuh"
@@ -16,17 +15,27 @@
 
 namespace bole::cuda {
 
+// Has the map's box at (column, row) come to the second-level cache.
+__device__ inline void PrefetchBox(const CUtensorMap& map, int column,
+                                   int row) {
+  asm volatile(
+      "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(
+          &map),
+      "r"(column), "r"(row)
+      : "memory");
+}
+
 class LongLoader {
  public:
   __device__ LongLoader(const GdnCoreParams& p, const VerifyMaps& maps,
                         BatchTask task, LongShared& s)
       : p_(p), maps_(maps), task_(task), s_(s) {}
 
-  // One warp for the states and v, one for k and q, two for the gates.
+  // One warp for the states and v, one for k and q, others for the gates.
   __device__ void Run() {
     const int warp = static_cast<int>(threadIdx.x / 32) % 4;
     if (warp >= 2) {
-      LoadGates();
+      LoadLongGates(p_, task_, s_);
     } else if (threadIdx.x % 32 == 0) {
       if (warp == 0) {
         LoadStatesAndValues();
@@ -76,7 +85,7 @@ class LongLoader {
     }
     WaitForPrevious();
     // The first rows of k and q, which all else waits for, before more.
-    if (!has_waited_) WaitBarrier(AddressOf(&s_.rows_full), 0);
+    if (!has_waited_) WaitBarrier(AddressOf(&s_.rows_full[1]), 0);
     has_waited_ = true;
     for (int half = 0; half < 2; ++half) {
       Copy(maps_.v, column, item.first_row + half * kHalfNodes);
@@ -85,54 +94,36 @@ class LongLoader {
 
   __device__ void LoadRows() {
     StageAt<1> at;
-    const uint32_t full = AddressOf(&s_.rows_full);
+    bool is_first = true;
     ForEachItem([&](const VerifyItem& item) {
       const int column = KeyHead(p_.shape, item.head) * kKeyDim;
       WaitForPrevious();
-      at.WaitEmpty(&s_.rows_empty);
-      ArriveExpecting(full, sizeof(s_.rows));
-      for (int panel = 0; panel < 2; ++panel) {
-        CopyBox(maps_.k, column + panel * 64, item.first_row,
-                AddressOf(s_.rows.chunk[panel][0]), full);
-        CopyBox(maps_.q, column + panel * 64, item.first_row,
-                AddressOf(s_.rows.chunk[panel][kLongNodes]), full);
+      if (!is_first) {
+        // When those before are there, these come as near as they can.
+        StageAt<1> before = at;
+        before.parity ^= 1;
+        before.WaitFull(&s_.rows_full[1]);
+        for (int panel = 0; panel < 2; ++panel) {
+          PrefetchBox(maps_.k, column + panel * 64, item.first_row);
+          PrefetchBox(maps_.q, column + panel * 64, item.first_row);
+        }
       }
+      at.WaitEmpty(&s_.rows_empty);
+      for (int of = 0; of < 2; ++of) {
+        // Nor do the first gates wait behind more than the first keys.
+        if (is_first && of == 1) WaitBarrier(AddressOf(&s_.first_gates), 0);
+        const uint32_t full = AddressOf(&s_.rows_full[of]);
+        ArriveExpecting(full, sizeof(s_.rows) / 2);
+        for (int panel = 0; panel < 2; ++panel) {
+          CopyBox(of == 0 ? maps_.k : maps_.q, column + panel * 64,
+                  item.first_row,
+                  AddressOf(s_.rows.chunk[panel][of * kLongNodes]), full);
+        }
+      }
+      is_first = false;
       at.Advance();
     });
     WaitForPrevious();  // A kernel has waited when it ends, empty or not.
-  }
-
-  // By kGateLoaders threads: which head is next, then its gates.
-  __device__ void LoadGates() {
-    const int thread = static_cast<int>(threadIdx.x % kGateLoaders);
-    StageAt<kGateStages> at;
-    const auto publish = [&](const HeadHeader& header) {
-      at.WaitEmpty(s_.gates_empty);
-      if (thread == 0) {
-        s_.headers[at.stage] = header;
-        Arrive(AddressOf(&s_.headers_full[at.stage]));
-      }
-    };
-    ForEachItem([&](const VerifyItem& item) {
-      if (item.count > kLongNodes) __trap();
-      for (int h = 0; h < task_.heads; ++h) {
-        publish({.first_row = item.first_row,
-                 .count = item.count,
-                 .head = item.head + h,
-                 .has_state = item.has_state,
-                 .ends = h + 1 == task_.heads});
-        WaitForPrevious();
-        const HeadTree<BFloat16> tree(p_, TreeRows{item.first_row, item.count},
-                                      item.head + h, 1);
-        LongGates& gates = s_.gates[at.stage];
-        gates.Load<kGateLoaders>(p_, tree, thread);
-        at.Meet(s_.decays_full);
-        for (int i = thread; i < kLongNodes; i += kGateLoaders) gates.Finish(i);
-        ArriveLanes(s_.gates_full + at.stage);
-        at.Advance();
-      }
-    });
-    publish({});
   }
 
   const GdnCoreParams& p_;

@@ -20,7 +20,6 @@
 #include "kernels/cuda/verify/verify_batch.cuh"
 #include "kernels/cuda/verify/verify_batch_inverse.cuh"
 #include "kernels/cuda/verify/verify_long.cuh"
-#include "kernels/cuda/verify/verify_long_gates.cuh"
 #include "kernels/cuda/verify/verify_products.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -37,13 +36,11 @@ class LongBuilder {
 
   __device__ __forceinline__ void Run() {
     ClearMatrix();
-    StageAt<1> rows_at;
 #pragma unroll 1
     for (;;) {
       gates_at_.WaitFull(s_.headers_full);
       const HeadHeader header = s_.headers[gates_at_.stage];
       if (header.count == 0) break;
-      rows_at.WaitFull(&s_.rows_full);
       gates_ = &s_.gates[gates_at_.stage];
       Build(header.count > kHalfNodes);
       FenceForAsync();
@@ -51,7 +48,7 @@ class LongBuilder {
       ArriveLanes(s_.gates_empty + gates_at_.stage);
       if (header.ends) {
         ArriveWarp(&s_.rows_empty);
-        rows_at.Advance();
+        rows_at_.Advance();
       }
       gates_at_.Advance();
       matrix_at_.Advance();
@@ -86,6 +83,7 @@ class LongBuilder {
     } else {
       // Who builds nothing does not run ahead, either. These gates it has not
       // waited for; the next header comes when all others have read them.
+      rows_at_.WaitFull(&s_.rows_full[1]);
       matrix_at_.WaitEmpty(&s_.matrix_empty);
     }
     if (has_second) coupling_at_.Advance();
@@ -100,28 +98,30 @@ class LongBuilder {
 
   __device__ __forceinline__ void BuildHalf(bool has_second) {
     const int own = half_ * kHalfNodes;
+    Products products;
     Products readout;
-    {
-      Products products;
-      Multiply(own, own, products);
-      gates_at_.WaitFull(s_.gates_full);
-      WgmmaWait<0>();
-      WgmmaResults(products);
-      ScaleSolve(half_, half_, products);
-      if (half_ == 0) coupling_at_.WaitEmpty(&s_.coupling_empty);
-      StoreSolve(s_.solve[half_], products);
-    }
+    rows_at_.WaitFull(&s_.rows_full[0]);
+    Multiply(own, own, products);
+    gates_at_.WaitFull(s_.gates_full);
+    WgmmaWait<0>();
+    WgmmaResults(products);
+    ScaleSolve(half_, half_, products);
+    rows_at_.WaitFull(&s_.rows_full[1]);
     Multiply(kLongNodes + own, own, readout);
+    if (half_ == 0) coupling_at_.WaitEmpty(&s_.coupling_empty);
+    StoreSolve(s_.solve[half_], products);
     WgmmaWait<0>();
     WgmmaResults(readout);
     ScaleReadout(half_, half_, readout);
     if (half_ == 0 && has_second) BuildCoupling();
     Meet();
     Substitute(s_.solve[half_], Warp(), readout);
-    matrix_at_.WaitEmpty(&s_.matrix_empty);
-    __syncwarp();
-    StoreMatrix(2 * half_);
-    if (half_ == 1) BuildCoupled();
+    if (half_ == 0) {
+      WaitForPlace();
+      StoreMatrix(0);
+    } else {
+      BuildCoupled();
+    }
   }
 
   // -G_21, with which and with G_11 M_21 is built.
@@ -136,7 +136,13 @@ class LongBuilder {
     ArriveLanes(&s_.coupling_full);
   }
 
-  // M_21
+  // M's last readers are done with it.
+  __device__ __forceinline__ void WaitForPlace() {
+    matrix_at_.WaitEmpty(&s_.matrix_empty);
+    __syncwarp();
+  }
+
+  // M_21, after M_22.
   __device__ __forceinline__ void BuildCoupled() {
     Products products;
     Multiply(kLongNodes + kHalfNodes, 0, products);
@@ -146,6 +152,8 @@ class LongBuilder {
     coupling_at_.WaitFull(&s_.coupling_full);
     __syncwarp();
     TakeOffCoupling(products);
+    WaitForPlace();
+    StoreMatrix(2);
     Substitute(s_.solve[0], kHalfTiles - 1, products);
     StoreMatrix(1);
     ArriveLanes(&s_.coupling_empty);
@@ -283,6 +291,7 @@ class LongBuilder {
   }
 
   // Tiles 0 .. last of the warp's row of M, from the right; none behind them.
+  // Each is taken off those before it as soon as it is there.
   __device__ __forceinline__ void Substitute(
       const SplitBlock (&solve)[kHalfTriangle], int last, Products& sums) {
 #pragma unroll
@@ -290,15 +299,14 @@ class LongBuilder {
       m_[j] = {};
       if (j > last) continue;
       TileSum& sum = TileOf(sums, j);
+      SplitTile(sum, m_[j]);
+      MultiplyAddBlockApart(sum, m_[j], solve[BlockIndex{j, j}.Number()]);
+      SplitTile(sum, m_[j]);
 #pragma unroll
-      for (int k = kHalfTiles - 1; k > j; --k) {
-        if (k <= last) {
-          MultiplyAddBlock(sum, m_[k], solve[BlockIndex{k, j}.Number()]);
-        }
+      for (int i = j - 1; i >= 0; --i) {
+        MultiplyAddBlockApart(TileOf(sums, i), m_[j],
+                              solve[BlockIndex{j, i}.Number()]);
       }
-      SplitTile(sum, m_[j]);
-      MultiplyAddBlock(sum, m_[j], solve[BlockIndex{j, j}.Number()]);
-      SplitTile(sum, m_[j]);
     }
   }
 
@@ -325,6 +333,7 @@ class LongBuilder {
   const int half_;                    // 0 or 1.
   const LongGates* gates_ = nullptr;  // The head's.
   StageAt<kGateStages> gates_at_;
+  StageAt<1> rows_at_;
   StageAt<1> matrix_at_;
   StageAt<1> coupling_at_;
   StageAt<1> met_at_;
