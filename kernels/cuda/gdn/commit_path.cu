@@ -4,8 +4,8 @@
 // registers: four rows for each group of eight lanes, so that what a lane does
 // for a node beside the recurrence is shared by 64 elements. The block's next
 // rows and nodes are on their way meanwhile. Windows, keys and values move
-// while the first ones are. Multiprocessors are not equally far from memory, so
-// blocks take tiles as they get on.
+// while the first ones are. Equal shares take unequal times, so blocks take
+// tiles as they get on.
 #include "kernels/cuda/gdn/commit_path.h"
 
 #include <algorithm>
