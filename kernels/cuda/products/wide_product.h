@@ -24,8 +24,8 @@ inline constexpr int kWideBoxColumns = 64;
 // rows, and each warpgroup multiplies its own.
 struct WidePlan {
   int blocks;
-  // Blocks of a cluster: they divide the columns of a tile between them. 1 if
-  // tiles > 1.
+  // Blocks of a cluster, 1 or 2: they divide the columns of a tile between
+  // them. 1 if tiles > 1.
   int splits;
   int groups;
   int group_rows;     // 1 .. kMaxBoxRows
