@@ -166,18 +166,6 @@ TEST_P(StreamedProductsTest, AreTheReferencesHoweverBlocksDivideThem) {
 }
 
 // No order of arrival of blocks shows.
-// What keeps a warpgroup from reading a box that has not come.
-TEST(WideUnitsTest, EachPlaceOfTheRingIsOneWarpgroups) {
-  for (int rows = cuda::kMaxStreamRows + 1; rows <= cuda::kMaxWideRows;
-       ++rows) {
-    for (int groups = 1; groups <= cuda::kMaxWideGroups; ++groups) {
-      const int units = cuda::WideUnits(rows, groups);
-      EXPECT_GE(units, 2 * groups);
-      EXPECT_EQ(units % groups, 0) << rows << " rows, " << groups << " groups";
-    }
-  }
-}
-
 TEST_P(StreamedProductsTest, HaveTheSameBitsEveryTime) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
   constexpr int kRows = 4096;
