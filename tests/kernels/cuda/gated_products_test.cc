@@ -3,8 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +11,7 @@
 #include "kernels/cuda/products/product.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/matmuls_test.h"
 #include "tests/kernels/cuda/product_case.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
@@ -47,26 +46,12 @@ struct GatedCase {
   }
 
   void ExpectOut(double roundoff) const {
-    // Sums are of size sqrt(columns), each of their terms is in float32; the
-    // slope of silu is at most 1.1.
+    // Sums are of size sqrt(columns), each of their terms is in float32.
     const double summed =
         2.0 * shape.columns * kFloatRoundoff * std::sqrt(shape.columns);
-    const int step = 1 + shape.outputs / 300;
-    for (int n = 0; n < shape.count; ++n) {
-      for (int i = n % step; i < shape.outputs; i += step) {
-        const double gate = Sum(n, i);
-        const double up = Sum(n, shape.outputs + i);
-        const double silu = gate / (1 + std::exp(-gate));
-        const double error = summed * (1.1 * std::abs(up) + std::abs(silu));
-        ASSERT_NEAR(out[static_cast<size_t>(n) * shape.outputs + i], silu * up,
-                    roundoff * std::abs(silu * up) + error)
-            << "row " << n << ", column " << i;
-      }
-    }
-    for (size_t i = static_cast<size_t>(shape.count) * shape.outputs;
-         i < out.size(); ++i) {
-      ASSERT_TRUE(std::isnan(out[i])) << "a spare row was written: " << i;
-    }
+    ExpectRows(out, shape.count, shape.outputs, roundoff, [&](int n, int i) {
+      return ExpectGated(Sum(n, i), Sum(n, shape.outputs + i), summed);
+    });
   }
 
   GatedShape shape;
@@ -74,16 +59,8 @@ struct GatedCase {
   GuardedBuffer<float> out;  // [N, outputs]
 };
 
-class GatedProductsTest : public CudaTest {
+class GatedProductsTest : public MatMulsTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    auto matmuls = cuda::MatMuls::Create();
-    ASSERT_TRUE(matmuls.ok()) << matmuls.status();
-    matmuls_ = *std::move(matmuls);
-  }
-
   bool Supported(const GatedShape& s) const {
     cuda::Product product = {};
     product.num_rows = s.capacity;
@@ -115,8 +92,6 @@ class GatedProductsTest : public CudaTest {
     copies.Fetch();
     ASSERT_TRUE(status.ok()) << status;
   }
-
-  std::unique_ptr<cuda::MatMuls> matmuls_;
 };
 
 INSTANTIATE_TEST_SUITE_P(BFloat16, GatedProductsTest,

@@ -230,6 +230,17 @@ class GdnCommitTest : public GdnCoreTest {
     }
     copies.Fetch();
   }
+
+  // Of whole chains, so many times.
+  void ExpectBitsOfDecoding(GdnProblem& committed, int turns) {
+    GdnProblem decoded = committed;
+    HostPath path = WholeChains(committed);
+    for (int turn = 0; turn < turns; ++turn) {
+      Commit(committed, path);
+      Decode(decoded, path);
+      ASSERT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
+    }
+  }
 };
 
 BOLE_FOR_EACH_ELEMENT(GdnCommitTest);
@@ -256,13 +267,7 @@ TEST_P(GdnCommitTest, LongPathsHaveTheBitsOfDecoding) {
                                               .key_dim = 128,
                                               .value_dim = 48,
                                               .conv_taps = 4});
-  GdnProblem decoded = committed;
-  HostPath path = WholeChains(committed);
-
-  Commit(committed, path);
-  Decode(decoded, path);
-
-  ASSERT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
+  ExpectBitsOfDecoding(committed, /*turns=*/1);
 }
 
 // More rows of states than all blocks of a launch begin with, and a second
@@ -274,14 +279,7 @@ TEST_P(GdnCommitTest, ManyStatesHaveTheBitsOfDecoding) {
                                               .key_dim = 128,
                                               .value_dim = 128,
                                               .conv_taps = 2});
-  GdnProblem decoded = committed;
-  HostPath path = WholeChains(committed);
-
-  for (int turn = 0; turn < 2; ++turn) {
-    Commit(committed, path);
-    Decode(decoded, path);
-    ASSERT_TRUE(SameBits(committed.state.all(), decoded.state.all()));
-  }
+  ExpectBitsOfDecoding(committed, /*turns=*/2);
 }
 
 TEST_P(GdnCommitTest, WindowsHaveTheBitsOfTheReference) {

@@ -65,6 +65,43 @@ void ForShapesAndUses(const Shapes& shapes, int most_elements, const F& f) {
   }
 }
 
+// Nothing is written from element `first` on.
+inline void ExpectSpareRows(const GuardedBuffer<float>& out, size_t first) {
+  for (size_t i = first; i < out.size(); ++i) {
+    ASSERT_TRUE(std::isnan(out[i])) << "a spare row was written: " << i;
+  }
+}
+
+// What an element is before it is stored, and by how much it may be off.
+struct Expected {
+  double value;
+  double error;
+};
+
+// silu(gate) * up, of sums that are off by `summed`. The slope of silu is at
+// most 1.1.
+inline Expected ExpectGated(double gate, double up, double summed) {
+  const double silu = gate / (1 + std::exp(-gate));
+  return {silu * up, summed * (1.1 * std::abs(up) + std::abs(silu))};
+}
+
+// `count` rows of `out`, [N, columns], are expected(row, column), and nothing
+// is written behind; of wide rows some columns.
+template <typename F>
+void ExpectRows(const GuardedBuffer<float>& out, int count, int columns,
+                double roundoff, const F& expected) {
+  const int step = 1 + columns / 400;
+  for (int n = 0; n < count; ++n) {
+    for (int i = n % step; i < columns; i += step) {
+      const Expected want = expected(n, i);
+      ASSERT_NEAR(out[static_cast<size_t>(n) * columns + i], want.value,
+                  roundoff * std::abs(want.value) + want.error)
+          << "row " << n << ", column " << i;
+    }
+  }
+  ExpectSpareRows(out, static_cast<size_t>(count) * columns);
+}
+
 // Operands of size 1, the weights rounded to bfloat16; `out` has what is added
 // to, or is not a number.
 struct ProductCase {
@@ -101,9 +138,7 @@ struct ProductCase {
       ASSERT_TRUE(std::abs(static_cast<double>(out[i]) - want[i]) <= bound)
           << i << ": " << out[i] << ", expected " << want[i];
     }
-    for (size_t i = num_written(); i < out.size(); ++i) {
-      ASSERT_TRUE(std::isnan(out[i])) << "a spare row was written: " << i;
-    }
+    ExpectSpareRows(out, num_written());
   }
 
   ProductShape shape;

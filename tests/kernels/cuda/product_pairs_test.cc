@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +13,7 @@
 #include "kernels/cuda/products/stream_product.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/matmuls_test.h"
 #include "tests/kernels/cuda/product_case.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
@@ -68,29 +67,11 @@ struct PairCase {
   void ExpectOut(double roundoff) const {
     const double summed =
         4.0 * shape.width * kFloatRoundoff * std::sqrt(shape.width);
-    // Rows at the edges of tiles, and some between.
-    const int step = 1 + shape.outputs / 400;
-    for (int n = 0; n < shape.count; ++n) {
-      for (int i = n % step; i < shape.outputs; i += step) {
-        const size_t at = static_cast<size_t>(n) * shape.outputs + i;
-        double want = Projected(n, i);
-        double error = summed;
-        if (shape.gated) {
-          const double gate = want;
-          const double up = Projected(n, shape.outputs + i);
-          const double silu = gate / (1 + std::exp(-gate));
-          want = silu * up;
-          // The slope of silu is at most 1.1.
-          error *= 1.1 * std::abs(up) + std::abs(silu);
-        }
-        ASSERT_NEAR(out[at], want, roundoff * std::abs(want) + error)
-            << "row " << n << ", column " << i;
-      }
-    }
-    for (size_t i = static_cast<size_t>(shape.count) * shape.outputs;
-         i < out.size(); ++i) {
-      ASSERT_TRUE(std::isnan(out[i])) << "a spare row was written: " << i;
-    }
+    ExpectRows(out, shape.count, shape.outputs, roundoff, [&](int n, int i) {
+      const double sum = Projected(n, i);
+      if (!shape.gated) return Expected{sum, summed};
+      return ExpectGated(sum, Projected(n, shape.outputs + i), summed);
+    });
   }
 
   PairShape shape;
@@ -101,16 +82,8 @@ struct PairCase {
   GuardedBuffer<float> out;     // [N, outputs]
 };
 
-class ProductPairsTest : public CudaTest {
+class ProductPairsTest : public MatMulsTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    auto matmuls = cuda::MatMuls::Create();
-    ASSERT_TRUE(matmuls.ok()) << matmuls.status();
-    matmuls_ = *std::move(matmuls);
-  }
-
   void ExpectPair(const PairShape& shape) {
     SCOPED_TRACE(::testing::Message()
                  << shape.count << " of " << shape.capacity << " rows, "
@@ -167,8 +140,6 @@ class ProductPairsTest : public CudaTest {
                LoadRows(*cuda_, rows, columns, content))
         ->data;
   }
-
-  std::unique_ptr<cuda::MatMuls> matmuls_;
 };
 
 INSTANTIATE_TEST_SUITE_P(BFloat16, ProductPairsTest,

@@ -3,8 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +14,7 @@
 #include "kernels/dense.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/matmuls_test.h"
 #include "tests/kernels/cuda/product_case.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/guarded_buffer.h"
@@ -35,16 +34,8 @@ cuda::Product Nameless(int num_rows, int rows, int columns) {
   return product;
 }
 
-class StreamedProductsTest : public CudaTest {
+class StreamedProductsTest : public MatMulsTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    auto matmuls = cuda::MatMuls::Create();
-    ASSERT_TRUE(matmuls.ok()) << matmuls.status();
-    matmuls_ = *std::move(matmuls);
-  }
-
   // Where the GPU is another, there is nothing to test.
   bool Supported() const {
     return matmuls_->CanStream(Nameless(1, 8, 8), ElementType::kBFloat16);
@@ -88,8 +79,6 @@ class StreamedProductsTest : public CudaTest {
 
     c.ExpectClose(want, roundoff());
   }
-
-  std::unique_ptr<cuda::MatMuls> matmuls_;
 };
 
 INSTANTIATE_TEST_SUITE_P(BFloat16, StreamedProductsTest,
