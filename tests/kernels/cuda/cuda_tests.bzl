@@ -1,0 +1,73 @@
+"""cuda_tests: tests of operators on a GPU."""
+
+load("@cuda//:toolkit.bzl", "AVAILABLE")
+
+_FAMILIES = [
+    "attention",
+    "gdn",
+    "moe",
+    "prefill",
+    "products",
+    "sampling",
+    "verify",
+]
+
+# What tests of any of them include.
+DEPS = [
+    "//common:draft_shape",
+    "//common:step",
+    "//kernels:attention",
+    "//kernels:backend",
+    "//kernels:dense",
+    "//kernels:drafting",
+    "//kernels:gdn",
+    "//kernels:generate",
+    "//kernels:row_batch",
+    "//kernels:sampling",
+    "//kernels/cuda:cuda_backend",
+    "//kernels/cuda/products:int7_operators",
+    "//kernels/cuda/products:stream_product",
+    "//tests/kernels:attention_problem",
+    "//tests/kernels:forest_problem",
+    "//tests/kernels:gdn_oracle",
+    "//tests/kernels:gdn_problem",
+    "//tests/kernels:sample_batch",
+    "//tests/kernels/cuda:cuda_test",
+    "//tests/kernels/cuda/attention:attend_test",
+    "//tests/kernels/cuda/attention:device_pages",
+    "//tests/kernels/cuda/gdn:device_gdn",
+    "//tests/kernels/cuda/products:product_case",
+    "//tests/kernels/cuda/sampling:device_sampling",
+    "//tests/kernels/cuda/sampling:sample_cases",
+    "//tests/testing:activations",
+    "//tests/testing:guarded_buffer",
+    "//tests/testing:matrices",
+    "//tests/testing:random_forest",
+    "//tests/testing:random_tree",
+    "@absl//:status",
+    "@cuda//:cudart",
+    "@gtest//:gtest_main",
+]
+
+# Of all families' tests, for one program.
+SOURCES = ["//tests/kernels/cuda/%s:tests" % family for family in _FAMILIES]
+
+def cuda_tests(names):
+    """A test of each name's .cc, and `tests`, their sources."""
+    if not AVAILABLE:
+        return
+    native.filegroup(
+        name = "tests",
+        testonly = True,
+        srcs = [name + ".cc" for name in names],
+        visibility = ["//tests/kernels/cuda:__pkg__"],
+    )
+    for name in names:
+        native.cc_test(
+            name = name,
+            size = "medium",
+            srcs = [name + ".cc"],
+            linkstatic = True,  # One CUDA runtime for all that is linked.
+            tags = ["gpu"],
+            deps = DEPS,
+        )
