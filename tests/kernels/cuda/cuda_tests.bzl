@@ -52,21 +52,26 @@ DEPS = [
 # Of all families' tests, for one program.
 SOURCES = ["//tests/kernels/cuda/%s:tests" % family for family in _FAMILIES]
 
-def cuda_tests(names):
-    """A test of each name's .cc, and `tests`, their sources."""
+def cuda_tests(name, names):
+    """A test of each .cc, and a filegroup of them.
+
+    Args:
+      name: of the filegroup.
+      names: of the tests, and of their sources without .cc.
+    """
     if not AVAILABLE:
         return
     native.filegroup(
-        name = "tests",
+        name = name,
         testonly = True,
-        srcs = [name + ".cc" for name in names],
+        srcs = [test + ".cc" for test in names],
         visibility = ["//tests/kernels/cuda:__pkg__"],
     )
-    for name in names:
+    for test in names:
         native.cc_test(
-            name = name,
+            name = test,
             size = "medium",
-            srcs = [name + ".cc"],
+            srcs = [test + ".cc"],
             linkstatic = True,  # One CUDA runtime for all that is linked.
             tags = ["gpu"],
             deps = DEPS,
