@@ -46,6 +46,15 @@ __device__ inline void SendAsync(const void* to, const uint4& x,
                                  const void* barrier, int rank) {
   SendAsync(AddressInBlock(to, rank), x, AddressInBlock(barrier, rank));
 }
+__device__ inline void SendAsync(const void* to, float2 x, const void* barrier,
+                                 int rank) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], "
+      "{%1, %2}, [%3];" ::"r"(AddressInBlock(to, rank)),
+      "r"(__float_as_uint(x.x)), "r"(__float_as_uint(x.y)),
+      "r"(AddressInBlock(barrier, rank))
+      : "memory");
+}
 __device__ inline void SendAsync(const void* to, float x, const void* barrier,
                                  int rank) {
   asm volatile(

@@ -65,6 +65,16 @@ __device__ inline void CopyBox(const CUtensorMap& map, int column, int row,
       : "memory");
 }
 
+// Copies `bytes`, in 16s, to shared memory; they count at the barrier.
+__device__ inline void CopyBulk(const void* from, uint32_t to, int bytes,
+                                uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // Copies 16 bytes, of which all behind `bytes` become 0. WaitForUnits() waits
 // for all that the thread has begun.
 __device__ inline void CopyUnit(const void* from, uint32_t to, int bytes) {

@@ -18,17 +18,6 @@ namespace bole::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// SendAsync (cluster.cuh) of two numbers.
-__device__ inline void SendPair(const float2* to, float x, float y,
-                                const uint64_t* barrier, int rank) {
-  asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], "
-      "{%1, %2}, [%3];" ::"r"(AddressInBlock(to, rank)),
-      "r"(__float_as_uint(x)), "r"(__float_as_uint(y)),
-      "r"(AddressInBlock(barrier, rank))
-      : "memory");
-}
-
 // What a lane has found of head Group(), where there is one: a part of the sum
 // of the weights, and the weighted values of dimensions 8 j + 2 InGroup() + i,
 // i < 2, of the warp's 32. Weights are relative to `largest`, which is the
@@ -136,12 +125,12 @@ struct FoundOfRow {
     for (int j = 0; j < 4; ++j) {
       const int to = Dim(j) / kMergedDims;
       float2* pair = &shared.out[place.rank][Head()][Dim(j) % kMergedDims / 2];
-      SendPair(pair, out[j][0], out[j][1], &shared.received, to);
+      SendAsync(pair, make_float2(out[j][0], out[j][1]), &shared.received, to);
     }
     float2* weights = &shared.weights[place.rank][Head()];
     const int to = 4 * DecodeWarp() + InGroup();
     if (to >= kDecodeCluster) return;
-    SendPair(weights, largest, sum, &shared.received, to);
+    SendAsync(weights, make_float2(largest, sum), &shared.received, to);
   }
 };
 

@@ -38,11 +38,7 @@ class StagedRows {
     if (from == nullptr || threadIdx.x % 32 != 0) return;
     const uint32_t barrier = AddressOf(&arrived_);
     ArriveExpecting(barrier, sizeof(Rows));
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%0], [%1], %2, [%3];" ::"r"(AddressOf(rows_)),
-        "l"(__cvta_generic_to_global(from)), "n"(sizeof(Rows)), "r"(barrier)
-        : "memory");
+    CopyBulk(from, AddressOf(rows_), sizeof(Rows), barrier);
 #endif
   }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/prefill/chunk_tiles.cuh"
 
 namespace bole::cuda {
@@ -38,11 +39,7 @@ class Ring {
             barrier),
         "r"(bytes)
         : "memory");
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%0], [%1], %2, [%3];" ::"r"(SharedBytes(to)),
-        "l"(from), "r"(bytes), "r"(barrier)
-        : "memory");
+    CopyBulk(from, SharedBytes(to), bytes, barrier);
   }
   // By all of them: the cp.async queued so far belong to item i or before.
   __device__ void FinishCopies(int i) {
