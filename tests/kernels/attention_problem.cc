@@ -151,6 +151,25 @@ void AttentionProblem::FillInputs(std::mt19937& rng, int layer) {
   }
 }
 
+void CopyAsPlain(AttentionProblem& from, int row, int layer,
+                 AttentionProblem& to) {
+  const int request = from.batch.request[row];
+  int next = 0;
+  for (const int index : from.Visible(row)) {
+    for (int head = 0; head < from.shape.kv_heads; ++head) {
+      std::ranges::copy(from.Key(layer, request, index, head),
+                        to.Key(layer, 0, next, head).begin());
+      std::ranges::copy(from.Value(layer, request, index, head),
+                        to.Value(layer, 0, next, head).begin());
+    }
+    ++next;
+  }
+  for (int head = 0; head < from.shape.query_heads; ++head) {
+    std::ranges::copy(from.Query(row, head), to.Query(0, head).begin());
+    std::ranges::copy(from.Gate(row, head), to.Gate(0, head).begin());
+  }
+}
+
 AttentionShape RandomShape(std::mt19937& rng) {
   const int ratios[] = {1, 2, 3, 6};
   const int kv_heads = UniformInt(rng, 1, 3);

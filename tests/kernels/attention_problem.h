@@ -68,6 +68,11 @@ struct AttentionProblem {
   size_t KvOffset(int layer, int request, int index, int head) const;
 };
 
+// Copies the inputs of a row of `from` to row 0 of `to`, and the keys and
+// values that it sees to KV indices 0, 1, ...
+void CopyAsPlain(AttentionProblem& from, int row, int layer,
+                 AttentionProblem& to);
+
 // Hkv of 1 to 3, Hq 1, 2, 3 or 6 times that.
 AttentionShape RandomShape(std::mt19937& rng);
 

@@ -31,6 +31,7 @@ DEPS = [
     "//tests/kernels:forest_problem",
     "//tests/kernels:gdn_oracle",
     "//tests/kernels:gdn_problem",
+    "//tests/kernels:qkv_problem",
     "//tests/kernels:sample_batch",
     "//tests/kernels/cuda:cuda_test",
     "//tests/kernels/cuda/attention:attend_test",

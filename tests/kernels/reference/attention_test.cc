@@ -24,6 +24,7 @@ namespace {
 
 using ::bole::testing::AttentionProblem;
 using ::bole::testing::ChainParents;
+using ::bole::testing::CopyAsPlain;
 using ::bole::testing::GuardedBuffer;
 using ::bole::testing::HostBatch;
 using ::bole::testing::kFloatRoundoff;
@@ -216,26 +217,6 @@ TEST(AttendTest, BitsDoNotDependOnTheNumberOfThreads) {
   EXPECT_TRUE(SameBits(same.out.all(), p.out.all()));
 }
 
-// Copies the inputs of a row of `from` to row 0 of `to`, and the keys and
-// values that it sees to KV indices 0, 1, ...
-void CopyAsPlain(AttentionProblem& from, int row, AttentionProblem& to) {
-  int next = 0;
-  for (const int index : from.Visible(row)) {
-    for (int head = 0; head < from.shape.kv_heads; ++head) {
-      const int request = from.batch.request[row];
-      std::ranges::copy(from.Key(kLayer, request, index, head),
-                        to.Key(kLayer, 0, next, head).begin());
-      std::ranges::copy(from.Value(kLayer, request, index, head),
-                        to.Value(kLayer, 0, next, head).begin());
-    }
-    ++next;
-  }
-  for (int head = 0; head < from.shape.query_heads; ++head) {
-    std::ranges::copy(from.Query(row, head), to.Query(0, head).begin());
-    std::ranges::copy(from.Gate(row, head), to.Gate(0, head).begin());
-  }
-}
-
 // The sums run over the KV indices in order, wherever the tokens are.
 TEST(AttendTest, ANodeHasTheBitsOfPlainDecodingOfItsPath) {
   std::mt19937 rng(5);
@@ -252,7 +233,7 @@ TEST(AttendTest, ANodeHasTheBitsOfPlainDecodingOfItsPath) {
       AttentionProblem plain(
           rng, {.shape = tree.shape, .page_size = UniformInt(rng, 1, 9)},
           std::move(batch));
-      CopyAsPlain(tree, row, plain);
+      CopyAsPlain(tree, row, kLayer, plain);
       Attend(plain.Params(kLayer), pool);
 
       ASSERT_TRUE(SameBits(plain.out.all(), OutRow(tree, row))) << row;

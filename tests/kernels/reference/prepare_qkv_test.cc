@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <random>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "common/thread_pool.h"
@@ -12,6 +11,7 @@
 #include "kernels/attention.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/attention_problem.h"
+#include "tests/kernels/qkv_problem.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_forest.h"
@@ -22,19 +22,17 @@ namespace {
 
 using ::bole::testing::AsActivations;
 using ::bole::testing::AttentionProblem;
-using ::bole::testing::FillNormal;
 using ::bole::testing::HostBatch;
 using ::bole::testing::kFloatRoundoff;
 using ::bole::testing::kUntouched;
-using ::bole::testing::NormalVector;
 using ::bole::testing::OnlyRow;
+using ::bole::testing::QkvProblem;
 using ::bole::testing::RandomBatch;
 using ::bole::testing::RandomShape;
 using ::bole::testing::SameBits;
 using ::bole::testing::UniformInt;
 
 constexpr int kLayer = 1;
-constexpr float kEpsilon = 0.01f;
 
 // 2^-i: angles have no rounding error at positions below 2^24.
 std::vector<float> PowersOfTwo(int count) {
@@ -43,59 +41,20 @@ std::vector<float> PowersOfTwo(int count) {
   return frequency;
 }
 
-struct QkvProblem {
-  // Positions up to 300000. The gates are NaN: they are not read.
-  explicit QkvProblem(std::mt19937& rng)
-      : p(rng,
-          {.shape = RandomShape(rng),
-           .page_size = UniformInt(rng, 16, 40),
-           .with_prefix = false},
-          RandomBatch(rng, UniformInt(rng, 0, 1) == 0 ? 10 : 300000)),
-        q_norm(NormalVector(rng, p.shape.head_dim)),
-        k_norm(NormalVector(rng, p.shape.head_dim)),
-        inverse_frequency(PowersOfTwo(p.shape.rotary_dim / 2)),
-        rotary_scale(UniformInt(rng, 0, 1) == 0 ? 1.0f : 1.3f) {
-    std::ranges::fill(p.q.span(0, p.q.size()), kUntouched);
-    for (int row = 0; row < p.batch.num_rows(); ++row) {
-      for (int head = 0; head < p.shape.query_heads; ++head) {
-        FillNormal(rng, 1, Projected(row, 2 * head * p.shape.head_dim));
-      }
-      for (int head = 0; head < 2 * p.shape.kv_heads; ++head) {
-        FillNormal(
-            rng, 1,
-            Projected(row, p.shape.k_column() + head * p.shape.head_dim));
-      }
-    }
-  }
+// Positions up to 300000. The gates are NaN: they are not read.
+struct QkvCase : QkvProblem {
+  explicit QkvCase(std::mt19937& rng) : QkvCase(rng, RandomShape(rng)) {}
+  QkvCase(std::mt19937& rng, const AttentionShape& shape)
+      : QkvProblem(
+            rng,
+            AttentionProblem(
+                rng,
+                {.shape = shape,
+                 .page_size = UniformInt(rng, 16, 40),
+                 .with_prefix = false},
+                RandomBatch(rng, UniformInt(rng, 0, 1) == 0 ? 10 : 300000)),
+            PowersOfTwo(shape.rotary_dim / 2)) {}
 
-  // [hd] from a column of a projected row on.
-  std::span<float> Projected(int row, int column) {
-    return p.projected.span(
-        static_cast<size_t>(row) * p.shape.projected_width() + column,
-        p.shape.head_dim);
-  }
-
-  QkvParams Params() {
-    return {.batch = p.batch.View(),
-            .shape = p.shape,
-            .pages = p.Pages(),
-            .layer = kLayer,
-            .epsilon = kEpsilon,
-            .projected = AsActivations(p.projected.data()),
-            .q_norm = q_norm.data(),
-            .k_norm = k_norm.data(),
-            .inverse_frequency = inverse_frequency.data(),
-            .rotary_scale = rotary_scale,
-            .q = AsActivations(p.q.data())};
-  }
-
-  int Index(int row) const {
-    return p.batch.committed[p.batch.request[row]] + p.batch.node[row];
-  }
-
-  AttentionProblem p;
-  std::vector<float> q_norm, k_norm, inverse_frequency;
-  float rotary_scale;
   double angle_roundoffs = 0;  // Relative, of position * inverse_frequency.
 };
 
@@ -105,14 +64,15 @@ struct Rotated {
   std::vector<double> tolerance;
 };
 
-Rotated NormAndRotate(const QkvProblem& qkv, std::span<const float> x,
+Rotated NormAndRotate(const QkvCase& qkv, std::span<const float> x,
                       std::span<const float> weight, int position) {
   const int dim = static_cast<int>(x.size());
   double sum = 0;
   for (const float value : x) sum += static_cast<double>(value) * value;
   Rotated out;
   for (int c = 0; c < dim; ++c) {
-    out.value.push_back(x[c] / std::sqrt(sum / dim + kEpsilon) * weight[c]);
+    out.value.push_back(x[c] / std::sqrt(sum / dim + QkvCase::kEpsilon) *
+                        weight[c]);
     // hd squares of one sign, halved by the root; a division, a sum, a root, a
     // reciprocal, two products.
     out.tolerance.push_back((dim / 2.0 + 6) * kFloatRoundoff *
@@ -143,7 +103,7 @@ void ExpectNear(std::span<const float> got, const Rotated& want) {
 }
 
 // One row's q, k and v. What k and v hold there is copied to `written`.
-void ExpectRow(QkvProblem& qkv, int row, AttentionProblem& written) {
+void ExpectRow(QkvCase& qkv, int row, AttentionProblem& written) {
   AttentionProblem& p = qkv.p;
   const int request = p.batch.request[row];
   const int position = p.batch.committed[request] + p.batch.depth[row];
@@ -167,7 +127,7 @@ void ExpectRow(QkvProblem& qkv, int row, AttentionProblem& written) {
   }
 }
 
-void ExpectIsTheDefinition(QkvProblem& qkv, AttentionProblem before) {
+void ExpectIsTheDefinition(QkvCase& qkv, AttentionProblem before) {
   AttentionProblem& p = qkv.p;
   for (int row = 0; row < p.batch.num_rows(); ++row) {
     SCOPED_TRACE(::testing::Message() << "row " << row);
@@ -186,10 +146,10 @@ TEST(PrepareQkvTest, NormalisesRotatesAndWritesItsNodesOnly) {
   ThreadPool pool(2);
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
-    QkvProblem qkv(rng);
+    QkvCase qkv(rng);
     const AttentionProblem before = qkv.p;
 
-    PrepareQkv(qkv.Params(), pool);
+    PrepareQkv(qkv.Params(kLayer), pool);
 
     ExpectIsTheDefinition(qkv, before);
   }
@@ -200,7 +160,7 @@ TEST(PrepareQkvTest, TakesTheModelsFrequencies) {
   ThreadPool pool(2);
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
-    QkvProblem qkv(rng);
+    QkvCase qkv(rng);
     qkv.angle_roundoffs = 1;
     const auto count = static_cast<double>(qkv.inverse_frequency.size());
     for (size_t i = 0; i < qkv.inverse_frequency.size(); ++i) {
@@ -209,7 +169,7 @@ TEST(PrepareQkvTest, TakesTheModelsFrequencies) {
     }
     const AttentionProblem before = qkv.p;
 
-    PrepareQkv(qkv.Params(), pool);
+    PrepareQkv(qkv.Params(kLayer), pool);
 
     ExpectIsTheDefinition(qkv, before);
   }
@@ -220,13 +180,13 @@ TEST(PrepareQkvTest, ARowHasTheBitsItHasAlone) {
   ThreadPool pool(2);
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
-    QkvProblem batch(rng);
-    QkvProblem alone = batch;
-    PrepareQkv(batch.Params(), pool);
+    QkvCase batch(rng);
+    QkvCase alone = batch;
+    PrepareQkv(batch.Params(kLayer), pool);
 
     for (int row = 0; row < batch.p.batch.num_rows(); ++row) {
       const HostBatch only = OnlyRow(batch.p.batch, row);
-      QkvParams params = alone.Params();
+      QkvParams params = alone.Params(kLayer);
       params.batch = only.View();
       params.projected = AsActivations(alone.Projected(row, 0).data());
       params.q = AsActivations(alone.p.Query(row, 0).data());

@@ -169,26 +169,6 @@ class AttendTest : public CudaTest {
   }
 };
 
-// Copies the inputs of a row of `from` to row 0 of `to`, and the keys and
-// values that it sees to KV indices 0, 1, ...
-inline void CopyAsPlain(AttentionProblem& from, int row, AttentionProblem& to) {
-  const int request = from.batch.request[row];
-  int next = 0;
-  for (const int index : from.Visible(row)) {
-    for (int head = 0; head < from.shape.kv_heads; ++head) {
-      std::ranges::copy(from.Key(kLayer, request, index, head),
-                        to.Key(kLayer, 0, next, head).begin());
-      std::ranges::copy(from.Value(kLayer, request, index, head),
-                        to.Value(kLayer, 0, next, head).begin());
-    }
-    ++next;
-  }
-  for (int head = 0; head < from.shape.query_heads; ++head) {
-    std::ranges::copy(from.Query(row, head), to.Query(0, head).begin());
-    std::ranges::copy(from.Gate(row, head), to.Gate(0, head).begin());
-  }
-}
-
 }  // namespace bole::testing
 
 #endif  // BOLE_TESTS_KERNELS_CUDA_ATTENTION_ATTEND_TEST_H_

@@ -1,7 +1,5 @@
 // A token of every request through full attention in one operator.
-#include <cmath>
 #include <cstddef>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "tests/kernels/cuda/attention/device_pages.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/qkv_problem.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_forest.h"
@@ -20,36 +19,6 @@
 
 namespace bole::testing {
 namespace {
-
-struct DecodeProblem {
-  // Of rows that are the only ones of their requests.
-  DecodeProblem(std::mt19937& rng, const AttentionShape& shape, int page_size,
-                HostBatch batch)
-      : p(rng, {.shape = shape, .page_size = page_size}, std::move(batch)),
-        q_norm(NormalVector(rng, shape.head_dim)),
-        k_norm(NormalVector(rng, shape.head_dim)) {
-    const int half = shape.rotary_dim / 2;
-    for (int i = 0; i < half; ++i) {
-      inverse_frequency.push_back(
-          static_cast<float>(std::pow(1e7, -static_cast<double>(i) / half)));
-    }
-    p.FillInputs(rng, kLayer);
-    for (int row = 0; row < p.batch.num_rows(); ++row) {
-      const size_t first = static_cast<size_t>(row) * shape.projected_width();
-      for (int head = 0; head < shape.query_heads; ++head) {
-        FillNormal(rng, 1,
-                   p.projected.span(first + 2 * head * shape.head_dim,
-                                    shape.head_dim));
-      }
-      FillNormal(
-          rng, 1,
-          p.projected.span(first + shape.k_column(), 2 * shape.kv_width()));
-    }
-  }
-
-  AttentionProblem p;
-  std::vector<float> q_norm, k_norm, inverse_frequency;
-};
 
 class AttentionDecodeTest : public AttendTest {
  protected:
@@ -62,35 +31,31 @@ class AttentionDecodeTest : public AttendTest {
     }
     return batch;
   }
+  // Of rows that are the only ones of their requests.
+  QkvProblem MakeProblem(const AttentionShape& shape, int page_size,
+                         HostBatch batch) {
+    AttentionProblem p(rng_, {.shape = shape, .page_size = page_size},
+                       std::move(batch));
+    p.FillInputs(rng_, kLayer);
+    return QkvProblem(rng_, std::move(p), InverseFrequencies(shape));
+  }
 
   // f(params), on the GPU, of what `problem` has.
   template <typename F>
-  void Run(DecodeProblem& problem, const F& f) {
-    AttentionProblem& p = problem.p;
+  void Run(QkvProblem& problem, const F& f) {
     DeviceCopies copies(*cuda_);
-    AttentionParams attend = p.Params(kLayer);
-    attend.batch = copies.Of(p.batch);
-    attend.pages = DevicePages(copies, p);
-    attend.q = copies.Activations(p.q);
-    attend.projected = copies.Activations(p.projected);
-    attend.out = copies.Activations(p.out);
-    const QkvParams qkv = {
-        .batch = attend.batch,
-        .shape = attend.shape,
-        .pages = attend.pages,
-        .layer = kLayer,
-        .epsilon = 0.01f,
-        .projected = attend.projected,
-        .q_norm = copies.Of(problem.q_norm),
-        .k_norm = copies.Of(problem.k_norm),
-        .inverse_frequency = copies.Of(problem.inverse_frequency),
-        .rotary_scale = 1.3f,
-        .q = const_cast<Activation*>(attend.q)};
+    const QkvParams qkv = DeviceQkv(copies, problem, kLayer);
+    AttentionParams attend = problem.p.Params(kLayer);
+    attend.batch = qkv.batch;
+    attend.pages = qkv.pages;
+    attend.q = qkv.q;
+    attend.projected = qkv.projected;
+    attend.out = copies.Activations(problem.p.out);
     const absl::Status status = f({.qkv = qkv, .attend = attend});
     EXPECT_TRUE(status.ok()) << status;
     copies.Fetch();
   }
-  void Decode(DecodeProblem& problem) {
+  void Decode(QkvProblem& problem) {
     Run(problem, [&](const AttentionDecodeParams& params) {
       return cuda_->AttentionDecode(params);
     });
@@ -98,9 +63,9 @@ class AttentionDecodeTest : public AttendTest {
 
   // What the GPU's PrepareQkv and the reference's Attend make of it; the first
   // has its own tests.
-  void ExpectIsTheReference(DecodeProblem& problem) {
+  void ExpectIsTheReference(QkvProblem& problem) {
     SCOPED_TRACE(::testing::Message() << problem.p);
-    DecodeProblem want = problem;
+    QkvProblem want = problem;
     Run(want, [&](const AttentionDecodeParams& params) {
       return cuda_->PrepareQkv(params.qkv);
     });
@@ -124,10 +89,10 @@ TEST_P(AttentionDecodeTest, IsTheReferenceAtTheEdgesOfTiles) {
   for (const int group : {4, 6, 3}) {
     for (const int committed : {0, 1, 63, 64, 65, 1023, 1024}) {
       if (n++ % EveryNth(5) != 0) continue;
-      DecodeProblem problem(
-          rng_, Heads(group, UniformInt(rng_, 1, 4)),
-          UniformInt(rng_, 0, 1) == 0 ? 64 : 128,
-          Tokens({committed}, {.chains = committed % 2 == 0}));
+      QkvProblem problem =
+          MakeProblem(Heads(group, UniformInt(rng_, 1, 4)),
+                      UniformInt(rng_, 0, 1) == 0 ? 64 : 128,
+                      Tokens({committed}, {.chains = committed % 2 == 0}));
       SCOPED_TRACE(committed);
 
       ExpectIsTheReference(problem);
@@ -144,8 +109,8 @@ TEST_P(AttentionDecodeTest, IsTheReferenceOfSomeRequests) {
       for (int b = 0; b < requests; ++b) {
         committed.push_back(UniformInt(rng_, 0, 400));
       }
-      DecodeProblem problem(
-          rng_, Heads(group, 1), 64,
+      QkvProblem problem = MakeProblem(
+          Heads(group, 1), 64,
           Tokens(committed, {.spare_rows = n % 2, .spare_requests = n % 3}));
 
       ExpectIsTheReference(problem);
@@ -155,22 +120,23 @@ TEST_P(AttentionDecodeTest, IsTheReferenceOfSomeRequests) {
 
 TEST_P(AttentionDecodeTest, LongPrefixesAreTheReference) {
   for (const int group : {4, 6}) {
-    DecodeProblem problem(rng_, Heads(group, 1), 64,
-                          Tokens({UniformInt(rng_, 3000, 5000) / EveryNth(8),
-                                  UniformInt(rng_, 0, 3000) / EveryNth(8)},
-                                 {}));
+    QkvProblem problem =
+        MakeProblem(Heads(group, 1), 64,
+                    Tokens({UniformInt(rng_, 3000, 5000) / EveryNth(8),
+                            UniformInt(rng_, 0, 3000) / EveryNth(8)},
+                           {}));
 
     ExpectIsTheReference(problem);
   }
 }
 
 TEST_P(AttentionDecodeTest, RepeatsHaveTheSameBits) {
-  DecodeProblem problem(rng_, Heads(4, 4), 64,
-                        Tokens({1500 / EveryNth(8)}, {}));
-  DecodeProblem again = problem;
+  QkvProblem problem =
+      MakeProblem(Heads(4, 4), 64, Tokens({1500 / EveryNth(8)}, {}));
+  QkvProblem again = problem;
   Decode(problem);
   for (int i = 0; i < 5; i += EveryNth(4)) {
-    DecodeProblem repeat = again;
+    QkvProblem repeat = again;
     Decode(repeat);
 
     EXPECT_TRUE(SameBits(repeat.p.out.all(), problem.p.out.all()));

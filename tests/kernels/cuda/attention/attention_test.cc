@@ -103,7 +103,7 @@ TEST_P(AttendTest, ANodeHasTheBitsOfPlainDecodingOfItsPath) {
       AttentionProblem plain(
           rng_, {.shape = tree.shape, .page_size = UniformInt(rng_, 1, 9)},
           std::move(batch));
-      CopyAsPlain(tree, row, plain);
+      CopyAsPlain(tree, row, kLayer, plain);
       Attend(plain);
 
       const size_t width = tree.shape.query_width();

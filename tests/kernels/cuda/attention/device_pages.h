@@ -1,4 +1,4 @@
-// The KV pages of an attention problem, on the GPU.
+// What attention reads and writes, on the GPU.
 #ifndef BOLE_TESTS_KERNELS_CUDA_ATTENTION_DEVICE_PAGES_H_
 #define BOLE_TESTS_KERNELS_CUDA_ATTENTION_DEVICE_PAGES_H_
 
@@ -8,6 +8,7 @@
 #include "kernels/attention.h"
 #include "tests/kernels/attention_problem.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/qkv_problem.h"
 
 namespace bole::testing {
 
@@ -16,6 +17,18 @@ inline KvPages DevicePages(DeviceCopies& copies, AttentionProblem& p) {
   pages.k = copies.Activations(p.k);
   pages.v = copies.Activations(p.v);
   return pages;
+}
+
+inline QkvParams DeviceQkv(DeviceCopies& copies, QkvProblem& qkv, int layer) {
+  QkvParams params = qkv.Params(layer);
+  params.batch = copies.Of(qkv.p.batch);
+  params.pages = DevicePages(copies, qkv.p);
+  params.projected = copies.Activations(qkv.p.projected);
+  params.q_norm = copies.Of(qkv.q_norm);
+  params.k_norm = copies.Of(qkv.k_norm);
+  params.inverse_frequency = copies.Of(qkv.inverse_frequency);
+  params.q = copies.Activations(qkv.p.q);
+  return params;
 }
 
 // The heads of released models, and shapes at the edges of what a warp, a lane

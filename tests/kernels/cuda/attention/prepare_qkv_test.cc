@@ -14,6 +14,7 @@
 #include "tests/kernels/cuda/attention/device_pages.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/qkv_problem.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_forest.h"
@@ -25,72 +26,23 @@ namespace {
 constexpr int kLayer = 1;
 
 // The gates are NaN: they are not read.
-struct QkvProblem {
-  QkvProblem(std::mt19937& rng, const AttentionShape& shape, HostBatch batch)
-      : p(rng,
-          {.shape = shape,
-           .page_size = UniformInt(rng, 1, 64),
-           .with_prefix = false},
-          std::move(batch)),
-        q_norm(NormalVector(rng, shape.head_dim)),
-        k_norm(NormalVector(rng, shape.head_dim)),
-        rotary_scale(UniformInt(rng, 0, 1) == 0 ? 1.0f : 1.3f) {
-    const int half = shape.rotary_dim / 2;
-    for (int i = 0; i < half; ++i) {
-      inverse_frequency.push_back(
-          static_cast<float>(std::pow(1e7, -static_cast<double>(i) / half)));
-    }
-    std::ranges::fill(p.q.span(0, p.q.size()), kUntouched);
-    for (int row = 0; row < p.batch.num_rows(); ++row) {
-      for (int head = 0; head < shape.query_heads; ++head) {
-        FillNormal(rng, 1, Projected(row, 2 * head * shape.head_dim));
-      }
-      for (int head = 0; head < 2 * shape.kv_heads; ++head) {
-        FillNormal(rng, 1,
-                   Projected(row, shape.k_column() + head * shape.head_dim));
-      }
-    }
-  }
-
-  // [hd] from a column of a projected row on.
-  std::span<float> Projected(int row, int column) {
-    return p.projected.span(
-        static_cast<size_t>(row) * p.shape.projected_width() + column,
-        p.shape.head_dim);
-  }
-
-  QkvParams Params() {
-    return {.batch = p.batch.View(),
-            .shape = p.shape,
-            .pages = p.Pages(),
-            .layer = kLayer,
-            .epsilon = 0.01f,
-            .projected = AsActivations(p.projected.data()),
-            .q_norm = q_norm.data(),
-            .k_norm = k_norm.data(),
-            .inverse_frequency = inverse_frequency.data(),
-            .rotary_scale = rotary_scale,
-            .q = AsActivations(p.q.data())};
-  }
-
-  AttentionProblem p;
-  std::vector<float> q_norm, k_norm, inverse_frequency;
-  float rotary_scale;
-};
+QkvProblem MakeProblem(std::mt19937& rng, const AttentionShape& shape,
+                       HostBatch batch) {
+  return QkvProblem(rng,
+                    AttentionProblem(rng,
+                                     {.shape = shape,
+                                      .page_size = UniformInt(rng, 1, 64),
+                                      .with_prefix = false},
+                                     std::move(batch)),
+                    InverseFrequencies(shape));
+}
 
 class PrepareQkvTest : public CudaTest {
  protected:
   // On the GPU. Returns what the GPU was given.
   QkvProblem PrepareQkv(QkvProblem& qkv) {
     DeviceCopies copies(*cuda_);
-    QkvParams params = qkv.Params();
-    params.batch = copies.Of(qkv.p.batch);
-    params.pages = DevicePages(copies, qkv.p);
-    params.projected = copies.Activations(qkv.p.projected);
-    params.q_norm = copies.Of(qkv.q_norm);
-    params.k_norm = copies.Of(qkv.k_norm);
-    params.inverse_frequency = copies.Of(qkv.inverse_frequency);
-    params.q = copies.Activations(qkv.p.q);
+    const QkvParams params = DeviceQkv(copies, qkv, kLayer);
     QkvProblem given = qkv;
     const absl::Status status = cuda_->PrepareQkv(params);
     EXPECT_TRUE(status.ok()) << status;
@@ -101,7 +53,7 @@ class PrepareQkvTest : public CudaTest {
   void ExpectIsTheReference(QkvProblem& qkv) {
     SCOPED_TRACE(::testing::Message() << qkv.p);
     QkvProblem want = PrepareQkv(qkv);
-    ASSERT_TRUE(reference_.PrepareQkv(want.Params()).ok());
+    ASSERT_TRUE(reference_.PrepareQkv(want.Params(kLayer)).ok());
     for (int row = 0; row < want.p.batch.num_rows(); ++row) {
       SCOPED_TRACE(::testing::Message() << "row " << row);
       ExpectRow(qkv, want, row);
@@ -121,7 +73,7 @@ class PrepareQkvTest : public CudaTest {
   // One row's q, k and v, and then takes over its k into `want`.
   void ExpectRow(QkvProblem& got, QkvProblem& want, int row) {
     const int request = want.p.batch.request[row];
-    const int index = want.p.batch.committed[request] + want.p.batch.node[row];
+    const int index = want.Index(row);
     for (int head = 0; head < want.p.shape.query_heads; ++head) {
       ExpectHead(got.p.Query(row, head), want.p.Query(row, head), want);
     }
@@ -168,7 +120,8 @@ TEST_P(PrepareQkvTest, IsTheReferenceOnRandomShapes) {
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
     const int max_committed = round % 2 == 0 ? 10 : 300000;
-    QkvProblem qkv(rng_, RandomShape(rng_), RandomBatch(rng_, max_committed));
+    QkvProblem qkv =
+        MakeProblem(rng_, RandomShape(rng_), RandomBatch(rng_, max_committed));
 
     ExpectIsTheReference(qkv);
   }
@@ -176,7 +129,7 @@ TEST_P(PrepareQkvTest, IsTheReferenceOnRandomShapes) {
 
 TEST_P(PrepareQkvTest, IsTheReferenceOnNotedShapes) {
   for (const AttentionShape& shape : NotedShapes()) {
-    QkvProblem qkv(rng_, shape, RandomBatch(rng_, 5000));
+    QkvProblem qkv = MakeProblem(rng_, shape, RandomBatch(rng_, 5000));
 
     ExpectIsTheReference(qkv);
   }
@@ -185,7 +138,7 @@ TEST_P(PrepareQkvTest, IsTheReferenceOnNotedShapes) {
 TEST_P(PrepareQkvTest, ARowHasTheBitsItHasAlone) {
   const AttentionShape shape = {
       .query_heads = 6, .kv_heads = 2, .head_dim = 70, .rotary_dim = 20};
-  QkvProblem batch(rng_, shape, RandomBatch(rng_, 30));
+  QkvProblem batch = MakeProblem(rng_, shape, RandomBatch(rng_, 30));
   QkvProblem row_by_row = batch;
   PrepareQkv(batch);
 

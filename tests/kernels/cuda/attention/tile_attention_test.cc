@@ -158,7 +158,7 @@ TEST_P(TileAttentionTest, ANodeIsNearPlainDecodingOfItsPath) {
     root.committed[0] = static_cast<int>(tree.Visible(row).size()) - 1;
     AttentionProblem plain(rng_, {.shape = tree.shape, .page_size = 64},
                            std::move(root));
-    CopyAsPlain(tree, row, plain);
+    CopyAsPlain(tree, row, kLayer, plain);
     AttentionProblem got = plain;
     std::ranges::copy(
         tree.out.span(static_cast<size_t>(row) * tree.shape.query_width(),
