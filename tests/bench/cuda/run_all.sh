@@ -55,14 +55,29 @@ run() {
   fi
 }
 
-# Tests, and what they recorded, in OUT/NAME.json.
+# in_shards COUNT PREFIX PROGRAM: the tests among so many processes, each with a
+# report in PREFIX.N.gtest.
+# shellcheck disable=SC2317  # Called by name.
+in_shards() {
+  local count=$1 prefix=$2 program=$3 shard failed=0 processes=()
+  for ((shard = 0; shard < count; ++shard)); do
+    GTEST_TOTAL_SHARDS=$count GTEST_SHARD_INDEX=$shard "$program" \
+      --gtest_brief=1 --gtest_output="json:$prefix.$shard.gtest" &
+    processes+=($!)
+  done
+  for process in "${processes[@]}"; do wait "$process" || failed=1; done
+  return "$failed"
+}
+
+# gtest NAME PROGRAM COUNT: tests by COUNT processes, and what they recorded, in
+# OUT/NAME.json.
 gtest() {
-  local name=$1 program=$bin/$2
+  local name=$1 program=$bin/$2 count=$3
   wanted "$name" "$program" || return 0
-  run "$name" "$program" --gtest_brief=1 --gtest_output="json:$out/$name.gtest"
-  python3 tests/bench/cuda/gtest_report.py "$out/$name.gtest" \
-    "$out/$name.json" "$gpu" "$commit" || status=1
-  rm -f "$out/$name.gtest"
+  run "$name" in_shards "$count" "$out/$name" "$program"
+  python3 tests/bench/cuda/gtest_report.py "$out/$name.json" "$gpu" "$commit" \
+    "$out/$name".*.gtest || status=1
+  rm -f "$out/$name".*.gtest
 }
 
 # Prints JSON to OUT/NAME.json.
@@ -117,8 +132,8 @@ bench products_neighbours products_bench --neighbours --models 4B,9B
 bench attention attention_bench
 bench sampling sampling_bench
 
-gtest operators operators_test
-gtest models models_cuda_test
+gtest operators operators_test 12
+gtest models models_cuda_test 1
 if wanted serving "$bin/bole-scheduler"; then
   run serving python3 tests/e2e/serve_bundle.py "$bin/.." \
     --json "$out/serving.json" --gpu "$gpu" --commit "$commit"
