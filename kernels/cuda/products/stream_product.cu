@@ -2,20 +2,22 @@
 //
 // One block for each multiprocessor. In a block, one thread keeps the copy
 // engine busy: chunks of a tile of W and of x go to a ring of stages in shared
-// memory, and two warpgroups multiply them. W is never written, so its copies
-// start before the kernels ahead have ended, and the ring leaves room for two
-// such blocks on a multiprocessor.
+// memory, and two warpgroups multiply them. One row of x is read by itself. W
+// is never written, so its copies start before the kernels ahead have ended,
+// and the ring leaves room for two such blocks on a multiprocessor.
 //
 // Every block reads about as many bytes of W. What blocks of a cluster have
 // summed over their parts of the columns is added up in the order of the
 // columns: results do not depend on timing.
 #include "kernels/cuda/products/stream_product.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/products/stream_ring.cuh"
+#include "kernels/cuda/products/stream_row.cuh"
 #include "kernels/cuda/products/stream_sums.cuh"
 #include "kernels/cuda/products/wgmma_few.cuh"
 #include "kernels/cuda/wgmma.cuh"
@@ -25,9 +27,10 @@ namespace {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int kN, int kBoxes, Side kSide>
+template <int kRows, int kBoxes, Side kSide>
 struct Consumer {
-  using BlockRing = Ring<kN, kBoxes>;
+  static constexpr int kN = kProductRows<kRows>;
+  using BlockRing = Ring<kRows, kBoxes>;
   using Sums = StreamSums<kN, kBoxes, kSide>;
 
   const StreamTask& t;
@@ -36,6 +39,14 @@ struct Consumer {
   // By every warp: it is done with the stage.
   __device__ static void Release(const BlockRing& ring, int stage) {
     if (threadIdx.x % 32 == 0) Arrive(ring.empty(stage));
+  }
+
+  // 16 columns of x, of the chunk that the ring is at.
+  __device__ static uint64_t XOperand(const BlockRing& ring, int chunk, int box,
+                                      int k) {
+    if constexpr (kRows > 1) return WgmmaOperand(ring.x(box) + 32 * k);
+    return WgmmaVector(ring.row() + (chunk * kBoxes + box) * kRowBytes +
+                       32 * k);
   }
 
   // d = the tile's products over this warpgroup's columns.
@@ -47,11 +58,10 @@ struct Consumer {
     for (int i = 0; i < share.num_chunks; ++i) {
       WaitBarrier(ring.full(ring.stage), ring.parity);
       const uint32_t w = ring.weight(box) + first_byte;
-      const uint32_t x = ring.x(box);
       WgmmaFence();
 #pragma unroll
       for (int k = 0; k < kBoxColumns / 16; ++k) {
-        WgmmaFew<kN>(d, WgmmaOperand(w + 32 * k), WgmmaOperand(x + 32 * k),
+        WgmmaFew<kN>(d, WgmmaOperand(w + 32 * k), XOperand(ring, i, box, k),
                      i > 0 || k > 0);
       }
       WgmmaCommit();
@@ -79,19 +89,20 @@ struct Consumer {
 // Few registers, so that a block always fits beside another and short kernels:
 // where one does not, some multiprocessor gets two blocks of a kernel and
 // another none, and the kernel takes a fifth longer.
-template <int kN, int kBoxes, Side kSide>
+template <int kRows, int kBoxes, Side kSide>
 __global__ void __maxnreg__(48)
     StreamKernel(const __grid_constant__ StreamTask t) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   StartNext();
+  constexpr int kN = kProductRows<kRows>;
   auto& front = *reinterpret_cast<StreamFront<kN>*>(shared);
   const int front_bytes = StreamFront<kN>::Bytes(t);
-  const Ring<kN, kBoxes> ring(shared, front_bytes,
-                              RingShape<kN, kBoxes>(t.plan, front_bytes));
+  const Ring<kRows, kBoxes> ring(shared, front_bytes,
+                                 RingShape<kRows, kBoxes>(t, front_bytes));
   const Share share(t);
-  const Producer<kN, kBoxes, kSide> producer = {t, share};
-  const Consumer<kN, kBoxes, kSide> consumer = {t, share};
+  const Producer<kRows, kBoxes, kSide> producer = {t, share};
+  const Consumer<kRows, kBoxes, kSide> consumer = {t, share};
   using Sums = StreamSums<kN, kBoxes, kSide>;
   Sums sums = {t, share, reinterpret_cast<float4*>(shared + front_bytes),
                front};
@@ -113,6 +124,10 @@ __global__ void __maxnreg__(48)
   if (consumes) {
     sums.ReadOld();
     WaitForPrevious();
+    if constexpr (kRows == 1) {
+      LoadRow(t, share, ring.row());
+      SyncConsumers();
+    }
     sums.ReadEarly();
     consumer.Run(ring, sums);
     if (sums.is_shared()) sums.AddUp();
@@ -134,32 +149,40 @@ struct Row {
   int (*shared_bytes)(const StreamTask& task);
   void (*kernel)(const StreamTask);
 };
-template <int kN, int kBoxes, Side kSide>
+template <int kRows, int kBoxes, Side kSide>
 constexpr Row RowOf() {
-  return {kN,
+  return {kRows,
           kBoxes,
           kSide,
           kSide == Side::kBehind ? kThreads + 32 : kThreads,
           [](const StreamTask& task) {
-            const int front = StreamFront<kN>::Bytes(task);
-            return front + RingShape<kN, kBoxes>(task.plan, front).bytes;
+            const int front = StreamFront<kProductRows<kRows>>::Bytes(task);
+            return front + RingShape<kRows, kBoxes>(task, front).bytes;
           },
-          &StreamKernel<kN, kBoxes, kSide>};
+          &StreamKernel<kRows, kBoxes, kSide>};
 }
-constexpr Row kTable[] = {RowOf<8, 1, Side::kNone>(),
+constexpr Row kTable[] = {RowOf<1, 1, Side::kNone>(),
+                          RowOf<1, 2, Side::kNone>(),
+                          RowOf<8, 1, Side::kNone>(),
                           RowOf<8, 2, Side::kNone>(),
                           RowOf<16, 1, Side::kNone>(),
                           RowOf<16, 2, Side::kNone>(),
                           RowOf<kMaxStreamRows, 1, Side::kNone>(),
                           RowOf<kMaxStreamRows, 2, Side::kNone>(),
+                          RowOf<1, 1, Side::kAhead>(),
+                          RowOf<1, 2, Side::kAhead>(),
                           RowOf<8, 1, Side::kAhead>(),
                           RowOf<8, 2, Side::kAhead>(),
+                          RowOf<1, 1, Side::kBehind>(),
+                          RowOf<1, 2, Side::kBehind>(),
                           RowOf<8, 1, Side::kBehind>(),
                           RowOf<8, 2, Side::kBehind>()};
 
-const Row& RowFor(int num_rows, int boxes, Side side) {
+const Row& RowFor(const StreamTask& task) {
+  const int rows = task.row != nullptr ? 1 : std::max(2, task.num_rows);
   const Row* row = kTable;
-  while (row->max_rows < num_rows || row->boxes != boxes || row->side != side) {
+  while (row->max_rows < rows || row->boxes != task.plan.boxes ||
+         row->side != task.side) {
     ++row;
   }
   return *row;
@@ -168,7 +191,7 @@ const Row& RowFor(int num_rows, int boxes, Side side) {
 }  // namespace
 
 int StreamBoxRows(int num_rows) {
-  return RowFor(num_rows, 1, Side::kNone).max_rows;
+  return num_rows <= 8 ? 8 : num_rows <= 16 ? 16 : kMaxStreamRows;
 }
 
 int SquareParts(const StreamPlan& plan) {
@@ -188,7 +211,7 @@ absl::Status PrepareStreamProducts() {
 
 absl::Status LaunchStreamProduct(const StreamTask& task, const Launch& on) {
   const StreamPlan& plan = task.plan;
-  const Row& row = RowFor(task.num_rows, plan.boxes, task.side);
+  const Row& row = RowFor(task);
   const int bytes = row.shared_bytes(task);
   return LaunchDependent("a product of few rows", row.kernel,
                          {.grid = dim3(plan.blocks),

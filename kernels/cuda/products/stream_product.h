@@ -62,6 +62,8 @@ struct StreamTask {
   DividedNorm norm = {};    // Of out if this is ahead, or of x if behind it.
   bool gated = false;       // out = silu(x W[0]^T) * (x W[1]^T), behind a norm;
                             // cluster == 1.
+  const void* row = nullptr;  // x, to be kept by every block, if N == 1.
+  int columns = 0;            // Of it.
 };
 
 // Rows of x in a box.

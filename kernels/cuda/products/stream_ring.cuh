@@ -16,6 +16,8 @@ inline constexpr int kConsumers = 256;
 inline constexpr int kThreads = kConsumers + 32;
 inline constexpr int kRowBytes = 2 * kBoxColumns;
 inline constexpr int kMaxStages = 16;
+// What is read beyond one row of x (WgmmaVector), in bytes.
+inline constexpr int kBeyondRow = 112;
 // Of barriers.
 inline constexpr int kBarrierBytes =
     2 * kMaxStages * static_cast<int>(sizeof(uint64_t));
@@ -29,12 +31,18 @@ inline constexpr int kMinRingBytes = 78 << 10;
 // one of another product not two of that one, wherever they find room first.
 inline constexpr int kClusterBlockBytes = (113 << 10) + 512;
 
+// Rows of x that are multiplied, of kRows that there may be.
+template <int kRows>
+inline constexpr int kProductRows = kRows < 8 ? 8 : kRows;
+
 // A stage holds the boxes of a chunk of the tile, then those of x, each from a
-// multiple of 1024 bytes. Warpgroups read kReadRows rows of a chunk, wherever
+// multiple of 1024 bytes. One row of x is behind the stages instead, all of the
+// block's columns of it. Warpgroups read kReadRows rows of a chunk, wherever
 // the tile ends.
-template <int kN, int kBoxes>
+template <int kRows, int kBoxes>
 struct RingShape {
-  static constexpr int kXBytes = kN * kRowBytes;  // Of a box.
+  static constexpr bool kOneRow = kRows == 1;
+  static constexpr int kXBytes = kOneRow ? 0 : kRows * kRowBytes;  // Of a box.
   static constexpr int kReadRows = kMaxTileRows / kBoxes;
 
   int weight_bytes;  // Of a box.
@@ -43,29 +51,37 @@ struct RingShape {
   int bytes;
 
   // Behind `front_bytes` of something else.
-  __host__ __device__ RingShape(const StreamPlan& plan, int front_bytes) {
+  __host__ __device__ RingShape(const StreamTask& t, int front_bytes) {
+    const StreamPlan& plan = t.plan;
     const bool clustered = plan.cluster > 1;
     const int of_cluster = kClusterBlockBytes - front_bytes;
     const int most = clustered ? of_cluster : kMaxRingBytes;
     const int least = clustered ? of_cluster : kMinRingBytes;
     weight_bytes = (plan.tile_rows + 7) / 8 * 8 * kRowBytes;
     stage_bytes = kBoxes * (weight_bytes + kXBytes);
-    // What is read beyond the last stage.
+    // What is read beyond the last stage, whatever is there.
     const int read = kReadRows * kRowBytes - weight_bytes - kBoxes * kXBytes;
-    const int beyond = read > 0 ? read : 0;
+    const int row = kOneRow ? RowBytes(t) : 0;
+    const int beyond = read > row ? read : row;
     const int fit = (most - beyond) / stage_bytes;
     stages = fit < kMaxStages ? fit : kMaxStages;
     const int used = stages * stage_bytes + beyond;
     bytes = used > least ? used : least;
+  }
+
+ private:
+  __host__ __device__ static int RowBytes(const StreamTask& t) {
+    const int chunks = (t.chunks + t.plan.cluster - 1) / t.plan.cluster;
+    return chunks * kBoxes * kRowBytes + kBeyondRow;
   }
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // The ring, and where in it one of its two sides is.
-template <int kN, int kBoxes>
+template <int kRows, int kBoxes>
 struct Ring {
-  using Shape = RingShape<kN, kBoxes>;
+  using Shape = RingShape<kRows, kBoxes>;
 
   uint32_t barriers;
   uint32_t memory;
@@ -83,6 +99,10 @@ struct Ring {
   }
   __device__ uint32_t x(int box) const {
     return weight(kBoxes) + box * Shape::kXBytes;
+  }
+  // Of one row.
+  __device__ uint32_t row() const {
+    return memory + shape.stages * shape.stage_bytes;
   }
   // The barriers of a stage.
   __device__ uint32_t full(int of) const {
@@ -119,9 +139,10 @@ struct Share {
 };
 
 // The thread that keeps the copy engine busy.
-template <int kN, int kBoxes, Side kSide>
+template <int kRows, int kBoxes, Side kSide>
 struct Producer {
-  using BlockRing = Ring<kN, kBoxes>;
+  using BlockRing = Ring<kRows, kBoxes>;
+  static constexpr bool kCopiesX = kRows > 1;
 
   const StreamTask& t;
   const Share& share;
@@ -131,7 +152,8 @@ struct Producer {
   }
   __device__ void CopyWeight(const BlockRing& ring, int tile, int chunk) const {
     const uint32_t full = ring.full(ring.stage);
-    ArriveExpecting(full, kBoxes * (t.plan.tile_rows + kN) * kRowBytes);
+    ArriveExpecting(full, kBoxes * (t.plan.tile_rows * kRowBytes +
+                                    BlockRing::Shape::kXBytes));
     const int row = share.FirstOutput(t, tile);
     if constexpr (kSide == Side::kBehind && kBoxes == 1) {
       if (t.gated) {
@@ -166,18 +188,20 @@ struct Producer {
     }
   }
   __device__ void Run(BlockRing ring) const {
-    WaitForPrevious();
     const int ahead = Ahead(ring);
-    BlockRing first = ring;
-    for (int i = 0; i < ahead; ++i, first.Advance()) {
-      CopyX(first, i % share.num_chunks);
+    if constexpr (kCopiesX) {
+      WaitForPrevious();
+      BlockRing first = ring;
+      for (int i = 0; i < ahead; ++i, first.Advance()) {
+        CopyX(first, i % share.num_chunks);
+      }
     }
     int tile = ahead / share.num_chunks;
     int chunk = ahead % share.num_chunks;
     for (int i = ahead; i < share.num_copies; ++i, ring.Advance()) {
       WaitBarrier(ring.empty(ring.stage), ring.parity);
       CopyWeight(ring, tile, chunk);
-      CopyX(ring, chunk);
+      if constexpr (kCopiesX) CopyX(ring, chunk);
       if (++chunk < share.num_chunks) continue;
       chunk = 0;
       ++tile;

@@ -56,14 +56,25 @@ StreamPlan PlanFor(const Product& product, int multiprocessors) {
           .boxes = 1};
 }
 
+// Whether a block has room for its columns of x, beside a ring that is deep
+// enough.
+bool TakesOneRow(const Product& product, const StreamPlan& plan) {
+  constexpr int kMaxColumns = 9216;  // Of a block.
+  return product.num_rows == 1 && product.columns <= plan.cluster * kMaxColumns;
+}
+
 absl::StatusOr<StreamTask> TaskFor(const Product& product,
                                    const StreamPlan& plan) {
-  return MakeProductTask<StreamTask>(
-      product, plan,
-      {.rows_of_weight = plan.tile_outputs,
-       .rows_of_x = StreamBoxRows(product.num_rows),
-       .columns_of_box = kBoxColumns,
-       .columns_of_chunk = plan.boxes * kBoxColumns});
+  BOLE_ASSIGN_OR_RETURN(StreamTask task,
+                        MakeProductTask<StreamTask>(
+                            product, plan,
+                            {.rows_of_weight = plan.tile_outputs,
+                             .rows_of_x = StreamBoxRows(product.num_rows),
+                             .columns_of_box = kBoxColumns,
+                             .columns_of_chunk = plan.boxes * kBoxColumns}));
+  task.columns = product.columns;
+  if (TakesOneRow(product, plan)) task.row = product.x;
+  return task;
 }
 
 }  // namespace

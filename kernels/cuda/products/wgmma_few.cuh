@@ -9,6 +9,14 @@
 
 namespace bole::cuda {
 
+// A vector at `address`, a multiple of 16, as the second operand of products of
+// 8 columns, of which the first means something: the others are what follows 16
+// to 112 bytes behind.
+__device__ inline uint64_t WgmmaVector(uint32_t address) {
+  constexpr uint64_t kNextColumns = uint64_t{16 / 16} << 16;
+  return kNextColumns | static_cast<uint64_t>((address & 0x3ffff) / 16);
+}
+
 // d = a b^T, or d += if `add`: a [64, 16] and b [kColumns, 16] in shared
 // memory, both with the summed dimension along rows.
 template <int kColumns>

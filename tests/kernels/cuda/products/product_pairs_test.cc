@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -84,17 +86,34 @@ struct PairCase {
 
 class ProductPairsTest : public MatMulsTest {
  protected:
-  void ExpectPair(const PairShape& shape) {
-    SCOPED_TRACE(::testing::Message()
-                 << shape.count << " of " << shape.capacity << " rows, "
-                 << shape.inputs << " to " << shape.width << " to "
-                 << shape.outputs << (shape.gated ? ", gated" : ""));
-    PairCase c(rng_, shape);
+  // One behind the other, without a wait between them.
+  void ExpectPairs(std::span<const PairShape> shapes) {
     DeviceCopies copies(*cuda_);
+    std::deque<PairCase> cases;
+    std::vector<cuda::ProductPair> pairs;
+    for (const PairShape& shape : shapes) {
+      pairs.push_back(OnDevice(cases.emplace_back(rng_, shape), copies));
+      ASSERT_TRUE(matmuls_->TakePair(pairs.back(), ElementType::kBFloat16));
+    }
+    std::vector<GuardedBuffer<float>> residuals;
+    for (const PairCase& c : cases) residuals.push_back(c.ahead.out);
+    for (const cuda::ProductPair& pair : pairs) {
+      const absl::Status status = matmuls_->RunPair(pair, cuda_->launch());
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    copies.Fetch();
+    for (size_t i = 0; i < cases.size(); ++i) {
+      ExpectSums(cases[i], residuals[i]);
+      if (HasFailure()) return;
+    }
+  }
+
+ private:
+  cuda::ProductPair OnDevice(PairCase& c, DeviceCopies& copies) {
+    const PairShape& shape = c.shape;
     const void* x_on_device = copies.Activations(c.ahead.x);
     void* residual = copies.Activations(c.ahead.out);
-    GuardedBuffer<float> want = c.ahead.out;
-    const cuda::ProductPair pair = {
+    return {
         .ahead = {.num_rows = shape.capacity,
                   .count = copies.Of(c.ahead.count),
                   .rows = shape.width,
@@ -116,10 +135,15 @@ class ProductPairsTest : public MatMulsTest {
                    .float_out = false,
                    .accumulate = false,
                    .gated = shape.gated}};
-    ASSERT_TRUE(matmuls_->TakePair(pair, ElementType::kBFloat16));
-    const absl::Status status = matmuls_->RunPair(pair, cuda_->launch());
-    copies.Fetch();
-    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // `want`: the residual as it was.
+  void ExpectSums(const PairCase& c, GuardedBuffer<float>& want) {
+    const PairShape& shape = c.shape;
+    SCOPED_TRACE(::testing::Message()
+                 << shape.count << " of " << shape.capacity << " rows, "
+                 << shape.inputs << " to " << shape.width << " to "
+                 << shape.outputs << (shape.gated ? ", gated" : ""));
     ASSERT_TRUE(reference_
                     .MatMul({.rows = {.count = c.ahead.count.data(),
                                       .max = shape.capacity},
@@ -164,9 +188,24 @@ TEST_P(ProductPairsTest, AreTheirSumsForAnyShape) {
        {8, 8, 520, 5120, 264, true},
        {8, 0, 520, 520, 264, true}}};
   for (size_t i = 0; i < kShapes.size(); i += EveryNth(2)) {
-    ExpectPair(kShapes[i]);
+    ExpectPairs({&kShapes[i], 1});
     if (HasFailure()) return;
   }
+}
+
+// A product's blocks start while the one before it still runs.
+TEST_P(ProductPairsTest, InTurnReadWhatWasWrittenForThem) {
+  if (!cuda_->launch().overlaps) GTEST_SKIP() << "no kernels for it";
+  constexpr std::array<PairShape, 9> kShapes = {{{1, 1, 264, 2560, 520, true},
+                                                 {1, 1, 264, 2560, 520, true},
+                                                 {1, 1, 264, 2560, 264, false},
+                                                 {1, 0, 264, 2560, 520, true},
+                                                 {1, 1, 264, 264, 2056, false},
+                                                 {4, 3, 264, 2560, 520, true},
+                                                 {1, 1, 264, 2560, 520, true},
+                                                 {1, 1, 264, 5120, 264, false},
+                                                 {1, 1, 264, 264, 520, true}}};
+  for (int i = 0; i < 2; i += EveryNth(2)) ExpectPairs(kShapes);
 }
 
 }  // namespace
