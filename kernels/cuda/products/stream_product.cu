@@ -195,8 +195,7 @@ int StreamBoxRows(int num_rows) {
 }
 
 int SquareParts(const StreamPlan& plan) {
-  const int groups = (plan.tile_rows + kWarpRows - 1) / kWarpRows;
-  return plan.blocks / plan.cluster * groups;
+  return plan.blocks / plan.cluster * PartsOfTile(plan);
 }
 
 absl::Status PrepareStreamProducts() {

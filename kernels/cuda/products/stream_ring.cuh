@@ -121,7 +121,9 @@ struct Share {
   int rank;  // In the cluster.
   int first_chunk;
   int num_chunks;
-  int num_copies;  // Chunks, of all tiles.
+  int num_copies;   // Chunks, of all tiles.
+  int group;        // The cluster's number.
+  int output_step;  // Columns of out from one of its tiles to the next.
 
   __device__ explicit Share(const StreamTask& t) {
     const StreamPlan& p = t.plan;
@@ -129,12 +131,12 @@ struct Share {
     first_chunk = rank * t.chunks / p.cluster;
     num_chunks = (rank + 1) * t.chunks / p.cluster - first_chunk;
     num_copies = num_chunks * p.tiles;
+    group = static_cast<int>(blockIdx.x) / p.cluster;
+    output_step = p.blocks / p.cluster * p.tile_outputs;
   }
   // Column of out with which this block's tile number i begins.
   __device__ int FirstOutput(const StreamTask& t, int i) const {
-    const int block = static_cast<int>(blockIdx.x) / t.plan.cluster;
-    const int stride = t.plan.blocks / t.plan.cluster;
-    return (i * stride + block) * t.plan.tile_outputs;
+    return group * t.plan.tile_outputs + i * output_step;
   }
 };
 

@@ -18,6 +18,11 @@ namespace bole::cuda {
 // Rows of a tile that a warp has sums of.
 inline constexpr int kWarpRows = 16;
 
+// Sums of squares that are left of a tile's part of a row of out.
+__host__ __device__ inline int PartsOfTile(const StreamPlan& plan) {
+  return (plan.tile_rows + kWarpRows - 1) / kWarpRows;
+}
+
 // What a block has in shared memory in front of its ring.
 template <int kN>
 struct StreamFront {
@@ -163,7 +168,7 @@ struct StreamSums {
       const int owner = (kShare * share.rank + i) % kOwners;
       const int j = (kShare * share.rank + i) / kOwners;
       float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 1
+#pragma unroll
       for (int from = 0; from < 2 * kParts; ++from) {
         const float4* given =
             from / kParts == share.rank ? sums : front.received;
@@ -312,10 +317,9 @@ struct StreamSums {
           FromFloat<BFloat16>(x * of_rows[e / 2]);
       squares[e % 2] += x * x;
     });
-    const int groups = t.norm.parts * t.plan.cluster / t.plan.blocks;
+    const int groups = PartsOfTile(t.plan);
     const int group = owner / 32;
-    const int part =
-        static_cast<int>(blockIdx.x) / t.plan.cluster * groups + group;
+    const int part = share.group * groups + group;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
