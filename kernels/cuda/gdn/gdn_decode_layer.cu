@@ -17,6 +17,7 @@
 #include "kernels/cuda/gdn/gdn_gates.cuh"
 #include "kernels/cuda/gdn/gdn_state_rows.cuh"
 #include "kernels/cuda/gdn/gdn_views.cuh"
+#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
 
@@ -34,6 +35,7 @@ struct Shared {
   float k[kHeadDim];
   float v[kHeadDim];
   float o[kHeadDim];  // Of the whole head, as the blocks of its tiles send it.
+  uint64_t received;  // Expects the bytes of `o`.
   float norm_weight[kHeadDim];
   float beta;
   float decay;
@@ -64,18 +66,6 @@ struct HalfWarp {
     return head * kHeadDim + lane * kVector;
   }
 };
-
-// To the same place in the shared memory of block `rank` of the cluster.
-__device__ void StoreAt(int rank, float* own, float value) {
-  asm volatile(
-      "{\n"
-      ".reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "st.shared::cluster.f32 [remote], %2;\n"
-      "}\n" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(own))),
-      "r"(rank), "f"(value)
-      : "memory");
-}
 
 // The window's rows that the row itself comes after.
 __device__ void LoadOwnWindow(const GdnConvParams& p, const Tile& tile,
@@ -162,8 +152,8 @@ __device__ void AdvanceTile(StateRows<kTileRows>& state, const Tile& tile,
     const float o = DotOfRow(state.value[r], q);
     const int to = static_cast<int>(threadIdx.x % kRowLanes);
     if (to < tiles) {
-      StoreAt(first_rank + to, &shared.o[value],
-              ToFloat(FromFloat<BFloat16>(o)));
+      SendAsync(&shared.o[value], ToFloat(FromFloat<BFloat16>(o)),
+                &shared.received, first_rank + to);
     }
   }
 }
@@ -172,6 +162,7 @@ __device__ void AdvanceTile(StateRows<kTileRows>& state, const Tile& tile,
 __device__ void NormTile(const GdnGatedNormParams& p, const Tile& tile,
                          int tile_values, const uint4& z,
                          const Shared& shared) {
+  WaitBarrier(AddressOf(&shared.received), 0);
   const int lane = static_cast<int>(threadIdx.x) % kHeadLanes;
   float o[kVector];
   float weight[kVector];
@@ -225,13 +216,13 @@ __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
   if (warp < 2) ConvolveHead(half, loaded.weights, loaded.raw, shared);
   __syncthreads();
   AdvanceTile(loaded.state, tile, tiles, shared);
-  ReleaseToCluster();
+  ArriveAtCluster();
   loaded.state.Store(HeadState(p.core.shape, p.core.states, tile.slot,
                                p.core.layer, tile.head));
-  WaitForCluster();  // All have read the window and sent their outputs.
   if (warp == 0) {
     NormTile(p.norm, tile, tile_values, z, shared);
   }
+  WaitForCluster();  // All have read the window.
   const bool owns_keys = blockIdx.x == 0;
   if (half.convolves() && tile.index == 0 && (half.index == 2 || owns_keys)) {
     ShiftOwnWindow(p.conv, tile, channel, loaded.raw);
@@ -273,6 +264,10 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
       .row = 0,
       .slot = 0,
       .from_zero = false};
+  if (threadIdx.x == 0) {
+    InitBarrier(AddressOf(&shared.received), 1);
+    FenceBarrierInit();
+  }
   ReleaseToCluster();
   const HalfWarp half;
   Loaded loaded = {
@@ -299,6 +294,9 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
   }
   LoadMemory(p, tile, loaded);
   WaitForCluster();  // All blocks have started: their memory is there.
+  if (threadIdx.x == 0) {
+    ArriveExpecting(AddressOf(&shared.received), sizeof(shared.o));
+  }
   WaitForPrevious();
   DecodeTile(p, tile, tiles, loaded, shared);
 #endif
