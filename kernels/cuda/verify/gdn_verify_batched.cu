@@ -40,15 +40,16 @@ namespace {
 // gates.
 template <typename C>
 __device__ void RunLoaders(const GdnCoreParams& p, const VerifyMaps& maps,
-                           BatchTask task, BatchShared<C>& s) {
+                           BatchTask task, const VerifyItem& first,
+                           BatchShared<C>& s) {
   const int warp = static_cast<int>(threadIdx.x / 32) % 4;
   if (warp >= 2) {
-    LoadGates(p, task, s);
+    LoadGates(p, task, first, s);
   } else if (threadIdx.x % 32 == 0) {
     if (warp == 0) {
-      LoadStatesAndValues(p, maps, task, s);
+      LoadStatesAndValues(p, maps, task, first, s);
     } else {
-      LoadRows(p, maps, task, s);
+      LoadRows(p, maps, task, first, s);
     }
   }
 }
@@ -63,6 +64,8 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& s = *reinterpret_cast<BatchShared<C>*>(memory);
+  // On its way while the barriers are initialised.
+  const auto first = VerifyItem::First(p, task);
   BeginBlock(maps, s);
   const int group = static_cast<int>(threadIdx.x / 128);
   if (group < kColumnGroups) {
@@ -73,7 +76,7 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
     MatrixBuilder<C>(s).Run();
   } else {
     ShrinkRegisters<kLoaderRegisters>();
-    RunLoaders<C>(p, maps, task, s);
+    RunLoaders<C>(p, maps, task, first, s);
   }
 #endif
 }

@@ -23,13 +23,12 @@ constexpr int kGroupColumns = 64;
 constexpr int kBuilderGroup = 2;
 constexpr int kBatchThreads = 512;
 constexpr int kBuilders = 128;
-constexpr int kGateLoaders = 64;
 
 constexpr int kStoreBarrier = 1;  // A group's has its number added.
 
 constexpr int kRowStages = 2;
 constexpr int kSolveStages = 2;
-constexpr int kGateStages = 2;
+constexpr int kGateStages = 2;  // Each with a warp that fills it.
 
 // For trees of up to kMaxNodes, 32 or 64. Registers of the warpgroups add up to
 // 512.
@@ -80,7 +79,6 @@ struct BatchShared {
   uint64_t ring_full[kColumnGroups][C::kSlots];
   uint64_t ring_empty[kColumnGroups][C::kSlots];
   uint64_t headers_full[kGateStages];
-  uint64_t decays_full[kGateStages];
   uint64_t gates_full[kGateStages];
   uint64_t gates_empty[kGateStages];  // And their headers.
   uint64_t solve_full;
@@ -90,7 +88,6 @@ struct BatchShared {
   // By one thread.
   __device__ void InitBarriers() {
     constexpr int kGroupWarps = 4;
-    constexpr int kLoaderWarps = kGateLoaders / 32;
     constexpr int kColumnWarps = kGroupWarps * kColumnGroups;
     constexpr int kReaders = kColumnWarps + kGroupWarps;
     for (int i = 0; i < kRowStages; ++i) {
@@ -105,8 +102,7 @@ struct BatchShared {
     }
     for (int i = 0; i < kGateStages; ++i) {
       InitBarrier(AddressOf(&headers_full[i]), 1);
-      InitLaneBarrier(&decays_full[i], kLoaderWarps);
-      InitLaneBarrier(&gates_full[i], kLoaderWarps);
+      InitLaneBarrier(&gates_full[i], 1);
       InitLaneBarrier(&gates_empty[i], kReaders);
     }
     InitLaneBarrier(&solve_full, kGroupWarps);
@@ -142,6 +138,10 @@ struct VerifyItem {
             .count = end - first,
             .slot = __ldcg(p.batch.slot + request),
             .has_state = __ldcg(p.batch.committed + request) > 0};
+  }
+  // Of this block.
+  __device__ static VerifyItem First(const GdnCoreParams& p, BatchTask task) {
+    return Of(p, task.heads, static_cast<int>(blockIdx.x));
   }
 };
 

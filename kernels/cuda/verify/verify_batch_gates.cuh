@@ -1,6 +1,4 @@
-// The warps that bring the gates of a block's heads to shared memory. While
-// what depends on the paths of one head is computed, the next one's are on
-// their way.
+// The warps that bring the gates of a block's heads to shared memory.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_GATES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_GATES_CUH_
 
@@ -17,14 +15,16 @@ namespace bole::cuda {
 class HeadCursor {
  public:
   __device__ HeadCursor(const GdnCoreParams& p, BatchTask task)
-      : p_(p), task_(task), n_(static_cast<int>(blockIdx.x)) {
-    FindItem();
+      : HeadCursor(p, task, VerifyItem::First(p, task)) {}
+  __device__ HeadCursor(const GdnCoreParams& p, BatchTask task,
+                        const VerifyItem& first)
+      : p_(p), task_(task), n_(static_cast<int>(blockIdx.x)), item_(first) {
+    if (item_.count <= 0) FindItem();
   }
 
   __device__ bool IsValid() const { return n_ < task_.num_items; }
   __device__ void Advance() {
     if (++head_ < task_.heads) return;
-    n_ += static_cast<int>(gridDim.x);
     FindItem();
   }
   // Of no head behind the last.
@@ -38,10 +38,12 @@ class HeadCursor {
   }
 
  private:
-  // From n_ on, the first that has nodes.
+  // Behind n_, the first that has nodes.
   __device__ void FindItem() {
     head_ = 0;
-    for (; IsValid(); n_ += static_cast<int>(gridDim.x)) {
+    for (;;) {
+      n_ += static_cast<int>(gridDim.x);
+      if (!IsValid()) return;
       item_ = VerifyItem::Of(p_, task_.heads, n_);
       if (item_.count > 0) return;
     }
@@ -51,43 +53,43 @@ class HeadCursor {
   const BatchTask task_;
   int n_;  // Of the item.
   int head_ = 0;
-  VerifyItem item_ = {};
+  VerifyItem item_;
 };
 
-// By kGateLoaders threads, each for a node: which head is next, then its gates.
+// By as many warps as there are stages: each has a stage of its own, and every
+// head of the block that comes to it. A head is announced when its gates have
+// been asked for.
 template <typename Shared>
-__device__ void LoadGates(const GdnCoreParams& p, BatchTask task, Shared& s) {
-  constexpr int kNodes = Shared::Gates::kNodes;
-  static_assert(kNodes <= kGateLoaders);
-  const int i = static_cast<int>(threadIdx.x % kGateLoaders);
-  StageAt<kGateStages> at;
-  const auto publish = [&](const HeadHeader& header) {
-    if (header.count > kNodes) __trap();
-    at.WaitEmpty(s.gates_empty);
-    if (i == 0) {
-      s.headers[at.stage] = header;
-      Arrive(AddressOf(&s.headers_full[at.stage]));
+__device__ void LoadGates(const GdnCoreParams& p, BatchTask task,
+                          const VerifyItem& first, Shared& s) {
+  using Gates = typename Shared::Gates;
+  const int stage = static_cast<int>(threadIdx.x / 32) % kGateStages;
+  StageAt<1> at;
+  HeadCursor next(p, task, first);
+  for (int n = 0;; n = (n + 1) % kGateStages) {
+    if (n == stage) {
+      const HeadHeader header = next.Header();
+      if (header.count > Gates::kNodes) __trap();
+      typename Gates::Ancestors ancestors;
+      typename Gates::Scales scales;
+      if (header.count > 0) {
+        Gates::Read(p, header, ancestors);
+        WaitForPrevious();
+        Gates::Read(p, header, scales);
+      }
+      at.WaitEmpty(&s.gates_empty[stage]);
+      if (threadIdx.x % 32 == 0) {
+        s.headers[stage] = header;
+        Arrive(AddressOf(&s.headers_full[stage]));
+      }
+      if (header.count == 0) return;
+      s.gates[stage].Fill(ancestors, scales, header.count);
+      ArriveLanes(&s.gates_full[stage]);
+      at.Advance();
     }
-  };
-  HeadCursor next(p, task);
-  NodeInputs<Shared::Gates::kWords> inputs;
-  const auto read = [&] {
-    if (next.IsValid()) inputs = inputs.Of(p, next.Header(), i);
-  };
-  if (next.IsValid()) WaitForPrevious();
-  read();
-  while (next.IsValid()) {
-    publish(next.Header());
-    auto& gates = s.gates[at.stage];
-    if (i < kNodes) gates.Put(i, inputs);
+    if (!next.IsValid()) return;
     next.Advance();
-    read();
-    at.Meet(s.decays_full);
-    if (i < kNodes) gates.Finish(i);
-    ArriveLanes(s.gates_full + at.stage);
-    at.Advance();
   }
-  publish({});
 }
 
 }  // namespace bole::cuda

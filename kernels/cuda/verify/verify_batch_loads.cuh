@@ -27,23 +27,31 @@ __device__ __forceinline__ void BeginBlock(const VerifyMaps& maps, Shared& s) {
   StartNext();
 }
 
+// Calls f with every item of the block that has nodes.
+template <typename F>
+__device__ void ForEachItem(const GdnCoreParams& p, BatchTask task,
+                            VerifyItem item, const F& f) {
+  for (int n = static_cast<int>(blockIdx.x);;) {
+    if (item.count > 0) f(item);
+    n += static_cast<int>(gridDim.x);
+    if (n >= task.num_items) return;
+    item = VerifyItem::Of(p, task.heads, n);
+  }
+}
+
 // By one thread: the states and v. States are from before this forward pass,
 // whose first kernel (Embed) waits before it lets others start, so that they
 // need no wait.
 template <typename C>
 __device__ void LoadStatesAndValues(const GdnCoreParams& p,
                                     const VerifyMaps& maps, BatchTask task,
+                                    const VerifyItem& first,
                                     BatchShared<C>& s) {
-  // Boxes before the wait: enough for the memory to be busy, and no more for
-  // the rows of k and q to wait behind. Nor do the first gates wait behind
-  // others.
-  constexpr int kEarlyBoxes = 3;
+  // Boxes of each half on their way before the first rows are there: enough for
+  // the memory to be busy, and no more for rows and gates to wait behind.
+  constexpr int kEarlyBoxes = 2;
   constexpr int kValueBytes = C::kNodes * kGroupColumns * 2;
   StageAt<C::kSlots> at;
-  const auto wait_first = [&] {
-    WaitForPrevious();
-    WaitBarrier(AddressOf(&s.decays_full[0]), 0);
-  };
   bool is_first = true;
   const auto copy = [&](const CUtensorMap& map, int bytes, int column, int row,
                         int row_step) {
@@ -56,9 +64,7 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
     }
     at.Advance();
   };
-  for (int n = blockIdx.x; n < task.num_items; n += gridDim.x) {
-    const VerifyItem item = VerifyItem::Of(p, task.heads, n);
-    if (item.count <= 0) continue;
+  ForEachItem(p, task, first, [&](const VerifyItem& item) {
     for (int h = item.head; h < item.head + task.heads; ++h) {
       if (item.has_state) {
         const int row =
@@ -66,27 +72,37 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
              h) *
             p.shape.value_dim;
         for (int box = 0; box < kStateBoxes; ++box) {
-          if (is_first && box == kEarlyBoxes) wait_first();
+          if (is_first && box >= kEarlyBoxes) {
+            for (int g = 0; g < kColumnGroups; ++g) {
+              WaitBarrier(AddressOf(&s.ring_full[g][box - kEarlyBoxes]), 0);
+            }
+          }
           copy(maps.states, kBoxBytes, box * 64, row, kGroupColumns);
         }
       }
-      if (is_first && !item.has_state) wait_first();
-      is_first = false;
+      if (is_first) {
+        WaitForPrevious();
+        WaitBarrier(AddressOf(&s.rows_full[0]), 0);
+        is_first = false;
+      }
       copy(maps.v, kValueBytes, h * p.shape.value_dim, item.first_row, 0);
     }
-  }
+  });
 }
 
 // By one thread: rows of k and q.
 template <typename C>
 __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
-                         BatchTask task, BatchShared<C>& s) {
+                         BatchTask task, const VerifyItem& first,
+                         BatchShared<C>& s) {
   StageAt<kRowStages> at;
-  for (int n = blockIdx.x; n < task.num_items; n += gridDim.x) {
-    const VerifyItem item = VerifyItem::Of(p, task.heads, n);
-    if (item.count <= 0) continue;
+  bool is_first = true;
+  ForEachItem(p, task, first, [&](const VerifyItem& item) {
     const int column = KeyHead(p.shape, item.head) * kKeyDim;
     WaitForPrevious();
+    // The first gates have been asked for.
+    if (is_first) WaitBarrier(AddressOf(&s.headers_full[0]), 0);
+    is_first = false;
     at.WaitEmpty(s.rows_empty);
     auto& rows = s.rows[at.stage];
     const uint32_t full = AddressOf(&s.rows_full[at.stage]);
@@ -98,7 +114,7 @@ __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
               AddressOf(rows.chunk[panel][C::kNodes]), full);
     }
     at.Advance();
-  }
+  });
   WaitForPrevious();  // A kernel has waited when it ends, empty or not.
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/cuda/verify/tree_gates.cuh"
+#include "kernels/cuda/verify/verify_path_sums.cuh"
 #include "kernels/gdn.h"
 
 namespace bole::cuda {
@@ -20,35 +21,6 @@ struct HeadHeader {
   bool ends;  // No further head reads the same rows of k and q.
 };
 
-// What is read for node i of a head; zero behind the tree's last.
-template <int kWords>
-struct NodeInputs {
-  float log_decay = 0;
-  float beta = 0;
-  float k_scale = 0;
-  float q_scale = 0;
-  uint32_t ancestors[kWords] = {};
-
-  __device__ static NodeInputs Of(const GdnCoreParams& p,
-                                  const HeadHeader& header, int i) {
-    NodeInputs inputs;
-    if (i >= header.count) return inputs;
-    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-    const int key_head = KeyHead(p.shape, header.head);
-    const int row = header.first_row + i;
-    inputs.log_decay = factors.log_decay(row, header.head);
-    inputs.beta = factors.beta(row, header.head);
-    inputs.k_scale = factors.k_scale(row, key_head);
-    inputs.q_scale =
-        p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head];
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      inputs.ancestors[w] = MaskWord(p.batch, row, i, w);
-    }
-    return inputs;
-  }
-};
-
 // What the products of a node's key are scaled by.
 struct alignas(16) NodeScales {
   float2 gamma;  // As in TreeGates.
@@ -56,61 +28,100 @@ struct alignas(16) NodeScales {
   float key_factor;  // beta k_scale
 };
 
-// What depends on Gamma of node i, after the rest is there.
-template <typename Gates>
-__device__ void FinishNode(Gates& gates, int i, double path_sum) {
-  const double sum = path_sum * 1.4426950408889634;
-  const float high = static_cast<float>(sum);
-  const float decay = exp2f(high);
-  const float key = gates.node[i].k_scale;
-  gates.node[i] = {.gamma = {high, static_cast<float>(sum - high)},
-                   .k_scale = key,
-                   .key_factor = gates.beta[i] * key};
-  gates.correction_scale[i] = gates.beta[i] * decay * key;
-  gates.readout_scale[i] = decay * gates.q_scale[i];
-}
-
-// All zero from the tree's count on.
+// All zero from the tree's count on. Filled by one warp, of which each lane has
+// nodes lane + 32 n.
 template <int kMaxNodes>
 struct alignas(16) NodeGates {
   static constexpr int kNodes = kMaxNodes;
   static constexpr int kWords = kNodes / 32;
+  static constexpr int kPerLane = kNodes / 32;
+
+  // What is read of a head, of each of the lane's nodes.
+  struct Ancestors {
+    uint32_t bits[kPerLane][kWords];
+  };
+  struct Scales {
+    float log_decay[kPerLane];
+    float beta[kPerLane];
+    float k_scale[kPerLane];
+    float q_scale[kPerLane];
+  };
 
   NodeScales node[kNodes];
-  double log_decay[kNodes];
   uint32_t ancestors[kNodes][kWords];  // Or the node itself.
   float q_scale[kNodes];
   float beta[kNodes];
   float correction_scale[kNodes];  // beta exp(Gamma) k_scale
   float readout_scale[kNodes];     // exp(Gamma) q_scale
 
-  __device__ void Put(int i, const NodeInputs<kWords>& inputs) {
-    log_decay[i] = inputs.log_decay;
-    beta[i] = inputs.beta;
-    node[i].k_scale = inputs.k_scale;
-    q_scale[i] = inputs.q_scale;
+  // The topology, which may be read before WaitForPrevious(). Ancestors come
+  // before their node.
+  __device__ static void Read(const GdnCoreParams& p, const HeadHeader& header,
+                              Ancestors& of) {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) ancestors[i][w] = inputs.ancestors[w];
-  }
-
-  // What depends on node i's path, when all nodes have been put.
-  __device__ void Finish(int i) { FinishNode(*this, i, PathSum(i)); }
-
- private:
-  // Of all nodes, without a branch: loads and sums do not wait for each other.
-  __device__ double PathSum(int i) const {
-    double sums[4] = {};
-    for (int w = 0; w < kWords; ++w) {
-      const uint32_t bits = ancestors[i][w];
+    for (int n = 0; n < kPerLane; ++n) {
+      const int i = Node(n);
 #pragma unroll
-      for (int n = 0; n < 32; n += 2) {
-        const double2 x =
-            *reinterpret_cast<const double2*>(log_decay + 32 * w + n);
-        sums[n % 4] += (bits >> n & 1) != 0 ? x.x : 0;
-        sums[n % 4 + 1] += (bits >> (n + 1) & 1) != 0 ? x.y : 0;
+      for (int w = 0; w < kWords; ++w) {
+        of.bits[n][w] = w <= n && i < header.count
+                            ? MaskWord(p.batch, header.first_row + i, i, w)
+                            : 0;
       }
     }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+
+  // Of a row that is there, wherever the node is: all loads are on their way
+  // before the first is used.
+  __device__ static void Read(const GdnCoreParams& p, const HeadHeader& header,
+                              Scales& of) {
+    const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
+    const int key_head = KeyHead(p.shape, header.head);
+#pragma unroll
+    for (int n = 0; n < kPerLane; ++n) {
+      const int row = header.first_row + min(Node(n), header.count - 1);
+      of.log_decay[n] = factors.log_decay(row, header.head);
+      of.beta[n] = factors.beta(row, header.head);
+      of.k_scale[n] = factors.k_scale(row, key_head);
+      of.q_scale[n] =
+          p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head];
+    }
+  }
+
+  __device__ void Fill(const Ancestors& of, const Scales& scales, int count) {
+    PairSum sums[kPerLane];
+#pragma unroll
+    for (int n = 0; n < kPerLane; ++n) {
+      const int i = Node(n);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) ancestors[i][w] = of.bits[n][w];
+      sums[n] = {i < count ? scales.log_decay[n] : 0, 0};
+    }
+    PathSums<kPerLane>::Add(of.bits, sums);
+#pragma unroll
+    for (int n = 0; n < kPerLane; ++n) {
+      const int i = Node(n);
+      const bool valid = i < count;
+      Put(i, sums[n], valid ? scales.beta[n] : 0, valid ? scales.k_scale[n] : 0,
+          valid ? scales.q_scale[n] : 0);
+    }
+  }
+
+ private:
+  __device__ static int Node(int n) {
+    return 32 * n + static_cast<int>(threadIdx.x % 32);
+  }
+
+  __device__ void Put(int i, const PairSum& path_sum, float of_beta, float key,
+                      float query) {
+    const PairSum gamma = path_sum.InPowersOfTwo();
+    const float decay = exp2f(gamma.high);
+    node[i] = {.gamma = {gamma.high, gamma.low},
+               .k_scale = key,
+               .key_factor = of_beta * key};
+    beta[i] = of_beta;
+    q_scale[i] = query;
+    correction_scale[i] = of_beta * decay * key;
+    readout_scale[i] = decay * query;
   }
 };
 

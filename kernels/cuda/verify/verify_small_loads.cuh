@@ -9,6 +9,7 @@
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/verify/tree_gates.cuh"
 #include "kernels/cuda/verify/verify_batch.cuh"
+#include "kernels/cuda/verify/verify_path_sums.cuh"
 #include "kernels/cuda/verify/verify_small.cuh"
 
 namespace bole::cuda {
@@ -78,16 +79,12 @@ __device__ inline void LoadSmallGates(const GdnCoreParams& p,
     beta = factors.beta(row, item.head);
     log_decay = factors.log_decay(row, item.head);
   }
-  double sum = 0;
-#pragma unroll 8
-  for (int n = 0; n < item.NumBlocks() * kTileRows; ++n) {
-    const double x = __shfl_sync(~0u, log_decay, n);
-    sum += (bits >> n & 1) != 0 ? x : 0;
-  }
-  sum *= 1.4426950408889634;
-  const float high = static_cast<float>(sum);
-  const float decay = exp2f(high);
-  gates.gamma[node] = {high, static_cast<float>(sum - high)};
+  const uint32_t ancestors[1][1] = {{bits}};
+  PairSum sums[1] = {{log_decay, 0}};
+  PathSums<1>::Add(ancestors, sums);
+  const PairSum gamma = sums[0].InPowersOfTwo();
+  const float decay = exp2f(gamma.high);
+  gates.gamma[node] = {gamma.high, gamma.low};
   gates.k_scale[node] = k_scale;
   gates.q_scale[node] = q_scale;
   gates.beta[node] = beta;
