@@ -25,6 +25,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/verify/gdn_verify_alone.h"
 #include "kernels/cuda/verify/gdn_verify_fused.h"
 #include "kernels/cuda/verify/verify_few.cuh"
 #include "kernels/cuda/verify/verify_front.cuh"
@@ -341,6 +342,7 @@ bool CanVerifyFew(const GdnCoreParams& p, const Launch& on) {
 }
 
 absl::Status GdnVerifyFew(const GdnCoreParams& p, const Launch& on) {
+  if (CanVerifyAlone(p, NodeCapacity(p.batch))) return GdnVerifyAlone(p, on);
   return WithConfig(p, [&](auto config) {
     return LaunchFew<decltype(config), false>(
         {.conv = {}, .core = p, .norm = {}}, on);

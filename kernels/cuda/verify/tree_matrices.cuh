@@ -25,15 +25,16 @@ struct NodeRows {
   }
 
   // Copies `count` rows, `stride` elements apart, and clears those behind them
-  // up to `padded`, with all kThreads threads of a block.
+  // up to `padded`, with kThreads threads, of which this is the `thread`-th.
   template <int kThreads>
   __device__ void LoadAsync(const __nv_bfloat16* from, int64_t stride,
-                            int count, int padded) {
+                            int count, int padded,
+                            int thread = static_cast<int>(threadIdx.x)) {
     // A thread's chunks have the same place in all of its rows.
     constexpr int kStep = kThreads / 16;
     static_assert(kStep % 8 == 0);
-    const int first = static_cast<int>(threadIdx.x) / 16;
-    const int c = static_cast<int>(threadIdx.x) % 16;
+    const int first = thread / 16;
+    const int c = thread % 16;
     const uint32_t to =
         SharedAddress(&chunk[c / 8][first][Swizzled(first, c % 8)]);
     const __nv_bfloat16* at = from + first * stride + c * 8;
