@@ -31,7 +31,7 @@ template <int kRows, int kBoxes, Side kSide>
 struct Consumer {
   static constexpr int kN = kProductRows<kRows>;
   using BlockRing = Ring<kRows, kBoxes>;
-  using Sums = StreamSums<kN, kBoxes, kSide>;
+  using Sums = StreamSums<kRows, kBoxes, kSide>;
 
   const StreamTask& t;
   const Share& share;
@@ -103,7 +103,7 @@ __global__ void __maxnreg__(48)
   const Share share(t);
   const Producer<kRows, kBoxes, kSide> producer = {t, share};
   const Consumer<kRows, kBoxes, kSide> consumer = {t, share};
-  using Sums = StreamSums<kN, kBoxes, kSide>;
+  using Sums = StreamSums<kRows, kBoxes, kSide>;
   Sums sums = {t, share, reinterpret_cast<float4*>(shared + front_bytes),
                front};
   const bool produces = threadIdx.x == kConsumers;
@@ -134,7 +134,7 @@ __global__ void __maxnreg__(48)
   }
   if (kSide == Side::kBehind && threadIdx.x >= kThreads) {
     WaitForPrevious();
-    FindScales(t, front);
+    FindScales<kRows>(t, front);
   }
 #endif
 }

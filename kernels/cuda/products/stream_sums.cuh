@@ -53,20 +53,21 @@ struct StreamFront {
 __device__ inline void SyncConsumers() { SyncThreads(1, kConsumers); }
 
 // Finishes the norm ahead: a warp, for all rows that there is room for.
-template <int kN>
-__device__ void FindScales(const StreamTask& t, StreamFront<kN>& front) {
+template <int kRows>
+__device__ void FindScales(const StreamTask& t,
+                           StreamFront<kProductRows<kRows>>& front) {
   const DividedNorm& norm = t.norm;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float sum[kN] = {};
+  float sum[kRows] = {};
 #pragma unroll 2
   for (int i = lane; i < norm.parts; i += 32) {
 #pragma unroll
-    for (int n = 0; n < kN; ++n) {
+    for (int n = 0; n < kRows; ++n) {
       if (n < t.num_rows) sum[n] += norm.squares[n * norm.parts + i];
     }
   }
 #pragma unroll
-  for (int n = 0; n < kN; ++n) {
+  for (int n = 0; n < kRows; ++n) {
     const float squares = WarpSum(sum[n]);
     if (lane == n) {
       front.scale[n] =
@@ -78,9 +79,12 @@ __device__ void FindScales(const StreamTask& t, StreamFront<kN>& front) {
 
 // For the threads that multiply. D is what wgmma.cuh calls d; a thread's are
 // those of "owner" number threadIdx.x.
-template <int kN, int kBoxes, Side kSide>
+template <int kRows, int kBoxes, Side kSide>
 struct StreamSums {
+  static constexpr int kN = kProductRows<kRows>;
   static constexpr int kBlocks = kN / 8;  // Of D's columns.
+  // Next to each other, of the two that an owner has of each row and block.
+  static constexpr int kColumns = kRows < 2 ? 1 : 2;
   // Whether the warpgroups divide the columns, and not the rows.
   static constexpr bool kHalves = kBoxes == 2;
   static constexpr int kOwners = kHalves ? kConsumers / 2 : kConsumers;
@@ -224,7 +228,7 @@ struct StreamSums {
       const int row = FirstRowOf(owner) + kRowsApart * half;
       if (row >= t.plan.tile_outputs || first + row >= t.rows) continue;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kColumns; ++i) {
         if (n + i < count) {
           f(n + i, static_cast<int64_t>(n + i) * t.rows + first + row,
             2 * half + i);
@@ -321,7 +325,7 @@ struct StreamSums {
     const int group = owner / 32;
     const int part = share.group * groups + group;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kColumns; ++i) {
 #pragma unroll
       for (int lanes = 4; lanes < 32; lanes *= 2) {
         squares[i] += __shfl_xor_sync(~0u, squares[i], lanes);
