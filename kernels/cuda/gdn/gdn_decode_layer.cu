@@ -46,7 +46,8 @@ struct Tile {
   int request;
   int key_head;
   int head;
-  int index;  // Of the head's tiles.
+  int index;   // Of the head's tiles.
+  int values;  // Of a tile.
   int row;
   int slot;
   bool from_zero;
@@ -58,6 +59,7 @@ struct HalfWarp {
   int lane = static_cast<int>(threadIdx.x) % kHeadLanes;
 
   __device__ bool convolves() const { return index < 3; }
+  __device__ bool finds_gates() const { return index == 3 && lane == 0; }
   // The first of the lane's channels.
   __device__ int Channel(const GdnShape& s, const Tile& tile) const {
     const int head = index == 0   ? tile.key_head
@@ -103,16 +105,21 @@ __device__ void ConvolveHead(const HalfWarp& half, const ConvWeights& weights,
   }
 }
 
+// Weights of a head's gates.
+struct GateWeights {
+  float negative_exp_a;
+  float dt_bias;
+};
+
 __device__ void LoadGates(const GdnConvParams& p, const Tile& tile,
-                          Shared& shared) {
+                          const GateWeights& weights, Shared& shared) {
   const BFloat16* projected =
       As<BFloat16>(p.projected) +
       static_cast<int64_t>(tile.row) * p.shape.projected_width();
   const float b = ToFloat(projected[p.shape.b_column() + tile.head]);
   const float a = ToFloat(projected[p.shape.a_column() + tile.head]);
   shared.beta = Sigmoid(b);
-  shared.decay =
-      expf(LogDecay(a, p.negative_exp_a[tile.head], p.dt_bias[tile.head]));
+  shared.decay = expf(LogDecay(a, weights.negative_exp_a, weights.dt_bias));
 }
 
 __device__ uint4 LoadOwnRow(const GdnConvParams& p, const Tile& tile,
@@ -160,8 +167,7 @@ __device__ void AdvanceTile(StateRows<kTileRows>& state, const Tile& tile,
 
 // By the first warp; z is the lane's vector of the gate.
 __device__ void NormTile(const GdnGatedNormParams& p, const Tile& tile,
-                         int tile_values, const uint4& z,
-                         const Shared& shared) {
+                         const uint4& z, const Shared& shared) {
   WaitBarrier(AddressOf(&shared.received), 0);
   const int lane = static_cast<int>(threadIdx.x) % kHeadLanes;
   float o[kVector];
@@ -174,9 +180,8 @@ __device__ void NormTile(const GdnGatedNormParams& p, const Tile& tile,
   }
   Unpack(z, gate);
   const float scale = RmsScaleOfHead(o, p.epsilon);
-  if (threadIdx.x >= kHeadLanes || lane * kVector / tile_values != tile.index) {
-    return;
-  }
+  const int value = lane * kVector - tile.index * tile.values;
+  if (threadIdx.x >= kHeadLanes || value < 0 || value >= tile.values) return;
   const int64_t at =
       static_cast<int64_t>(tile.row) * p.shape.value_heads + tile.head;
   StoreVector(As<BFloat16>(p.out) + at * kHeadDim + lane * kVector,
@@ -194,7 +199,8 @@ __device__ uint4 LoadGateVector(const GdnGatedNormParams& p, const Tile& tile) {
 // written before this forward pass. The pass's first kernel (Embed) waits
 // before it lets others start, so that needs no wait of theirs.
 struct Loaded {
-  ConvWeights weights;  // Of a lane that convolves.
+  ConvWeights weights;       // Of a lane that convolves.
+  GateWeights gate_weights;  // Of the lane that finds the gates.
   StateRows<kTileRows> state;
   uint4 raw[kConvTaps];  // The window; the row itself comes last.
 };
@@ -203,15 +209,14 @@ struct Loaded {
 __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
                            int tiles, Loaded& loaded, Shared& shared) {
   const int warp = static_cast<int>(threadIdx.x / 32);
-  const int tile_values = kHeadDim / tiles;
   const HalfWarp half;
   const int channel = half.Channel(p.conv.shape, tile);
   uint4 z = make_uint4(0, 0, 0, 0);
   if (warp == 0) z = LoadGateVector(p.norm, tile);
   if (half.convolves()) {
     loaded.raw[kConvTaps - 1] = LoadOwnRow(p.conv, tile, channel);
-  } else if (half.index == 3 && half.lane == 0) {
-    LoadGates(p.conv, tile, shared);
+  } else if (half.finds_gates()) {
+    LoadGates(p.conv, tile, loaded.gate_weights, shared);
   }
   if (warp < 2) ConvolveHead(half, loaded.weights, loaded.raw, shared);
   __syncthreads();
@@ -220,7 +225,7 @@ __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
   loaded.state.Store(HeadState(p.core.shape, p.core.states, tile.slot,
                                p.core.layer, tile.head));
   if (warp == 0) {
-    NormTile(p.norm, tile, tile_values, z, shared);
+    NormTile(p.norm, tile, z, shared);
   }
   WaitForCluster();  // All have read the window.
   const bool owns_keys = blockIdx.x == 0;
@@ -261,6 +266,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
       .head = static_cast<int>(blockIdx.y * (s.value_heads / s.key_heads) +
                                blockIdx.x / tiles),
       .index = static_cast<int>(blockIdx.x) % tiles,
+      .values = kHeadDim / tiles,
       .row = 0,
       .slot = 0,
       .from_zero = false};
@@ -272,13 +278,17 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
   const HalfWarp half;
   Loaded loaded = {
       .weights = {},
+      .gate_weights = {},
       .state = StateRows<kTileRows>(
-          tile.index * (kHeadDim / tiles) + static_cast<int>(threadIdx.x / 32) *
-                                                StateRows<kTileRows>::kPerWarp,
+          tile.index * tile.values + static_cast<int>(threadIdx.x / 32) *
+                                         StateRows<kTileRows>::kPerWarp,
           kHeadDim),
       .raw = {}};
   if (half.convolves()) {
     loaded.weights.Load(p.conv.conv_weight, half.Channel(s, tile));
+  } else if (half.finds_gates()) {
+    loaded.gate_weights = {p.conv.negative_exp_a[tile.head],
+                           p.conv.dt_bias[tile.head]};
   }
   if (threadIdx.x < kHeadDim) {
     shared.norm_weight[threadIdx.x] = p.norm.weight[threadIdx.x];
