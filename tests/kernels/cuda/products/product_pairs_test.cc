@@ -205,7 +205,8 @@ TEST_P(ProductPairsTest, InTurnReadWhatWasWrittenForThem) {
                                                  {1, 1, 264, 2560, 520, true},
                                                  {1, 1, 264, 5120, 264, false},
                                                  {1, 1, 264, 264, 520, true}}};
-  for (int i = 0; i < 2; i += EveryNth(2)) ExpectPairs(kShapes);
+  const auto shapes = std::span(kShapes).first(kShapes.size() / EveryNth(2));
+  for (int i = 0; i < 2; i += EveryNth(2)) ExpectPairs(shapes);
 }
 
 }  // namespace
