@@ -16,8 +16,9 @@ inline constexpr int kConsumers = 256;
 inline constexpr int kThreads = kConsumers + 32;
 inline constexpr int kRowBytes = 2 * kBoxColumns;
 inline constexpr int kMaxStages = 16;
-// What is read beyond one row of x (WgmmaVector), in bytes.
-inline constexpr int kBeyondRow = 112;
+// Beyond one row of x, in bytes: 112 are read (WgmmaVector), and memcheck takes
+// an operand for 256 from where it begins.
+inline constexpr int kBeyondRow = 224;
 // Of barriers.
 inline constexpr int kBarrierBytes =
     2 * kMaxStages * static_cast<int>(sizeof(uint64_t));
