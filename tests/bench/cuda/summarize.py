@@ -320,16 +320,22 @@ def commits(results, report):
             report.at_most(what, share, 0.6, " %")
         else:
             report.told(what, share, " %")
-    for row in results.rows("decode_9B", "decode", mode="blocks"):
-        if "device_busy_ms" not in row:
-            continue
-        total = row["device_idle_ms"] + row["device_busy_ms"]
-        what = f"10 9B B {row['batch']}: idle between rounds"
-        idle = ratio(100 * row["device_idle_ms"], total)
-        if row.get("rounds_per_plan", 1) > 1:
-            report.at_most(what + ", device mode", idle, 2, " %")
-        else:
-            report.told(what + ", host mode", idle, " %")
+    for name in ("decode_9B", "lease_9B", "lease8_9B"):
+        for row in results.rows(name, "decode", mode="blocks"):
+            idle_time(row, report)
+
+
+def idle_time(row, report):
+    if "device_busy_ms" not in row:
+        return
+    total = row["device_idle_ms"] + row["device_busy_ms"]
+    idle = ratio(100 * row["device_idle_ms"], total)
+    what = f"10 9B B {row['batch']}: idle between rounds"
+    leased = row.get("lease_rounds", 1)
+    if leased > 1:
+        report.at_most(f"{what}, leases of {leased}", idle, 2, " %")
+    else:
+        report.told(what + ", host mode", idle, " %")
 
 
 def prefill(results, report):
