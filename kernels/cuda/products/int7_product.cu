@@ -26,9 +26,6 @@
 namespace bole::cuda {
 namespace {
 
-// Strips of a warp, at most, by the rows of x: their sums fit into registers.
-constexpr int MostStrips(int rows) { return rows <= 16 ? 3 : 2; }
-
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // Two bytes of `word`, 0 and 1 or 2 and 3, as the integers that they stand for.
@@ -55,17 +52,12 @@ __device__ void Unpack(const uint4& w, uint32_t (&a)[2][4]) {
   }
 }
 
-// Whether what goes with the results fits as well, so that it is read ahead.
-template <int kN>
-constexpr bool kReadsAhead = kN <= 16;
-
 // One of the warps that multiply.
 template <int kN>
 struct Int7Consumer {
   using BlockRing = Int7Ring<kN>;
   static constexpr int kBlocks = kN / 8;  // Of x: columns of a product.
-  static constexpr int kStrips = MostStrips(kN);
-  using Sums = float[kStrips][kBlocks][4];
+  using Sums = float[kInt7WarpStrips][kBlocks][4];
 
   const Int7Task& t;
   const Int7Part& part;
@@ -193,11 +185,11 @@ struct Int7Consumer {
       const int count =
           first < tile.strips ? (tile.strips - first + step - 1) / step : 0;
       Sums d = {};
-      MultiplyStrips<kStrips>(count, ring, d);
+      MultiplyStrips<kInt7WarpStrips>(count, ring, d);
       const bool leaves = t.plan.tiles == 1;
       if (leaves) SyncThreads(1, kConsumers);  // The ring has been read.
 #pragma unroll
-      for (int s = 0; s < kStrips; ++s) {
+      for (int s = 0; s < kInt7WarpStrips; ++s) {
         if (s >= count) break;
         const int strip = first + s * step;
 #pragma unroll
@@ -243,9 +235,7 @@ struct Int7Adder {
     for (int i = begin; i < (part.rank + 1) * size; i += kConsumers) {
       const int n = NOf(i);
       if (n >= writer.limit) continue;
-      if (!kReadsAhead<kN> || i != begin) {
-        early = writer.Read(n, RowOf(i));
-      }
+      if (i != begin) early = writer.Read(n, RowOf(i));
       writer.WriteFour(n, RowOf(i), SumOf(i), early);
     }
   }
@@ -296,7 +286,7 @@ __global__ void __launch_bounds__(kThreads, kN == 8 ? 3 : 2)
     WaitForPrevious();
     writer.limit = min(*t.count, t.num_rows);
     const int item = adder.FirstItem();
-    if (kReadsAhead<kN> && t.plan.tiles == 1) {
+    if (t.plan.tiles == 1) {
       early = writer.Read(adder.NOf(item), adder.RowOf(item));
     }
     const Int7Consumer<kN> consumer(t, part, shared);
@@ -317,12 +307,11 @@ __global__ void __launch_bounds__(kThreads, kN == 8 ? 3 : 2)
 // Every kernel there is, by the most rows it takes.
 struct Row {
   int max_rows;
-  int warp_strips;
   void (*kernel)(const Int7Task, Int7Stages);
 };
 template <int kN>
 constexpr Row RowOf() {
-  return {kN, MostStrips(kN), &Int7Kernel<kN>};
+  return {kN, &Int7Kernel<kN>};
 }
 constexpr Row kTable[] = {RowOf<8>(), RowOf<kMaxInt7Rows>()};
 
@@ -335,7 +324,6 @@ const Row& RowFor(int num_rows) {
 }  // namespace
 
 int Int7BoxRows(int num_rows) { return RowFor(num_rows).max_rows; }
-int Int7WarpStrips(int num_rows) { return RowFor(num_rows).warp_strips; }
 
 absl::Status PrepareInt7Products() {
   for (const Row& row : kTable) {

@@ -51,10 +51,12 @@ struct Int7Task {
   bool accumulate;
 };
 
-// Of a kernel for num_rows rows: rows of x in a box, and the most strips that
-// a warp can have.
+// Rows of x in a box, of the kernel for num_rows rows.
 int Int7BoxRows(int num_rows);
-int Int7WarpStrips(int num_rows);
+
+// Strips that a warp can have, at most: their sums fit into registers, with
+// what goes with the results, which is read ahead.
+inline constexpr int kInt7WarpStrips = 3;
 
 // Lets the kernels have the shared memory that they need. To be called once for
 // each device.

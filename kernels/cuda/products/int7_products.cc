@@ -15,6 +15,8 @@ namespace bole::cuda {
 namespace {
 
 constexpr int kWarps = 8;
+// Of a tile, at most.
+constexpr int kMostStrips = kWarps * kInt7WarpStrips;
 // Of W and x, copied at a time: a stage of the ring.
 constexpr int kStageBytes = 24 << 10;
 // Tiles of no more strips than this are given to pairs of blocks: they share x,
@@ -26,13 +28,13 @@ int Ceil(int a, int b) { return (a + b - 1) / b; }
 // How many ways the warps of a block divide the columns of so many strips: so
 // that the busiest warp has least to do, and otherwise that warps have two
 // strips, which share what they read of x.
-int GroupsFor(int strips, int warp_strips) {
+int GroupsFor(int strips) {
   int best = 1;
   for (int groups = 2; groups <= kWarps; groups *= 2) {
     const int of_warp = Ceil(strips * groups, kWarps);
     const int load = of_warp * best;
     const int least = Ceil(strips * best, kWarps) * groups;
-    if (of_warp > warp_strips) break;
+    if (of_warp > kInt7WarpStrips) break;
     if (load < least || (load == least && of_warp <= 2)) best = groups;
   }
   return best;
@@ -52,21 +54,16 @@ int ChunkPiecesFor(int most, int pieces, int groups) {
 Int7Plan PlanFor(const Product& product, int multiprocessors) {
   const int strips = StripsOf(product.rows);
   const int pairs = multiprocessors / 2;
-  const int most_strips = kWarps * Int7WarpStrips(product.num_rows);
-  const bool is_paired =
-      Ceil(strips, pairs) <= std::min(kMostPairedStrips, most_strips) &&
-      PiecesOf(product.columns) >= 4;
+  const bool is_paired = Ceil(strips, pairs) <= kMostPairedStrips &&
+                         PiecesOf(product.columns) >= 4;
   Int7Plan plan = {};
   plan.cluster = is_paired ? 2 : 1;
   plan.blocks = is_paired ? 2 * pairs : multiprocessors;
   const int clusters = plan.blocks / plan.cluster;
-  plan.tiles = Ceil(strips, clusters * most_strips);
+  plan.tiles = Ceil(strips, clusters * kMostStrips);
   plan.tile_strips = strips / (clusters * plan.tiles);
   plan.longer_tiles = strips % (clusters * plan.tiles);
-  plan.column_groups =
-      plan.tiles == 1
-          ? GroupsFor(plan.most_strips(), Int7WarpStrips(product.num_rows))
-          : 1;
+  plan.column_groups = plan.tiles == 1 ? GroupsFor(plan.most_strips()) : 1;
   const int piece_bytes = plan.most_strips() * kUnitBytes +
                           Int7BoxRows(product.num_rows) * kPieceColumns * 2;
   plan.chunk_pieces = ChunkPiecesFor(kStageBytes / piece_bytes,

@@ -1,5 +1,5 @@
 // Shared memory and roles of a block that verifies half of the columns of one
-// head of a small tree (gdn_verify_small.cu).
+// head of a small tree (gdn_verify_batched.cu).
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_CUH_
 
