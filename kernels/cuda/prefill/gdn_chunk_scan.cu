@@ -307,14 +307,7 @@ absl::Status LaunchScan(const GdnCoreParams& params, const ChunkRecord* records,
 
 }  // namespace
 
-bool CanScanChunks() {
-  cudaFuncAttributes attributes;
-  if (cudaFuncGetAttributes(&attributes, ScanChunksKernel<1>) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.binaryVersion == 90;
-}
+bool CanScanChunks() { return IsBuiltForHopper(ScanChunksKernel<1>); }
 
 absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
                         const Launch& on) {

@@ -78,12 +78,7 @@ bool CanVerifyAlone(const GdnCoreParams& p, int max_nodes) {
       p.shape.value_heads * p.batch.max_requests > 32) {
     return false;
   }
-  cudaFuncAttributes attributes;
-  if (cudaFuncGetAttributes(&attributes, AloneKernel) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.binaryVersion == 90;
+  return IsBuiltForHopper(AloneKernel);
 }
 
 absl::Status GdnVerifyAlone(const GdnCoreParams& p, const Launch& on) {

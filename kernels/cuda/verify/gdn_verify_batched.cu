@@ -201,13 +201,7 @@ bool CanVerifyBatched(const GdnCoreParams& p, int max_nodes) {
       p.shape.value_heads * p.batch.max_requests <= 64) {
     return false;
   }
-  cudaFuncAttributes attributes;
-  if (cudaFuncGetAttributes(&attributes, BatchedKernel<BatchConfig<64, 7>>) !=
-      cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.binaryVersion == 90;
+  return IsBuiltForHopper(BatchedKernel<BatchConfig<64, 7>>);
 }
 
 absl::Status GdnVerifyBatched(const GdnCoreParams& p, int max_nodes,

@@ -53,12 +53,7 @@ bool CanVerifyLong(const GdnCoreParams& p, int max_nodes) {
       p.shape.value_heads * p.batch.max_requests <= 64) {
     return false;
   }
-  cudaFuncAttributes attributes;
-  if (cudaFuncGetAttributes(&attributes, LongKernel) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.binaryVersion == 90;
+  return IsBuiltForHopper(LongKernel);
 }
 
 absl::Status GdnVerifyLong(const GdnCoreParams& p, const Launch& on) {
