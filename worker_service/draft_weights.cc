@@ -5,7 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "common/status_macros.h"
 #include "kernels/tensor.h"
 

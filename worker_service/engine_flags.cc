@@ -3,7 +3,6 @@
 #include <map>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "common/draft_shape.h"
 #include "common/step.h"
 #include "kernels/gdn.h"

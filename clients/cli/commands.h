@@ -4,11 +4,8 @@
 
 #include <functional>
 
+#include "CLI/CLI.hpp"
 #include "clients/cli/interrupt.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 

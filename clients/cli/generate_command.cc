@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/answer.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"

@@ -1,7 +1,5 @@
 #include "clients/cli/sampling_flags.h"
 
-#include "CLI/CLI.hpp"
-
 namespace bole {
 
 void SamplingFlags::AddTo(CLI::App& command) {

@@ -7,11 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "proto/bole.pb.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 

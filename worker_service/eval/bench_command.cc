@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker_service/eval/bench_decode.h"

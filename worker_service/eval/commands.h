@@ -4,11 +4,8 @@
 
 #include <functional>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 

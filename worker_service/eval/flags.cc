@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker_service/choose_backend.h"

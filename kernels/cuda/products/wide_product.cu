@@ -1,9 +1,9 @@
 // out = x W^T of 33 to 64 rows, near the speed at which W can be read.
 //
-// One block for each multiprocessor. In a block, one thread copies W to a ring
-// in shared memory, another one x, and up to three warpgroups multiply: each 64
-// rows of W with all of x. W is never written, so its copies start before the
-// kernels ahead have ended.
+// One block for each multiprocessor. In a block, up to three warpgroups
+// multiply, each 64 rows of W with all of x. A thread for each of them copies
+// its rows to a ring in shared memory, and one more copies x. W is never
+// written, so its copies start before the kernels ahead have ended.
 //
 // What matters beside the bytes of W is how early x is asked for: its boxes
 // come from the second-level cache, behind all that is on its way of W. Where
@@ -27,10 +27,9 @@
 namespace bole::cuda {
 namespace {
 
-constexpr int kProducerThreads = 64;  // A warp each for W and for x.
-
+// Behind the warpgroups a warp for W of each of them, and one for x.
 constexpr int ThreadsOf(int groups) {
-  return groups * kGroupThreads + kProducerThreads;
+  return groups * kGroupThreads + (groups + 1) * 32;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -117,10 +116,13 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
   const WideSums<kN> sums = {t, share, reinterpret_cast<float4*>(shared),
                              sums_received};
   const int producer = static_cast<int>(threadIdx.x) - p.groups * kGroupThreads;
-  WeightProducer<kN> weight_producer = {t, share, rings};
+  const bool copies = producer >= 0 && producer % 32 == 0;
+  const bool copies_x = copies && producer / 32 == p.groups;
+  const bool copies_weight = copies && !copies_x;
+  WeightProducer<kN> weight_producer = {t, share, rings, producer / 32};
   const XProducer<kN> x_producer = {t, share, rings};
-  if (producer == 0) weight_producer.Start();
-  if (producer == 32) {
+  if (copies_weight) weight_producer.Start();
+  if (copies_x) {
     InitBarrier(AddressOf(sums_received), 1);
     x_producer.Start();
     ArriveExpecting(AddressOf(sums_received),
@@ -128,12 +130,12 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
   }
   __syncwarp();
   __syncthreads();
-  if (producer == 0) {
+  if (copies_weight) {
     weight_producer.Run();
     // Not earlier: what the next kernels read ahead would be in the way of W.
     StartNext();
   }
-  if (producer == 32) {
+  if (copies_x) {
     WaitForPrevious();
     x_producer.Run();
   }
@@ -172,11 +174,7 @@ const Row& RowFor(int num_rows) {
 
 int WideBoxRows(int num_rows) { return RowFor(num_rows).max_rows; }
 
-int WideUnits(int num_rows, int groups) {
-  const int left =
-      kMaxWideBytes - kXStages * WideBoxRows(num_rows) * kWideRowBytes;
-  return left / kUnitBytes / groups * groups;
-}
+int WideUnits(int groups) { return kMaxUnits / groups * groups; }
 
 absl::StatusOr<int> MaxWideClusters(int splits) {
   int fewest = std::numeric_limits<int>::max();

@@ -58,12 +58,11 @@ struct WideTask {
 // N as it is multiplied.
 int WideBoxRows(int num_rows);
 
-// Boxes of W for which there is room beside those of x, a multiple of `groups`:
-// a place of the ring is always the same warpgroup's, which has seen every lap
-// of it. Of another's place it could not tell the lap that it waits for from
-// the last but one while the copy of the lap between has not come, and copies
-// do not come in order.
-int WideUnits(int num_rows, int groups);
+// Boxes of W in the ring, a multiple of `groups`: a place of the ring is always
+// the same warpgroup's, which has seen every lap of it. Of another's place it
+// could not tell the lap that it waits for from the last but one while the copy
+// of the lap between has not come, and copies do not come in order.
+int WideUnits(int groups);
 
 // Lets the kernels have the shared memory that they need. To be called once for
 // each device.

@@ -37,7 +37,7 @@ WidePlan Divide(const Product& product, int clusters, int splits) {
           .group_rows = group_rows,
           .group_outputs = product.gated ? group_rows / 2 : group_rows,
           .tiles = tiles,
-          .units = WideUnits(product.num_rows, groups)};
+          .units = WideUnits(groups)};
 }
 
 }  // namespace

@@ -17,9 +17,11 @@ inline constexpr int kWideRowBytes = 2 * kWideBoxColumns;
 inline constexpr int kUnitBytes = kMaxBoxRows * kWideRowBytes;
 // Boxes of x in the ring. Each comes behind all of W that is on its way.
 inline constexpr int kXStages = 12;
+// Boxes of W in the ring, at most. With more of them x comes later.
+inline constexpr int kMaxUnits = 15;
 // One block on a multiprocessor, and room for those of short kernels.
-inline constexpr int kMaxWideBytes = 208 << 10;
-inline constexpr int kMaxUnits = kMaxWideBytes / kUnitBytes;
+inline constexpr int kMaxWideBytes =
+    kXStages * kMaxWideRows * kWideRowBytes + kMaxUnits * kUnitBytes;
 inline constexpr int kWideBarrierBytes =
     (2 * (kMaxUnits + kXStages) + 1) * static_cast<int>(sizeof(uint64_t));
 
@@ -112,17 +114,18 @@ struct WideShare {
   }
 };
 
-// The thread that copies W. No kernel writes W, so it waits for none.
+// The thread that copies a warpgroup's rows of W. No kernel writes W, so it
+// waits for none. One for all warpgroups does not keep up with small boxes.
 template <int kN>
 struct WeightProducer {
   const WideTask& t;
   const WideShare& share;
   const WideRings<kN>& rings;
-  RingPlace place = {};
+  int group;
+  RingPlace place = {.slot = group, .parity = 0};
   // Of the next box.
-  int group = 0;
   int chunk = 0;
-  int tile_output = share.first_output;
+  int output = share.first_output + group * t.plan.group_outputs;
 
   __device__ void Copy() {
     const WidePlan& p = t.plan;
@@ -130,27 +133,24 @@ struct WeightProducer {
     ArriveExpecting(full, p.group_rows * kWideRowBytes);
     const uint32_t to = rings.unit(place.slot);
     const int column = (share.first_chunk + chunk) * kWideBoxColumns;
-    const int output = tile_output + group * p.group_outputs;
     if (t.gated) {
       CopyBoxOnce(t.weight, make_int4(column, 0, 0, output / kTurnRows), to,
                   full);
     } else {
       CopyBoxOnce(t.weight, Corner{.column = column, .row = output}, to, full);
     }
-    place.Advance(1, p.units);
-    if (++group < p.groups) return;
-    group = 0;
+    place.Advance(p.groups, p.units);
     if (++chunk < share.num_chunks) return;
     chunk = 0;
-    tile_output += share.output_step;
+    output += share.output_step;
   }
   __device__ int InRing() const {
-    return min(t.plan.units, share.num_copies * t.plan.groups);
+    return min(t.plan.units / t.plan.groups, share.num_copies);
   }
   // Before anything else, because no kernel writes W.
   __device__ void Start() {
     PrefetchMap(t.weight);
-    for (int u = 0; u < t.plan.units; ++u) {
+    for (int u = group; u < t.plan.units; u += t.plan.groups) {
       InitBarrier(rings.unit_full(u), 1);
       InitBarrier(rings.unit_empty(u), kGroupThreads / 32);
     }
@@ -158,8 +158,7 @@ struct WeightProducer {
     for (int i = 0; i < InRing(); ++i) Copy();
   }
   __device__ void Run() {
-    const int end = share.num_copies * t.plan.groups;
-    for (int i = InRing(); i < end; ++i) {
+    for (int i = InRing(); i < share.num_copies; ++i) {
       WaitBarrier(rings.unit_empty(place.slot), place.parity ^ 1);
       Copy();
     }
