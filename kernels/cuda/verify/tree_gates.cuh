@@ -54,6 +54,32 @@ __device__ inline uint32_t MaskWord(const RowBatch& batch, int row, int i,
   return __ldcg(&batch.ancestors[static_cast<int64_t>(row) * words + w]);
 }
 
+// The sum of the log decays of the nodes of a path, four at a time, for their
+// loads to overlap. Bits: uint32_t or uint64_t.
+template <typename Bits>
+__device__ double PathSum(const float* log_decay, Bits path) {
+  double sum = 0;
+#pragma unroll 1
+  while (path != 0) {
+    float x[4];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      int node = -1;
+      if constexpr (sizeof(Bits) == 8) {
+        node += __ffsll(static_cast<int64_t>(path));
+      } else {
+        node += __ffs(static_cast<int>(path));
+      }
+      const float next = log_decay[max(node, 0)];
+      x[n] = node < 0 ? 0 : next;
+      path &= path - 1;
+    }
+    sum +=
+        (static_cast<double>(x[0]) + x[1]) + (static_cast<double>(x[2]) + x[3]);
+  }
+  return sum;
+}
+
 // For each of kNodes nodes, and each of up to kHeads heads of one key head;
 // zero from the tree's count on.
 template <int kNodes, int kHeads>
@@ -123,7 +149,11 @@ struct TreeGates {
 
   // exp(Gamma) of node i, after gamma is there. Reads log_decay and ancestors.
   __device__ float SumPath(Head& head, int i) {
-    return SetGamma(head, i, PathSum(head, i));
+    double sum = 0;
+    for (int w = 0; w < kWords; ++w) {
+      sum += PathSum(head.log_decay + 32 * w, ancestors[i][w]);
+    }
+    return SetGamma(head, i, sum);
   }
   // The same, given Gamma.
   __device__ static float SetGamma(Head& head, int i, double path_sum) {
@@ -142,26 +172,6 @@ struct TreeGates {
   __device__ static int64_t QueryIndex(const GdnCoreParams& p, int row,
                                        int key_head) {
     return static_cast<int64_t>(row) * p.shape.key_heads + key_head;
-  }
-
-  // Four ancestors at a time, for their loads to overlap.
-  __device__ double PathSum(const Head& head, int i) const {
-    double sum = 0;
-    for (int w = 0; w < kWords; ++w) {
-      uint32_t bits = ancestors[i][w];
-      while (bits != 0) {
-        float x[4];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          const float next = head.log_decay[32 * w + max(__ffs(bits) - 1, 0)];
-          x[n] = bits == 0 ? 0 : next;
-          bits &= bits - 1;
-        }
-        sum += (static_cast<double>(x[0]) + x[1]) +
-               (static_cast<double>(x[2]) + x[3]);
-      }
-    }
-    return sum;
   }
 };
 

@@ -6,11 +6,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/verify/tree_blocks.cuh"
 #include "kernels/cuda/verify/tree_gates.cuh"
 
 namespace bole::cuda {
 
-constexpr int kTileRows = 16;
 constexpr int kKeyDim = 128;
 
 // [kNodes, 128] bfloat16 in two panels of 64 columns. Within each row of a
@@ -70,92 +70,6 @@ struct NodeRows {
         m);
   }
 };
-
-// 2^x; 0 where that is less than a normal float.
-__device__ inline float ExpOfTwo(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// A 16x16 block B, split in two bfloat16, where each lane finds its share of
-// B^T as a right operand: of rows 0 .. 7 and of rows 8 .. 15 of B.
-struct SplitBlock {
-  uint4 rows[2][32];
-
-  // `tile` holds B as sums.
-  __device__ void Store(const TileSum& tile) {
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      uint4 b;
-      SplitPair(tile[0][2 * n], tile[0][2 * n + 1], b.x, b.z);
-      SplitPair(tile[1][2 * n], tile[1][2 * n + 1], b.y, b.w);
-      rows[n][threadIdx.x % 32] = b;
-    }
-  }
-};
-
-// sum += x B^T
-__device__ inline void MultiplyAddBlock(TileSum& sum, const SplitOperand& x,
-                                        const SplitBlock& block) {
-#pragma unroll
-  for (int n = 0; n < 2; ++n) {
-    MultiplyAddSplit(sum[n], x, block.rows[n][threadIdx.x % 32]);
-  }
-}
-
-// Where lane's element r of accumulator n is in a tile.
-__device__ inline int TileRow(int r) {
-  return static_cast<int>(threadIdx.x % 32) / 4 + r / 2 * 8;
-}
-__device__ inline int TileColumn(int n, int r) {
-  return n * 8 + static_cast<int>(threadIdx.x % 4) * 2 + r % 2;
-}
-
-// Where a block is within a triangle.
-struct BlockIndex {
-  int row;
-  int column;
-
-  // The n-th of all with column <= row, row by row.
-  __device__ static BlockIndex OfTriangle(int n) {
-    const int row =
-        static_cast<int>((sqrtf(8 * static_cast<float>(n) + 1) - 1) / 2);
-    return {row, n - row * (row + 1) / 2};
-  }
-  __device__ int Number() const { return row * (row + 1) / 2 + column; }
-};
-
-// By a warp, of a 16x16 block of floats: the transpose of -g, strictly upper
-// triangular, becomes (I + g)^-1 - I, by substitution in float32. A lane has a
-// column of the inverse.
-__device__ inline void SubstituteInverse(float* scratch) {
-  const int column = static_cast<int>(threadIdx.x) % kTileRows;
-  float x[kTileRows];
-#pragma unroll
-  for (int i = 0; i < kTileRows; ++i) x[i] = i == column ? 1 : 0;
-#pragma unroll
-  for (int j = 0; j + 1 < kTileRows; ++j) {
-#pragma unroll
-    for (int quad = (j + 1) / 4; quad < kTileRows / 4; ++quad) {
-      const float4 g =
-          reinterpret_cast<const float4*>(scratch + j * kTileRows)[quad];
-      const float of_quad[] = {g.x, g.y, g.z, g.w};
-#pragma unroll
-      for (int i = 4 * quad; i < 4 * quad + 4; ++i) {
-        if (i > j) x[i] += of_quad[i % 4] * x[j];
-      }
-    }
-  }
-  __syncwarp();
-  if (threadIdx.x % 32 < kTileRows) {
-#pragma unroll
-    for (int i = 0; i < kTileRows; ++i) {
-      scratch[i * kTileRows + column] = i == column ? 0 : x[i];
-    }
-  }
-  __syncwarp();
-}
 
 // With g_ij = beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i:
 //
@@ -252,37 +166,13 @@ struct TreeMatrices {
   }
 
   __device__ void Store(Tiles& tiles) {
-    if (tiles.at.row == tiles.at.column) Invert(tiles);
     const int number = tiles.at.Number();
-    solve[number].Store(tiles.keys);
+    if (tiles.at.row == tiles.at.column) {
+      InvertBlock</*kTransposed=*/false>(tiles.keys, solve[number]);
+    } else {
+      solve[number].Store(tiles.keys);
+    }
     readout[number].Store(tiles.queries);
-  }
-
- private:
-  // From -g of a diagonal block to (I + g)^-1 - I, by substitution in float32:
-  // a lane for each column of the inverse.
-  __device__ void Invert(Tiles& tiles) {
-    TileSum& tile = tiles.keys;
-    // The block's own place serves as a matrix of floats until it is stored.
-    float* const scratch =
-        reinterpret_cast<float*>(&solve[tiles.at.Number()].rows[0][0]);
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        scratch[TileColumn(n, r) * kTileRows + TileRow(r)] = tile[n][r];
-      }
-    }
-    __syncwarp();
-    SubstituteInverse(scratch);
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        tile[n][r] = scratch[TileRow(r) * kTileRows + TileColumn(n, r)];
-      }
-    }
-    __syncwarp();
   }
 };
 

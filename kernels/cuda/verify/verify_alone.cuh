@@ -116,25 +116,6 @@ __device__ inline void LoadRows(const GdnCoreParams& p, const LayerTile& tile,
   ArriveLanes(&s.queries_full);
 }
 
-// The sum over the nodes of a path, four at a time, for their loads to overlap.
-__device__ inline double PathSum(const float* log_decay, uint64_t path) {
-  double sum = 0;
-#pragma unroll 1
-  while (path != 0) {
-    float x[4];
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      const int node = __ffsll(static_cast<int64_t>(path)) - 1;
-      const float next = log_decay[max(node, 0)];
-      x[n] = node < 0 ? 0 : next;
-      path &= path - 1;
-    }
-    sum +=
-        (static_cast<double>(x[0]) + x[1]) + (static_cast<double>(x[2]) + x[3]);
-  }
-  return sum;
-}
-
 // The gates of the nodes, by a thread each.
 __device__ inline void FinishGates(const GdnCoreParams& p,
                                    const LayerTile& tile,

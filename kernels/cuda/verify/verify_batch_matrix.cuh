@@ -14,7 +14,6 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_batch.cuh"
-#include "kernels/cuda/verify/verify_batch_inverse.cuh"
 #include "kernels/cuda/verify/verify_node_gates.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -117,8 +116,8 @@ class MatrixBuilder {
     WgmmaCommit();
   }
 
-  // Of k k^T, rows j of block `column` times all rows i: -G_ij. As transposes
-  // they are right operands. Of the diagonal block, floats to invert.
+  // Of k k^T, rows j of block `column` times all rows i: -G_ij, and on the
+  // diagonal (I + G)^-1 - I. As transposes they are right operands.
   __device__ __forceinline__ void StoreSolve(int column,
                                              const Products& products) {
     TileSum tile;
@@ -127,7 +126,8 @@ class MatrixBuilder {
       if (n == column) TakeTile(products, n, tile);
     }
     ScaleKeys<true>(column, column, tile);
-    PutFloats(tile, solve_[BlockIndex{column, column}.Number()]);
+    InvertBlock</*kTransposed=*/true>(
+        tile, solve_[BlockIndex{column, column}.Number()]);
 #pragma unroll
     for (int n = 1; n < C::kBlocks; ++n) {
       if (n <= column) continue;
@@ -135,7 +135,6 @@ class MatrixBuilder {
       ScaleKeys<false>(n, column, tile);
       solve_[BlockIndex{n, column}.Number()].Store(tile);
     }
-    InvertTransposed(solve_[BlockIndex{column, column}.Number()]);
   }
 
   __device__ static void TakeTile(const Products& products, int n,

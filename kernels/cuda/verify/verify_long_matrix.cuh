@@ -18,7 +18,6 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_batch.cuh"
-#include "kernels/cuda/verify/verify_batch_inverse.cuh"
 #include "kernels/cuda/verify/verify_long.cuh"
 #include "kernels/cuda/verify/verify_products.cuh"
 #include "kernels/cuda/wgmma.cuh"
@@ -220,12 +219,11 @@ class LongBuilder {
       if (n < Warp()) continue;
       SplitBlock& block = solve[BlockIndex{n, Warp()}.Number()];
       if (n == Warp()) {
-        PutFloats(TileOf(products, n), block);
+        InvertBlock</*kTransposed=*/true>(TileOf(products, n), block);
       } else {
         block.Store(TileOf(products, n));
       }
     }
-    InvertTransposed(solve[BlockIndex{Warp(), Warp()}.Number()]);
   }
 
   __device__ __forceinline__ void StoreCoupling(Products& products) {

@@ -8,7 +8,6 @@
 
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
-#include "kernels/cuda/verify/verify_batch_inverse.cuh"
 #include "kernels/cuda/verify/verify_small.cuh"
 #include "kernels/cuda/warp_barriers.cuh"
 
@@ -27,12 +26,10 @@ class SmallMatrix {
     Multiply<true>(keys);
     WaitBarrier(AddressOf(&s_.gates_full), 0);
     ForTriangle([&](int i, int j, int n) { ScaleKeys(i, j, keys[n]); });
-    PutFloats(keys[0], s_.blocks[0]);
-    InvertTransposed(s_.blocks[0]);
+    InvertBlock</*kTransposed=*/true>(keys[0], s_.blocks[0]);
     if constexpr (kUsed == 2) {
       s_.blocks[1].Store(keys[1]);
-      PutFloats(keys[2], s_.blocks[2]);
-      InvertTransposed(s_.blocks[2]);
+      InvertBlock</*kTransposed=*/true>(keys[2], s_.blocks[2]);
     }
     ArriveLanes(&s_.solve_full);
   }
