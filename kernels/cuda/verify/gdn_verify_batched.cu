@@ -113,7 +113,7 @@ __device__ __forceinline__ void BuildSmall(const GdnCoreParams& p,
 // part of the state in shared memory. Blocks are many and independent, several
 // on a multiprocessor: while one waits or multiplies, others' states are on
 // their way, and those of the next launch come as soon as there is room for
-// them. Grid: halves of value heads, requests.
+// them. Grid: halves of the value heads of a key head, key heads, requests.
 __global__ void __launch_bounds__(kSmallThreads, kSmallBlocks)
     SmallKernel(const __grid_constant__ GdnCoreParams p,
                 const __grid_constant__ VerifyMaps maps) {
@@ -171,7 +171,8 @@ absl::Status LaunchSmall(const GdnCoreParams& p, const Launch& on) {
   if (!ready.ok()) return ready;
   return LaunchDependent(
       "GdnVerify", SmallKernel,
-      {.grid = dim3(2 * p.shape.value_heads, p.batch.max_requests),
+      {.grid = dim3(2 * p.shape.value_heads / p.shape.key_heads,
+                    p.shape.key_heads, p.batch.max_requests),
        .block = kSmallThreads,
        .shared_bytes = sizeof(SmallShared)},
       on, p, maps);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_node_gates.cuh"
@@ -114,13 +115,16 @@ struct BatchShared {
 
 struct BatchTask {
   int num_items;
-  int heads;  // Of an item.
+  int heads;              // Of an item.
+  Divisor request_items;  // Of a request.
+  Divisor key_items;      // Of a key head.
 };
 
 // Some value heads of a key head of a request. Block b has item b and every
 // gridDim.x-th from there on.
 struct VerifyItem {
   int head;  // The first.
+  int key_head;
   int first_row;
   int count;  // T
   int slot;
@@ -128,20 +132,23 @@ struct VerifyItem {
 
   // May be called before WaitForPrevious(): the topology is from before this
   // forward pass.
-  __device__ static VerifyItem Of(const GdnCoreParams& p, int heads, int n) {
-    const int groups = p.shape.value_heads / heads;
-    const int request = n / groups;
+  __device__ static VerifyItem Of(const GdnCoreParams& p, const BatchTask& task,
+                                  int n) {
+    const int request = task.request_items.Quotient(n);
+    const int of_request = task.request_items.Remainder(n);
     const int first = __ldcg(p.batch.first_row + request);
     const int end = __ldcg(p.batch.first_row + request + 1);
-    return {.head = n % groups * heads,
+    return {.head = of_request * task.heads,
+            .key_head = task.key_items.Quotient(of_request),
             .first_row = first,
             .count = end - first,
             .slot = __ldcg(p.batch.slot + request),
             .has_state = __ldcg(p.batch.committed + request) > 0};
   }
   // Of this block.
-  __device__ static VerifyItem First(const GdnCoreParams& p, BatchTask task) {
-    return Of(p, task.heads, static_cast<int>(blockIdx.x));
+  __device__ static VerifyItem First(const GdnCoreParams& p,
+                                     const BatchTask& task) {
+    return Of(p, task, static_cast<int>(blockIdx.x));
   }
 };
 

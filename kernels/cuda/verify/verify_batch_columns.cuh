@@ -78,7 +78,7 @@ class GroupColumns {
       for (int i = 0; i < 2 * kSums; ++i) products[i] = 0;
       return;
     }
-    const uint32_t address = AddressOf(&rows);
+    const uint64_t operand = WgmmaOperand(AddressOf(&rows));
     StateBox next;
     TakeStateBox(next);
 #pragma unroll
@@ -91,9 +91,9 @@ class GroupColumns {
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         const int step = 2 * box + n;
-        const uint64_t b = WgmmaOperand(
-            address + step / 4 * static_cast<int>(sizeof(rows.chunk[0])) +
-            step % 4 * 32);
+        const uint64_t b = WgmmaOperandBehind(
+            operand,
+            step / 4 * static_cast<int>(sizeof(rows.chunk[0])) + step % 4 * 32);
         MultiplyRows<2 * C::kNodes>(products, a[n].high, b, step > 0);
         MultiplyRows<2 * C::kNodes>(products, a[n].low, b, true);
       }
@@ -158,11 +158,13 @@ class GroupColumns {
   // O^T += R^T M^T
   __device__ __forceinline__ void ReadOut(
       const SplitOperand (&right)[C::kBlocks], Sums& queries) {
+    const uint64_t matrix = WgmmaOperand(AddressOf(s_.matrix.part[0]));
     WgmmaFence();
 #pragma unroll
     for (int j = 0; j < C::kBlocks; ++j) {
-      const uint64_t high = WgmmaOperand(AddressOf(s_.matrix.part[0]) + j * 32);
-      const uint64_t low = WgmmaOperand(AddressOf(s_.matrix.part[1]) + j * 32);
+      const uint64_t high = WgmmaOperandBehind(matrix, j * 32);
+      const uint64_t low =
+          WgmmaOperandBehind(high, static_cast<int>(sizeof(s_.matrix.part[0])));
       MultiplyRows<C::kNodes>(queries, right[j].high, high, true);
       MultiplyRows<C::kNodes>(queries, right[j].low, high, true);
       MultiplyRows<C::kNodes>(queries, right[j].high, low, true);

@@ -33,6 +33,7 @@ class HeadCursor {
     return {.first_row = item_.first_row,
             .count = item_.count,
             .head = item_.head + head_,
+            .key_head = item_.key_head,
             .has_state = item_.has_state,
             .ends = head_ + 1 == task_.heads};
   }
@@ -44,7 +45,7 @@ class HeadCursor {
     for (;;) {
       n_ += static_cast<int>(gridDim.x);
       if (!IsValid()) return;
-      item_ = VerifyItem::Of(p_, task_.heads, n_);
+      item_ = VerifyItem::Of(p_, task_, n_);
       if (item_.count > 0) return;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/verify/verify_batch.cuh"
@@ -68,7 +69,7 @@ inline int NumMultiprocessors() {
 // Items such that no block has more heads than it must.
 inline BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
   const int group = p.shape.value_heads / p.shape.key_heads;
-  BatchTask best = {};
+  int best = group;
   int fewest = 0;
   for (int heads = group; heads >= 1; --heads) {
     if (group % heads != 0) continue;
@@ -76,10 +77,14 @@ inline BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
     const int longest = (items + num_blocks - 1) / num_blocks * heads;
     if (fewest == 0 || longest < fewest) {
       fewest = longest;
-      best = {.num_items = items, .heads = heads};
+      best = heads;
     }
   }
-  return best;
+  const int request_items = p.shape.value_heads / best;
+  return {.num_items = request_items * p.batch.max_requests,
+          .heads = best,
+          .request_items = Divisor(request_items),
+          .key_items = Divisor(group / best)};
 }
 
 }  // namespace bole::cuda

@@ -1,5 +1,7 @@
 // The warps that bring a block's operands to shared memory, each ahead of the
-// others as far as there is room.
+// others as far as there is room. Their loops stay loops: a block's code is
+// more than its multiprocessor keeps near, and what is fetched for these warps
+// delays the others.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LOADS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LOADS_CUH_
 
@@ -35,7 +37,7 @@ __device__ void ForEachItem(const GdnCoreParams& p, BatchTask task,
     if (item.count > 0) f(item);
     n += static_cast<int>(gridDim.x);
     if (n >= task.num_items) return;
-    item = VerifyItem::Of(p, task.heads, n);
+    item = VerifyItem::Of(p, task, n);
   }
 }
 
@@ -55,6 +57,7 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
   bool is_first = true;
   const auto copy = [&](const CUtensorMap& map, int bytes, int column, int row,
                         int row_step) {
+#pragma unroll 1
     for (int g = 0; g < kColumnGroups; ++g) {
       at.WaitEmpty(s.ring_empty[g]);
       const uint32_t full = AddressOf(&s.ring_full[g][at.stage]);
@@ -71,8 +74,10 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
             ((item.slot * p.states.num_layers + p.layer) * p.shape.value_heads +
              h) *
             p.shape.value_dim;
+#pragma unroll 1
         for (int box = 0; box < kStateBoxes; ++box) {
           if (is_first && box >= kEarlyBoxes) {
+#pragma unroll 1
             for (int g = 0; g < kColumnGroups; ++g) {
               WaitBarrier(AddressOf(&s.ring_full[g][box - kEarlyBoxes]), 0);
             }
@@ -98,7 +103,7 @@ __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
   StageAt<kRowStages> at;
   bool is_first = true;
   ForEachItem(p, task, first, [&](const VerifyItem& item) {
-    const int column = KeyHead(p.shape, item.head) * kKeyDim;
+    const int column = item.key_head * kKeyDim;
     WaitForPrevious();
     // The first gates have been asked for.
     if (is_first) WaitBarrier(AddressOf(&s.headers_full[0]), 0);
@@ -107,6 +112,7 @@ __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
     auto& rows = s.rows[at.stage];
     const uint32_t full = AddressOf(&s.rows_full[at.stage]);
     ArriveExpecting(full, sizeof(rows));
+#pragma unroll 1
     for (int panel = 0; panel < 2; ++panel) {
       CopyBox(maps.k, column + panel * 64, item.first_row,
               AddressOf(rows.chunk[panel][0]), full);

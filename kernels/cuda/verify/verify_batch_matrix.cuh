@@ -94,8 +94,9 @@ class MatrixBuilder {
   // What heads with the same rows share. With 32 nodes, rows of keys and of
   // queries are in 64: two warps have k k^T, two q k^T.
   __device__ __forceinline__ void MultiplyNodes(uint32_t rows) {
-    Multiply(rows, 0, keys_);
-    if constexpr (C::kBlocks > 2) Multiply(rows, C::kNodes, queries_);
+    const uint64_t operand = WgmmaOperand(rows);
+    Multiply(operand, 0, keys_);
+    if constexpr (C::kBlocks > 2) Multiply(operand, C::kNodes, queries_);
     WgmmaWait<0>();
     WgmmaResults(keys_);
     if constexpr (C::kBlocks > 2) WgmmaResults(queries_);
@@ -103,15 +104,15 @@ class MatrixBuilder {
 
   // 64 rows from `first` on times the first 64; the queries' are behind the
   // keys'.
-  __device__ static __forceinline__ void Multiply(uint32_t rows, int first,
+  __device__ static __forceinline__ void Multiply(uint64_t rows, int first,
                                                   Products& products) {
     constexpr int kPanel = 2 * C::kNodes * 128;
     WgmmaFence();
 #pragma unroll
     for (int step = 0; step < kKeyDim / 16; ++step) {
-      const uint32_t at = rows + step / 4 * kPanel + step % 4 * 32;
-      Wgmma64(products, WgmmaOperand(at + first * 128), WgmmaOperand(at),
-              step > 0);
+      const uint64_t k =
+          WgmmaOperandBehind(rows, step / 4 * kPanel + step % 4 * 32);
+      Wgmma64(products, WgmmaOperandBehind(k, first * 128), k, step > 0);
     }
     WgmmaCommit();
   }
@@ -224,7 +225,12 @@ class MatrixBuilder {
       SplitTile(sums[j], m);
 #pragma unroll
       for (int i = j - 1; i >= 0; --i) {
-        MultiplyAddBlockApart(sums[i], m, Solve(j, i));
+        // Which is taken up next must not wait.
+        if (i + 1 == j) {
+          MultiplyAddBlockApart(sums[i], m, Solve(j, i));
+        } else {
+          MultiplyAddBlock(sums[i], m, Solve(j, i));
+        }
       }
       StoreBlock(row, j, m);
     }

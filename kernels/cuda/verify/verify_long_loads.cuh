@@ -50,7 +50,7 @@ class LongLoader {
   template <typename F>
   __device__ void ForEachItem(const F& f) const {
     for (int n = blockIdx.x; n < task_.num_items; n += gridDim.x) {
-      const VerifyItem item = VerifyItem::Of(p_, task_.heads, n);
+      const VerifyItem item = VerifyItem::Of(p_, task_, n);
       if (item.count > 0) f(item);
     }
   }
@@ -96,7 +96,7 @@ class LongLoader {
     StageAt<1> at;
     bool is_first = true;
     ForEachItem([&](const VerifyItem& item) {
-      const int column = KeyHead(p_.shape, item.head) * kKeyDim;
+      const int column = item.key_head * kKeyDim;
       WaitForPrevious();
       if (!is_first) {
         // When those before are there, these come as near as they can.

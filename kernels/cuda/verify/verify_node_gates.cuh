@@ -17,6 +17,7 @@ struct HeadHeader {
   int first_row;
   int count;  // T; 0: the block has had all of its heads.
   int head;
+  int key_head;
   bool has_state;
   bool ends;  // No further head reads the same rows of k and q.
 };
@@ -75,15 +76,14 @@ struct alignas(16) NodeGates {
   __device__ static void Read(const GdnCoreParams& p, const HeadHeader& header,
                               Scales& of) {
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-    const int key_head = KeyHead(p.shape, header.head);
 #pragma unroll
     for (int n = 0; n < kPerLane; ++n) {
       const int row = header.first_row + min(Node(n), header.count - 1);
       of.log_decay[n] = factors.log_decay(row, header.head);
       of.beta[n] = factors.beta(row, header.head);
-      of.k_scale[n] = factors.k_scale(row, key_head);
-      of.q_scale[n] =
-          p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head];
+      of.k_scale[n] = factors.k_scale(row, header.key_head);
+      of.q_scale[n] = p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads +
+                                header.key_head];
     }
   }
 

@@ -65,6 +65,7 @@ static_assert(kSmallBlocks * (sizeof(SmallShared) + 1024) <= 228 * 1024);
 // from before the forward pass.
 struct HalfHead {
   int head;
+  int key_head;
   int column;  // The first of the half.
   int first_row;
   int count;  // T
@@ -72,9 +73,10 @@ struct HalfHead {
   bool has_state;
 
   __device__ explicit HalfHead(const GdnCoreParams& p)
-      : head(static_cast<int>(blockIdx.x) / 2),
+      : head(static_cast<int>(blockIdx.y * (gridDim.x / 2) + blockIdx.x / 2)),
+        key_head(static_cast<int>(blockIdx.y)),
         column(static_cast<int>(blockIdx.x) % 2 * kHalfColumns) {
-    const int request = static_cast<int>(blockIdx.y);
+    const int request = static_cast<int>(blockIdx.z);
     first_row = __ldcg(p.batch.first_row + request);
     count = __ldcg(p.batch.first_row + request + 1) - first_row;
     slot = __ldcg(p.batch.slot + request);

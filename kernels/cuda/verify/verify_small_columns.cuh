@@ -60,7 +60,7 @@ class SmallColumns {
       for (int i = 0; i < 2 * kSums; ++i) products[i] = 0;
       return;
     }
-    const uint32_t rows = AddressOf(&s_.rows);
+    const uint64_t rows = WgmmaOperand(AddressOf(&s_.rows));
     StateBox next;
     LoadBox(0, next);
 #pragma unroll
@@ -71,9 +71,9 @@ class SmallColumns {
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         const int step = 2 * box + n;
-        const uint64_t b = WgmmaOperand(
-            rows + step / 4 * static_cast<int>(sizeof(s_.rows.chunk[0])) +
-            step % 4 * 32);
+        const uint64_t b = WgmmaOperandBehind(
+            rows, step / 4 * static_cast<int>(sizeof(s_.rows.chunk[0])) +
+                      step % 4 * 32);
         MultiplyRows<4 * kSums>(products, a[n].high, b, step > 0);
         MultiplyRows<4 * kSums>(products, a[n].low, b, true);
       }

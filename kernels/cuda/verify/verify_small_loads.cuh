@@ -36,7 +36,7 @@ __device__ inline void CopyRows(const GdnCoreParams& p, const VerifyMaps& maps,
                                 const HalfHead& item, SmallShared& s) {
   constexpr int kRowsBytes = kTileRows * 128;
   const int blocks = item.NumBlocks();
-  const int column = KeyHead(p.shape, item.head) * kKeyDim;
+  const int column = item.key_head * kKeyDim;
   const uint32_t full = AddressOf(&s.rows_full);
   ArriveExpecting(full, 4 * blocks * kRowsBytes);
 #pragma unroll 1
@@ -71,11 +71,10 @@ __device__ inline void LoadSmallGates(const GdnCoreParams& p,
   float log_decay = 0;
   if (node < item.count) {
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
-    const int key_head = KeyHead(p.shape, item.head);
     const int row = item.first_row + node;
-    k_scale = factors.k_scale(row, key_head);
-    q_scale =
-        p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads + key_head];
+    k_scale = factors.k_scale(row, item.key_head);
+    q_scale = p.q_scale[static_cast<int64_t>(row) * p.shape.key_heads +
+                        item.key_head];
     beta = factors.beta(row, item.head);
     log_decay = factors.log_decay(row, item.head);
   }
