@@ -44,6 +44,7 @@ python3-protobuf: the same
 ci_packages='
 clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer
 libclang-rt-14-dev: sanitizers and libFuzzer for clang
+lld-14: its linker
 clang-format-14: format check
 clang-tidy-14: lint
 llvm-14: names in the stack traces of clang sanitizers

@@ -7,11 +7,14 @@
 #include <span>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "worker_service/loaded_model.h"
 #include "worker_service/model/weights.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "common/status_macros.h"
 #include "kernels/tensor.h"
 

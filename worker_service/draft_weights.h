@@ -3,10 +3,13 @@
 #ifndef BOLE_WORKER_SERVICE_DRAFT_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_DRAFT_WEIGHTS_H_
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "worker_service/model/weights.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "common/draft_shape.h"
 #include "common/step.h"
 #include "kernels/gdn.h"

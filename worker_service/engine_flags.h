@@ -2,8 +2,11 @@
 #ifndef BOLE_WORKER_SERVICE_ENGINE_FLAGS_H_
 #define BOLE_WORKER_SERVICE_ENGINE_FLAGS_H_
 
-#include "CLI/CLI.hpp"
 #include "worker_service/engine.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

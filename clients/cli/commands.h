@@ -4,8 +4,11 @@
 
 #include <functional>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/interrupt.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

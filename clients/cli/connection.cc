@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/terminal_text.h"

@@ -6,13 +6,16 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/interrupt.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 #include "proto/bole.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

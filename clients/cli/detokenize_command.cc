@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"

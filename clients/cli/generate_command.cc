@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "clients/cli/answer.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"

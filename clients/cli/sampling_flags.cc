@@ -1,5 +1,7 @@
 #include "clients/cli/sampling_flags.h"
 
+#include "CLI/CLI.hpp"
+
 namespace bole {
 
 void SamplingFlags::AddTo(CLI::App& command) {

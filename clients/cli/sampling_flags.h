@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "proto/bole.pb.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

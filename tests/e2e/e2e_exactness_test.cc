@@ -37,6 +37,17 @@ struct Case {
 
 constexpr int kMaxTokens = 48;
 
+// One at a time is what takes longest: each seed sends another quarter so.
+constexpr size_t kQuarters = 4;
+
+std::vector<size_t> PromptsToSend(size_t num_prompts, int seed, int at_a_time) {
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < num_prompts; ++i) {
+    if (at_a_time > 1 || i % kQuarters == seed % kQuarters) chosen.push_back(i);
+  }
+  return chosen;
+}
+
 // Offline, one at a time, without speculation.
 const std::vector<GenerateResult>& Offline(int seed) {
   static std::map<int, std::vector<GenerateResult>> results;
@@ -92,15 +103,16 @@ void ExpectEqual(const Generation& got, const GenerateResult& want) {
 
 std::vector<Generation> RunAll(System& system,
                                const std::vector<std::string>& prompts,
-                               int seed, int at_a_time) {
-  std::vector<Generation> generations(prompts.size());
+                               const std::vector<size_t>& chosen, int seed,
+                               int at_a_time) {
+  std::vector<Generation> generations(chosen.size());
   std::vector<std::thread> clients;
   clients.reserve(at_a_time);
   for (int client = 0; client < at_a_time; ++client) {
     clients.emplace_back([&, client] {
-      for (size_t i = client; i < prompts.size(); i += at_a_time) {
+      for (size_t i = client; i < chosen.size(); i += at_a_time) {
         generations[i] =
-            Generate(system.stub(), OnlineRequest(prompts[i], seed));
+            Generate(system.stub(), OnlineRequest(prompts[chosen[i]], seed));
       }
     });
   }
@@ -124,19 +136,21 @@ TEST_P(E2eExactnessTest, ServicesGiveWhatTheEngineGivesOffline) {
 
   for (const int at_a_time : {1, 8}) {
     SCOPED_TRACE(at_a_time);
+    const std::vector<size_t> chosen =
+        PromptsToSend(prompts.size(), seed, at_a_time);
     const std::vector<Generation> got =
-        RunAll(system, prompts, seed, at_a_time);
+        RunAll(system, prompts, chosen, seed, at_a_time);
 
     int rounds = 0;
     int tokens = 0;
-    for (size_t i = 0; i < prompts.size(); ++i) {
-      SCOPED_TRACE(i);
-      ExpectEqual(got[i], want[i]);
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      SCOPED_TRACE(chosen[i]);
+      ExpectEqual(got[i], want[chosen[i]]);
       rounds += got[i].complete->speculation().rounds();
-      tokens += static_cast<int>(want[i].output.size());
+      tokens += static_cast<int>(want[chosen[i]].output.size());
     }
     // The first token of each belongs to no round.
-    const int num_prompts = static_cast<int>(prompts.size());
+    const int num_prompts = static_cast<int>(chosen.size());
     if (mode == SpeculationMode::kOff) {
       EXPECT_EQ(rounds, tokens - num_prompts);
     } else {

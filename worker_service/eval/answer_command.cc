@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "common/chat/chat_template.h"
 #include "common/status_macros.h"
 #include "common/tokenizer/streaming_decoder.h"

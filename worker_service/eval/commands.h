@@ -4,8 +4,11 @@
 
 #include <functional>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

@@ -6,13 +6,16 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/eval/generator.h"
 #include "worker_service/loaded_model.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace bole {
 

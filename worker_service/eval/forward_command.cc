@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "common/status_macros.h"
 #include "worker_service/eval/commands.h"
 #include "worker_service/eval/flags.h"

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
+
 namespace bole {
 namespace {
 
