@@ -28,7 +28,7 @@ std::string Loopback(int port) { return "127.0.0.1:" + std::to_string(port); }
 }  // namespace
 
 bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = steady_clock::now() + std::chrono::seconds(120);
   while (!condition()) {
     if (steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
