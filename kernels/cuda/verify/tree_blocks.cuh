@@ -86,32 +86,39 @@ struct BlockIndex {
   __device__ int Number() const { return row * (row + 1) / 2 + column; }
 };
 
+// A tile as floats [16, 16] in place of a block.
+__device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
+  auto& scratch = reinterpret_cast<float(&)[kTileRows][kTileRows]>(block);
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      reinterpret_cast<float2&>(scratch[TileRow(2 * h)][TileColumn(n, 0)]) =
+          make_float2(tile[n][2 * h], tile[n][2 * h + 1]);
+    }
+  }
+}
+
 // By a warp, from x = -g of a diagonal block, or with kTransposed its
-// transpose, to `block`: that of (I + g)^-1 - I, in float32, by halves of 8
-// rows. Of a lower triangle
+// transpose, as PutFloats() left it: to that of (I + g)^-1 - I, in float32, by
+// halves of 8 rows. Of a lower triangle
 //
 //   e = [e_11, 0; e_21, e_22] = (I - x)^-1,  e_21 = e_22 x_21 e_11
 //
 // and of an upper one e_12 = e_11 x_12 e_22. e_11 and e_22 by substitution:
 // each column that is done is taken into those behind it, or before it.
 template <bool kTransposed>
-__device__ inline void InvertBlock(const TileSum& x, SplitBlock& block) {
+__device__ inline void InvertBlock(SplitBlock& block) {
   constexpr int kHalf = kTileRows / 2;
   // Of the quarter off the diagonal.
   constexpr int kRow = kTransposed ? 0 : kHalf;
   constexpr int kColumn = kHalf - kRow;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // The block's own place serves as a matrix of floats until it is stored.
-  auto& scratch = reinterpret_cast<float(&)[kTileRows][kTileRows]>(block);
+  const auto& x = reinterpret_cast<const float(&)[kTileRows][kTileRows]>(block);
   // The lane's two columns of a quarter.
-  const auto pair = [&](int row, int first_column) -> float2& {
-    return reinterpret_cast<float2&>(scratch[row][first_column + lane % 4 * 2]);
+  const auto pair = [&](int row, int first_column) {
+    return reinterpret_cast<const float2&>(x[row][first_column + lane % 4 * 2]);
   };
-#pragma unroll
-  for (int i = 0; i < 8; i += 2) {
-    pair(TileRow(i % 4), i / 4 * kHalf) =
-        make_float2(x[i / 4][i % 4], x[i / 4][i % 4 + 1]);
-  }
   const int first = lane / 4 * 4;  // Of the lanes that have the same rows.
   // Before the quarter off the diagonal in the product, times it, and behind.
   float left[2];

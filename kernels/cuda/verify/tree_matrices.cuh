@@ -168,7 +168,8 @@ struct TreeMatrices {
   __device__ void Store(Tiles& tiles) {
     const int number = tiles.at.Number();
     if (tiles.at.row == tiles.at.column) {
-      InvertBlock</*kTransposed=*/false>(tiles.keys, solve[number]);
+      PutFloats(tiles.keys, solve[number]);
+      InvertBlock</*kTransposed=*/false>(solve[number]);
     } else {
       solve[number].Store(tiles.keys);
     }

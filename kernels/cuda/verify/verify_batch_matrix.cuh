@@ -127,8 +127,9 @@ class MatrixBuilder {
       if (n == column) TakeTile(products, n, tile);
     }
     ScaleKeys<true>(column, column, tile);
-    InvertBlock</*kTransposed=*/true>(
-        tile, solve_[BlockIndex{column, column}.Number()]);
+    SplitBlock& diagonal = solve_[BlockIndex{column, column}.Number()];
+    PutFloats(tile, diagonal);
+    InvertBlock</*kTransposed=*/true>(diagonal);
 #pragma unroll
     for (int n = 1; n < C::kBlocks; ++n) {
       if (n <= column) continue;

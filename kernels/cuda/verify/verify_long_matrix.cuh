@@ -219,11 +219,13 @@ class LongBuilder {
       if (n < Warp()) continue;
       SplitBlock& block = solve[BlockIndex{n, Warp()}.Number()];
       if (n == Warp()) {
-        InvertBlock</*kTransposed=*/true>(TileOf(products, n), block);
+        PutFloats(TileOf(products, n), block);
       } else {
         block.Store(TileOf(products, n));
       }
     }
+    InvertBlock</*kTransposed=*/true>(
+        solve[BlockIndex{Warp(), Warp()}.Number()]);
   }
 
   __device__ __forceinline__ void StoreCoupling(Products& products) {

@@ -26,10 +26,12 @@ class SmallMatrix {
     Multiply<true>(keys);
     WaitBarrier(AddressOf(&s_.gates_full), 0);
     ForTriangle([&](int i, int j, int n) { ScaleKeys(i, j, keys[n]); });
-    InvertBlock</*kTransposed=*/true>(keys[0], s_.blocks[0]);
+    PutFloats(keys[0], s_.blocks[0]);
+    InvertBlock</*kTransposed=*/true>(s_.blocks[0]);
     if constexpr (kUsed == 2) {
       s_.blocks[1].Store(keys[1]);
-      InvertBlock</*kTransposed=*/true>(keys[2], s_.blocks[2]);
+      PutFloats(keys[2], s_.blocks[2]);
+      InvertBlock</*kTransposed=*/true>(s_.blocks[2]);
     }
     ArriveLanes(&s_.solve_full);
   }
