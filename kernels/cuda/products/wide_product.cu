@@ -1,9 +1,10 @@
 // out = x W^T of 33 to 64 rows, near the speed at which W can be read.
 //
 // One block for each multiprocessor. In a block, up to three warpgroups
-// multiply, each 64 rows of W with all of x. A thread for each of them copies
-// its rows to a ring in shared memory, and one more copies x. W is never
-// written, so its copies start before the kernels ahead have ended.
+// multiply, each 64 rows of W with all of x. A thread for each of them, or two
+// for a single one, copies its rows to a ring in shared memory, and one more
+// copies x. W is never written, so its copies start before the kernels ahead
+// have ended.
 //
 // What matters beside the bytes of W is how early x is asked for: its boxes
 // come from the second-level cache, behind all that is on its way of W. Where
@@ -27,9 +28,9 @@
 namespace bole::cuda {
 namespace {
 
-// Behind the warpgroups a warp for W of each of them, and one for x.
+// Behind the warpgroups a warp for each thread that copies W, and one for x.
 constexpr int ThreadsOf(int groups) {
-  return groups * kGroupThreads + (groups + 1) * 32;
+  return groups * kGroupThreads + (WeightThreads(groups) + 1) * 32;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
                              sums_received};
   const int producer = static_cast<int>(threadIdx.x) - p.groups * kGroupThreads;
   const bool copies = producer >= 0 && producer % 32 == 0;
-  const bool copies_x = copies && producer / 32 == p.groups;
+  const bool copies_x = copies && producer / 32 == WeightThreads(p.groups);
   const bool copies_weight = copies && !copies_x;
   WeightProducer<kN> weight_producer = {t, share, rings, producer / 32};
   const XProducer<kN> x_producer = {t, share, rings};

@@ -25,6 +25,12 @@ inline constexpr int kMaxWideBytes =
 inline constexpr int kWideBarrierBytes =
     (2 * (kMaxUnits + kXStages) + 1) * static_cast<int>(sizeof(uint64_t));
 
+// Threads that copy W: a warpgroup's rows each, and those of one warpgroup by
+// turns. One for all warpgroups does not keep up with small boxes.
+__host__ __device__ constexpr int WeightThreads(int groups) {
+  return groups == 1 ? 2 : groups;
+}
+
 // Sums of a tile, in shared memory: [kN][SumStride()] floats, of which those of
 // warpgroup g begin at g group_sums. The stride keeps the threads of a warp,
 // which hold 8 rows of 4 columns, in different banks.
@@ -114,19 +120,28 @@ struct WideShare {
   }
 };
 
-// The thread that copies a warpgroup's rows of W. No kernel writes W, so it
-// waits for none. One for all warpgroups does not keep up with small boxes.
+// One of the threads that copy W. No kernel writes W, so it waits for none.
 template <int kN>
 struct WeightProducer {
   const WideTask& t;
   const WideShare& share;
   const WideRings<kN>& rings;
-  int group;
-  RingPlace place = {.slot = group, .parity = 0};
-  // Of the next box.
+  int number;
+  // The next box, of all of the block's, and where it is.
+  int box = number;
+  RingPlace place = {.slot = number, .parity = 0};
   int chunk = 0;
-  int output = share.first_output + group * t.plan.group_outputs;
+  int output =
+      share.first_output + number % t.plan.groups * t.plan.group_outputs;
 
+  __device__ int num_threads() const { return WeightThreads(t.plan.groups); }
+  // So many chunks on, in this tile or the next.
+  __device__ void Skip(int chunks) {
+    for (chunk += chunks; chunk >= share.num_chunks;) {
+      chunk -= share.num_chunks;
+      output += share.output_step;
+    }
+  }
   __device__ void Copy() {
     const WidePlan& p = t.plan;
     const uint32_t full = rings.unit_full(place.slot);
@@ -139,26 +154,25 @@ struct WeightProducer {
     } else {
       CopyBoxOnce(t.weight, Corner{.column = column, .row = output}, to, full);
     }
-    place.Advance(p.groups, p.units);
-    if (++chunk < share.num_chunks) return;
-    chunk = 0;
-    output += share.output_step;
-  }
-  __device__ int InRing() const {
-    return min(t.plan.units / t.plan.groups, share.num_copies);
+    box += num_threads();
+    place.Advance(num_threads(), p.units);
+    Skip(p.groups == 1 ? 2 : 1);
   }
   // Before anything else, because no kernel writes W.
   __device__ void Start() {
     PrefetchMap(t.weight);
-    for (int u = group; u < t.plan.units; u += t.plan.groups) {
+    for (int u = number; u < t.plan.units; u += num_threads()) {
       InitBarrier(rings.unit_full(u), 1);
       InitBarrier(rings.unit_empty(u), kGroupThreads / 32);
     }
     FenceBarrierInit();
-    for (int i = 0; i < InRing(); ++i) Copy();
+    Skip(number / t.plan.groups);
+    const int end = min(t.plan.units, share.num_copies * t.plan.groups);
+    while (box < end) Copy();
   }
   __device__ void Run() {
-    for (int i = InRing(); i < share.num_copies; ++i) {
+    const int end = share.num_copies * t.plan.groups;
+    while (box < end) {
       WaitBarrier(rings.unit_empty(place.slot), place.parity ^ 1);
       Copy();
     }
