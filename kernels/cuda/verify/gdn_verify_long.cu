@@ -32,6 +32,8 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& s = *reinterpret_cast<LongShared*>(memory);
+  // On its way while the barriers are initialised.
+  const auto first = VerifyItem::First(p, task);
   BeginBlock(maps, s);
   const int group = static_cast<int>(threadIdx.x / 128);
   if (group == 0) {
@@ -41,7 +43,7 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
     LongBuilder(s).Run();
   } else {
     ShrinkRegisters<kLongLoaderRegisters>();
-    LongLoader(p, maps, task, s).Run();
+    LongLoader(p, maps, task, first, s).Run();
   }
 #endif
 }

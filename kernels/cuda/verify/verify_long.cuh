@@ -26,29 +26,14 @@ constexpr int kHalfTriangle = kHalfTiles * (kHalfTiles + 1) / 2;
 // over the nodes, a half of the rows each; the warps of 3 load. Their registers
 // add up to 512.
 constexpr int kLongBuilderGroups = 2;
-constexpr int kLongColumnRegisters = 200;
-constexpr int kLongLoaderRegisters = 56;
+constexpr int kLongColumnRegisters = 192;
+constexpr int kLongLoaderRegisters = 64;
 constexpr int kLongSlots = 8;  // Of boxes of the state and of v.
 
 // [kRows, 64] in two bfloat16 parts: rows as WgmmaOperand() wants them.
 template <int kRows>
 struct SplitRows {
   uint4 part[2][kRows][8];
-
-  // Of columns 16 tile + 8 half + t % 4 * 2 + {0, 1} of `row`, from the start
-  // of a part. t: thread.
-  __device__ static int Offset(int row, int tile, int half) {
-    return row * 128 + ((2 * tile + half) ^ row % 8) * 16 +
-           static_cast<int>(threadIdx.x % 4) * 4;
-  }
-  __device__ void Put(int row, int tile, int half, uint32_t high,
-                      uint32_t low) {
-    const int offset = Offset(row, tile, half);
-    *reinterpret_cast<uint32_t*>(reinterpret_cast<unsigned char*>(part[0]) +
-                                 offset) = high;
-    *reinterpret_cast<uint32_t*>(reinterpret_cast<unsigned char*>(part[1]) +
-                                 offset) = low;
-  }
 };
 
 struct LongShared {
@@ -58,45 +43,51 @@ struct LongShared {
   SplitRows<kHalfNodes> coupling;      // -G_21, transposed.
   SplitBlock solve[2][kHalfTriangle];  // With G_11 and with G_22.
   LongGates gates[kGateStages];
-  HeadHeader headers[kGateStages];
+  ColumnGates<kLongNodes> columns[kHeadStages];
+  HeadHeader headers[kHeadStages];
   uint64_t rows_full[2];  // Of k, of q.
   uint64_t rows_empty;
   uint64_t ring_full[kLongSlots];
   uint64_t ring_empty[kLongSlots];
-  uint64_t headers_full[kGateStages];
+  uint64_t headers_full[kHeadStages];
+  uint64_t columns_full[kHeadStages];
+  uint64_t columns_empty[kHeadStages];
   uint64_t gates_full[kGateStages];
-  uint64_t first_gates;               // The first head's are there.
-  uint64_t gates_empty[kGateStages];  // And their headers.
-  uint64_t builders_met[kLongBuilderGroups];
+  uint64_t first_gates;  // The first head's are there.
+  uint64_t gates_empty[kGateStages];
+  uint64_t solve_full[kLongBuilderGroups];
+  uint64_t solve_empty;    // Both, and the coupling.
+  uint64_t coupling_full;  // And solve[0].
   uint64_t matrix_full;
   uint64_t matrix_empty;
-  uint64_t coupling_full;  // And solve[0].
-  uint64_t coupling_empty;
 
   // By one thread.
   __device__ void InitBarriers() {
     constexpr int kGroupWarps = 4;
     constexpr int kBuilderWarps = kGroupWarps * kLongBuilderGroups;
-    constexpr int kReaders = kGroupWarps + kBuilderWarps;
     for (uint64_t& barrier : rows_full) InitBarrier(AddressOf(&barrier), 1);
-    InitBarrier(AddressOf(&rows_empty), kReaders);
+    InitBarrier(AddressOf(&rows_empty), kGroupWarps + kBuilderWarps);
     for (int i = 0; i < kLongSlots; ++i) {
       InitBarrier(AddressOf(&ring_full[i]), 1);
       InitBarrier(AddressOf(&ring_empty[i]), kGroupWarps);
     }
-    for (int i = 0; i < kGateStages; ++i) {
+    for (int i = 0; i < kHeadStages; ++i) {
       InitBarrier(AddressOf(&headers_full[i]), 1);
+      InitLaneBarrier(&columns_full[i], 1);
+      InitLaneBarrier(&columns_empty[i], kGroupWarps);
+    }
+    for (int i = 0; i < kGateStages; ++i) {
       InitLaneBarrier(&gates_full[i], 1);
-      InitLaneBarrier(&gates_empty[i], kReaders);
+      InitLaneBarrier(&gates_empty[i], kBuilderWarps);
     }
     InitLaneBarrier(&first_gates, 1);
-    for (uint64_t& barrier : builders_met) {
+    InitLaneBarrier(&solve_empty, kBuilderWarps);
+    for (uint64_t& barrier : solve_full) {
       InitLaneBarrier(&barrier, kGroupWarps);
     }
     InitBarrier(AddressOf(&matrix_full), kBuilderWarps);
     InitBarrier(AddressOf(&matrix_empty), kGroupWarps);
     InitLaneBarrier(&coupling_full, kGroupWarps);
-    InitLaneBarrier(&coupling_empty, kGroupWarps);
     FenceBarrierInit();
   }
 };

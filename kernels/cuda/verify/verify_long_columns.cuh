@@ -27,8 +27,8 @@ class LongColumns {
   __device__ __forceinline__ void Run() {
 #pragma unroll 1
     for (;;) {
-      gates_at_.WaitFull(s_.headers_full);
-      const HeadHeader header = s_.headers[gates_at_.stage];
+      head_at_.WaitFull(s_.headers_full);
+      const HeadHeader header = s_.headers[head_at_.stage];
       if (header.count == 0) break;
       rows_at_.WaitFull(&s_.rows_full[0]);
       rows_at_.WaitFull(&s_.rows_full[1]);
@@ -37,7 +37,7 @@ class LongColumns {
         RunColumns(header, column);
       }
       if (header.ends) rows_at_.Advance();
-      gates_at_.Advance();
+      head_at_.Advance();
       matrix_at_.Advance();
     }
   }
@@ -49,25 +49,29 @@ class LongColumns {
     Sums keys;
     Sums queries;
     MultiplyState(header.has_state, keys, queries);
-    if (is_last && header.ends) ArriveWarp(&s_.rows_empty);
-    gates_at_.WaitFull(s_.gates_full);
-    const auto& gates = s_.gates[gates_at_.stage];
+    head_at_.WaitFull(s_.columns_full);
+    const auto& gates = s_.columns[head_at_.stage];
     HalfOperand first;
     HalfOperand second;
     int held[2];
+    // While the last products with queries are on their way.
     held[0] = FormRightSides(gates, header.count, 0, keys, first);
+    WgmmaWait<0>();
+    WgmmaResults(queries);
+    if (is_last && header.ends) ArriveWarp(&s_.rows_empty);
     ScaleReadouts(gates, queries);
     matrix_at_.WaitFull(&s_.matrix_full);
     // O^T += R^T M^T. While the first half is multiplied, the second is formed,
     // and while that is, outputs of the first are put together.
+    const uint64_t matrix = WgmmaOperand(AddressOf(&s_.matrix));
     WgmmaFence();
-    MultiplyMatrix(0, first, HalfOf(queries, 0));
-    MultiplyMatrix(1, first, HalfOf(queries, 1));
+    MultiplyMatrix(matrix, 0, first, HalfOf(queries, 0));
+    MultiplyMatrix(matrix, 1, first, HalfOf(queries, 1));
     WgmmaCommit();
     held[1] = FormRightSides(gates, header.count, 1, keys, second);
-    if (is_last) ArriveLanes(s_.gates_empty + gates_at_.stage);
+    if (is_last) ArriveLanes(s_.columns_empty + head_at_.stage);
     WgmmaFence();
-    MultiplyMatrix(2, second, HalfOf(queries, 1));
+    MultiplyMatrix(matrix, 2, second, HalfOf(queries, 1));
     WgmmaCommit();
     WgmmaWait<1>();
     WgmmaResults(HalfOf(queries, 0));
@@ -95,42 +99,45 @@ class LongColumns {
   }
   __device__ static int Lane() { return static_cast<int>(threadIdx.x % 32); }
 
-  // (K S)^T and (Q S)^T of raw rows.
+  // (K S)^T and (Q S)^T of raw rows, of which the second may be waited for.
   __device__ __forceinline__ void MultiplyState(bool has_state, Sums& keys,
                                                 Sums& queries) {
-    if (!has_state) {
-#pragma unroll
-      for (int i = 0; i < kLongNodes / 2; ++i) keys[i] = queries[i] = 0;
-      return;
-    }
-    const uint32_t address = AddressOf(&s_.rows);
+    const uint64_t rows = WgmmaOperand(AddressOf(&s_.rows));
     StateBox next;
     TakeStateBox(next);
 #pragma unroll
     for (int box = 0; box < kStateBoxes; ++box) {
       SplitOperand a[2];
       next.Split(a);
+      // Of a request without a state they may hold anything.
+      if (!has_state) a[0] = a[1] = {};
       WgmmaFence();
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const int step = 2 * box + n;
-        const uint32_t at =
-            address + step / 4 * static_cast<int>(sizeof(s_.rows.chunk[0])) +
-            step % 4 * 32;
-        const uint64_t k = WgmmaOperand(at);
-        const uint64_t q = WgmmaOperand(at + kLongNodes * 128);
-        MultiplyRows<kLongNodes>(keys, a[n].high, k, step > 0);
-        MultiplyRows<kLongNodes>(queries, a[n].high, q, step > 0);
-        MultiplyRows<kLongNodes>(keys, a[n].low, k, true);
-        MultiplyRows<kLongNodes>(queries, a[n].low, q, true);
-      }
+      MultiplyBox(a, rows, 0, box, keys);
       WgmmaCommit();
-      if (box + 1 < kStateBoxes) TakeStateBox(next);
-      WgmmaWait<1>();
+      MultiplyBox(a, rows, kLongNodes * 128, box, queries);
+      WgmmaCommit();
+      if (box + 1 < kStateBoxes) {
+        TakeStateBox(next);
+        WgmmaWait<2>();
+      }
     }
-    WgmmaWait<0>();
+    WgmmaWait<1>();
     WgmmaResults(keys);
-    WgmmaResults(queries);
+  }
+
+  // sums (+)= S^T by rows, `bytes` behind the first, for a box of the state.
+  __device__ static __forceinline__ void MultiplyBox(const SplitOperand (&a)[2],
+                                                     uint64_t rows, int bytes,
+                                                     int box, Sums& sums) {
+    constexpr int kPanel = sizeof(LongShared::rows.chunk[0]);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int step = 2 * box + n;
+      const uint64_t b =
+          WgmmaOperandBehind(rows, bytes + step / 4 * kPanel + step % 4 * 32);
+      MultiplyRows<kLongNodes>(sums, a[n].high, b, step > 0);
+      MultiplyRows<kLongNodes>(sums, a[n].low, b, true);
+    }
   }
 
   __device__ __forceinline__ void TakeStateBox(StateBox& box) {
@@ -150,10 +157,9 @@ class LongColumns {
 
   // R^T = (V - D_P K S)^T D_beta of half of the nodes, as left operands.
   // Returns the slot of v, which is kept.
-  __device__ __forceinline__ int FormRightSides(const LongGates& gates,
-                                                int count, int half,
-                                                const Sums& keys,
-                                                HalfOperand& right) {
+  __device__ __forceinline__ int FormRightSides(
+      const ColumnGates<kLongNodes>& gates, int count, int half,
+      const Sums& keys, HalfOperand& right) {
     ring_at_.WaitFull(s_.ring_full);
     const int held = ring_at_.stage;
     ring_at_.Advance();
@@ -168,8 +174,8 @@ class LongColumns {
   }
 
   // D_P Q S
-  __device__ static __forceinline__ void ScaleReadouts(const LongGates& gates,
-                                                       Sums& queries) {
+  __device__ static __forceinline__ void ScaleReadouts(
+      const ColumnGates<kLongNodes>& gates, Sums& queries) {
 #pragma unroll
     for (int n = 0; n < kLongNodes / 8; ++n) {
       const float2 scale = *reinterpret_cast<const float2*>(
@@ -183,14 +189,16 @@ class LongColumns {
   }
 
   // sums += r B^T for block `number` of M.
-  __device__ __forceinline__ void MultiplyMatrix(int number,
-                                                 const HalfOperand& r,
-                                                 HalfSums& sums) {
+  __device__ static __forceinline__ void MultiplyMatrix(uint64_t matrix,
+                                                        int number,
+                                                        const HalfOperand& r,
+                                                        HalfSums& sums) {
 #pragma unroll
     for (int j = 0; j < kHalfTiles; ++j) {
-      const int offset = number * kHalfNodes * 128 + j * 32;
-      const uint64_t high = WgmmaOperand(AddressOf(s_.matrix.part[0]) + offset);
-      const uint64_t low = WgmmaOperand(AddressOf(s_.matrix.part[1]) + offset);
+      const int bytes = number * kHalfNodes * 128 + j * 32;
+      const uint64_t high = WgmmaOperandBehind(matrix, bytes);
+      const uint64_t low = WgmmaOperandBehind(
+          matrix, bytes + sizeof(LongShared::matrix.part[0]));
       MultiplyRows<kHalfNodes>(sums, r[j].high, high, true);
       MultiplyRows<kHalfNodes>(sums, r[j].low, high, true);
       MultiplyRows<kHalfNodes>(sums, r[j].high, low, true);
@@ -244,7 +252,7 @@ class LongColumns {
   const GdnCoreParams& p_;
   LongShared& s_;
   StageAt<kLongSlots> ring_at_;
-  StageAt<kGateStages> gates_at_;
+  StageAt<kHeadStages> head_at_;
   StageAt<1> rows_at_;
   StageAt<1> matrix_at_;
 };

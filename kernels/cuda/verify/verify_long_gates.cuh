@@ -13,43 +13,50 @@
 
 namespace bole::cuda {
 
-using LongGates = NodeGates<128>;
+constexpr int kHeadStages = kGateStages + 1;
+using LongGates = MatrixGates<128>;
 
 // By as many warps as there are stages: each has a stage of its own, and every
-// head of the block that comes to it. What the first head waits for comes
-// before more.
+// head of the block that comes to it. The columns are as much as a head behind
+// the matrices, so what they read has a place more. What the first head waits
+// for comes before more.
 template <typename Shared>
 __device__ void LoadLongGates(const GdnCoreParams& p, BatchTask task,
-                              Shared& s) {
+                              const VerifyItem& first, Shared& s) {
   const int stage = static_cast<int>(threadIdx.x / 32) % kGateStages;
   StageAt<1> at;
+  StageAt<kHeadStages> head_at;
   bool is_first = true;
-  HeadCursor next(p, task);
+  HeadCursor next(p, task, first);
   for (int n = 0;; n = (n + 1) % kGateStages) {
     if (n == stage) {
       const HeadHeader header = next.Header();
       if (header.count > LongGates::kNodes) __trap();
       at.WaitEmpty(&s.gates_empty[stage]);
+      head_at.WaitEmpty(s.columns_empty);
       if (threadIdx.x % 32 == 0) {
-        s.headers[stage] = header;
-        Arrive(AddressOf(&s.headers_full[stage]));
+        s.headers[head_at.stage] = header;
+        Arrive(AddressOf(&s.headers_full[head_at.stage]));
       }
       if (header.count == 0) return;
       auto& gates = s.gates[stage];
       LongGates::Ancestors ancestors;
       LongGates::Read(p, header, ancestors);
+      const uint32_t parents = gates.PutAncestors(ancestors);
       WaitForPrevious();
       if (stage != 0) WaitBarrier(AddressOf(&s.first_gates), 0);
       LongGates::Scales scales;
       LongGates::Read(p, header, scales);
-      gates.Fill(ancestors, scales, header.count);
+      gates.Fill(parents, scales, header.count, s.columns[head_at.stage]);
       ArriveLanes(&s.gates_full[stage]);
+      ArriveLanes(&s.columns_full[head_at.stage]);
       if (is_first && stage == 0) ArriveLanes(&s.first_gates);
       is_first = false;
       at.Advance();
     }
     if (!next.IsValid()) return;
     next.Advance();
+    head_at.Advance();
   }
 }
 

@@ -28,14 +28,14 @@ __device__ inline void PrefetchBox(const CUtensorMap& map, int column,
 class LongLoader {
  public:
   __device__ LongLoader(const GdnCoreParams& p, const VerifyMaps& maps,
-                        BatchTask task, LongShared& s)
-      : p_(p), maps_(maps), task_(task), s_(s) {}
+                        BatchTask task, const VerifyItem& first, LongShared& s)
+      : p_(p), maps_(maps), task_(task), first_(first), s_(s) {}
 
   // One warp for the states and v, one for k and q, others for the gates.
   __device__ void Run() {
     const int warp = static_cast<int>(threadIdx.x / 32) % 4;
     if (warp >= 2) {
-      LoadLongGates(p_, task_, s_);
+      LoadLongGates(p_, task_, first_, s_);
     } else if (threadIdx.x % 32 == 0) {
       if (warp == 0) {
         LoadStatesAndValues();
@@ -46,15 +46,6 @@ class LongLoader {
   }
 
  private:
-  // Calls f with every item of this block that has nodes.
-  template <typename F>
-  __device__ void ForEachItem(const F& f) const {
-    for (int n = blockIdx.x; n < task_.num_items; n += gridDim.x) {
-      const VerifyItem item = VerifyItem::Of(p_, task_, n);
-      if (item.count > 0) f(item);
-    }
-  }
-
   __device__ void Copy(const CUtensorMap& map, int column, int row) {
     ring_at_.WaitEmpty(s_.ring_empty);
     const uint32_t full = AddressOf(&s_.ring_full[ring_at_.stage]);
@@ -66,7 +57,7 @@ class LongLoader {
   // States are from before this forward pass, whose first kernel (Embed) waits
   // before it lets others start, so that they need no wait.
   __device__ void LoadStatesAndValues() {
-    ForEachItem([&](const VerifyItem& item) {
+    ForEachItem(p_, task_, first_, [&](const VerifyItem& item) {
       const int first = item.head * kLongColumns;
       const int end = first + task_.heads * kLongColumns;
       for (int column = first; column < end; column += kGroupColumns) {
@@ -80,7 +71,7 @@ class LongLoader {
     const int row =
         (item.slot * p_.states.num_layers + p_.layer) * p_.shape.value_width() +
         column;
-    for (int box = 0; item.has_state && box < kStateBoxes; ++box) {
+    for (int box = 0; box < kStateBoxes; ++box) {
       Copy(maps_.states, box * 64, row);
     }
     WaitForPrevious();
@@ -95,7 +86,7 @@ class LongLoader {
   __device__ void LoadRows() {
     StageAt<1> at;
     bool is_first = true;
-    ForEachItem([&](const VerifyItem& item) {
+    ForEachItem(p_, task_, first_, [&](const VerifyItem& item) {
       const int column = item.key_head * kKeyDim;
       WaitForPrevious();
       if (!is_first) {
@@ -111,7 +102,7 @@ class LongLoader {
       at.WaitEmpty(&s_.rows_empty);
       for (int of = 0; of < 2; ++of) {
         // Nor do the first gates wait behind more than the first keys.
-        if (is_first && of == 1) WaitBarrier(AddressOf(&s_.first_gates), 0);
+        if (is_first && of == 1) WaitBarrier(AddressOf(&s_.rows_full[0]), 0);
         const uint32_t full = AddressOf(&s_.rows_full[of]);
         ArriveExpecting(full, sizeof(s_.rows) / 2);
         for (int panel = 0; panel < 2; ++panel) {
@@ -129,6 +120,7 @@ class LongLoader {
   const GdnCoreParams& p_;
   const VerifyMaps& maps_;
   const BatchTask task_;
+  const VerifyItem& first_;
   LongShared& s_;
   StageAt<kLongSlots> ring_at_;
   bool has_waited_ = false;

@@ -9,6 +9,8 @@
 // each by substitution over blocks of 16, a warp for each row of them:
 //
 //   M_ij = (C_ij - sum over k > j of M_ik G_kj) (I + G_jj)^-1
+//
+// The groups run the same code as far as they can, for its size.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_MATRIX_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_MATRIX_CUH_
 
@@ -31,42 +33,28 @@ class LongBuilder {
   __device__ explicit LongBuilder(LongShared& s)
       : s_(s),
         rows_(AddressOf(&s.rows)),
-        half_(static_cast<int>(threadIdx.x) / 128 - 1) {}
+        half_(__shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128 - 1, 0)) {}
 
   __device__ __forceinline__ void Run() {
-    ClearMatrix();
 #pragma unroll 1
     for (;;) {
-      gates_at_.WaitFull(s_.headers_full);
-      const HeadHeader header = s_.headers[gates_at_.stage];
+      header_at_.WaitFull(s_.headers_full);
+      const HeadHeader header = s_.headers[header_at_.stage];
       if (header.count == 0) break;
       gates_ = &s_.gates[gates_at_.stage];
-      Build(header.count > kHalfNodes);
+      Build(header.ends);
       FenceForAsync();
       ArriveWarp(&s_.matrix_full);
-      ArriveLanes(s_.gates_empty + gates_at_.stage);
-      if (header.ends) {
-        ArriveWarp(&s_.rows_empty);
-        rows_at_.Advance();
-      }
+      if (header.ends) rows_at_.Advance();
       gates_at_.Advance();
-      matrix_at_.Advance();
+      header_at_.Advance();
+      head_at_.Advance();
     }
   }
 
  private:
-  // The half's own rows. What is above the diagonals is never written again.
-  __device__ __forceinline__ void ClearMatrix() {
-    const int first = half_ * kHalfNodes;
-    const int units = (1 + half_) * kHalfNodes * 8;
-    for (auto& part : s_.matrix.part) {
-      for (int i = static_cast<int>(threadIdx.x) % 128; i < units; i += 128) {
-        part[first + i / 8][i % 8] = make_uint4(0, 0, 0, 0);
-      }
-    }
-  }
-
   using Products = float[32];  // Of 64 rows by 64 rows.
+  using Row = SplitOperand[kHalfTiles];
 
   __device__ static int Warp() {
     return static_cast<int>(threadIdx.x / 32) % 4;
@@ -75,87 +63,61 @@ class LongBuilder {
     return reinterpret_cast<TileSum&>(products[8 * n]);
   }
 
-  // The second half of the nodes may be empty.
-  __device__ __forceinline__ void Build(bool has_second) {
-    if (half_ == 0 || has_second) {
-      BuildHalf(has_second);
-    } else {
-      // Who builds nothing does not run ahead, either. These gates it has not
-      // waited for; the next header comes when all others have read them.
-      rows_at_.WaitFull(&s_.rows_full[1]);
-      matrix_at_.WaitEmpty(&s_.matrix_empty);
-    }
-    if (has_second) coupling_at_.Advance();
-    Meet();
-  }
-
-  // The half's warps.
-  __device__ __forceinline__ void Meet() {
-    met_at_.Meet(&s_.builders_met[half_]);
-    met_at_.Advance();
-  }
-
-  __device__ __forceinline__ void BuildHalf(bool has_second) {
+  __device__ __forceinline__ void Build(bool rows_end) {
     const int own = half_ * kHalfNodes;
-    Products products;
+    Products solve;
     Products readout;
+    Products lower;
     rows_at_.WaitFull(&s_.rows_full[0]);
-    Multiply(own, own, products);
+    Multiply(own, own, solve);
     gates_at_.WaitFull(s_.gates_full);
     WgmmaWait<0>();
-    WgmmaResults(products);
-    ScaleSolve(half_, half_, products);
+    WgmmaResults(solve);
+    ScaleSolve(solve);
     rows_at_.WaitFull(&s_.rows_full[1]);
     Multiply(kLongNodes + own, own, readout);
-    if (half_ == 0) coupling_at_.WaitEmpty(&s_.coupling_empty);
-    StoreSolve(s_.solve[half_], products);
+    head_at_.WaitEmpty(&s_.solve_empty);
+    __syncwarp();
+    StoreSolve(s_.solve[half_], solve);
     WgmmaWait<0>();
     WgmmaResults(readout);
-    ScaleReadout(half_, half_, readout);
-    if (half_ == 0 && has_second) BuildCoupling();
-    Meet();
-    Substitute(s_.solve[half_], Warp(), readout);
-    if (half_ == 0) {
-      WaitForPlace();
-      StoreMatrix(0);
-    } else {
-      BuildCoupled();
-    }
-  }
-
-  // -G_21, with which and with G_11 M_21 is built.
-  __device__ __forceinline__ void BuildCoupling() {
-    Products products;
-    Multiply(0, kHalfNodes, products);
+    // Keys of the second half, or queries, by keys of the first.
+    Multiply(half_ * kLongNodes + kHalfNodes, 0, lower);
+    ScaleReadout<true>(own, readout);
     WgmmaWait<0>();
-    WgmmaResults(products);
-    ScaleSolve(0, 1, products);
-    StoreCoupling(products);
-    FenceForAsync();
-    ArriveLanes(&s_.coupling_full);
+    WgmmaResults(lower);
+    if (rows_end) ArriveWarp(&s_.rows_empty);
+    ScaleReadout<false>(kHalfNodes, lower);
+    ArriveLanes(s_.gates_empty + gates_at_.stage);
+    if (half_ == 0) {
+      StoreCoupling(lower);
+      FenceForAsync();
+      ArriveLanes(&s_.coupling_full);
+    }
+    head_at_.Meet(&s_.solve_full[half_]);
+    Row m;
+    Substitute(s_.solve[half_], Warp(), readout, m);
+    if (half_ == 0) {
+      ArriveLanes(&s_.solve_empty);
+      WaitForPlace();
+      StoreMatrix(0, m);
+    } else {
+      head_at_.WaitFull(&s_.coupling_full);
+      __syncwarp();
+      AddCoupled(m, lower);
+      Row below;
+      Substitute(s_.solve[0], kHalfTiles - 1, lower, below);
+      ArriveLanes(&s_.solve_empty);
+      WaitForPlace();
+      StoreMatrix(1, below);
+      StoreMatrix(2, m);
+    }
   }
 
   // M's last readers are done with it.
   __device__ __forceinline__ void WaitForPlace() {
-    matrix_at_.WaitEmpty(&s_.matrix_empty);
+    head_at_.WaitEmpty(&s_.matrix_empty);
     __syncwarp();
-  }
-
-  // M_21, after M_22.
-  __device__ __forceinline__ void BuildCoupled() {
-    Products products;
-    Multiply(kLongNodes + kHalfNodes, 0, products);
-    WgmmaWait<0>();
-    WgmmaResults(products);
-    ScaleReadout(1, 0, products);
-    coupling_at_.WaitFull(&s_.coupling_full);
-    __syncwarp();
-    TakeOffCoupling(products);
-    WaitForPlace();
-    StoreMatrix(2);
-    Substitute(s_.solve[0], kHalfTiles - 1, products);
-    StoreMatrix(1);
-    ArriveLanes(&s_.coupling_empty);
   }
 
   // 64 rows from `first` on times those from `second` on; the queries' are
@@ -163,12 +125,14 @@ class LongBuilder {
   __device__ __forceinline__ void Multiply(int first, int second,
                                            Products& products) const {
     constexpr int kPanel = 2 * kLongNodes * 128;
+    const uint64_t a = WgmmaOperand(rows_ + first * 128);
+    const uint64_t b = WgmmaOperand(rows_ + second * 128);
     WgmmaFence();
 #pragma unroll
     for (int step = 0; step < kKeyDim / 16; ++step) {
-      const uint32_t at = rows_ + step / 4 * kPanel + step % 4 * 32;
-      Wgmma64(products, WgmmaOperand(at + first * 128),
-              WgmmaOperand(at + second * 128), step > 0);
+      const int bytes = step / 4 * kPanel + step % 4 * 32;
+      Wgmma64(products, WgmmaOperandBehind(a, bytes),
+              WgmmaOperandBehind(b, bytes), step > 0);
     }
     WgmmaCommit();
   }
@@ -180,20 +144,19 @@ class LongBuilder {
                     (end.gamma.y - start.gamma.y));
   }
 
-  // From k k^T, rows j of half `from` by rows i of half `to`, to -G_ij.
-  __device__ __forceinline__ void ScaleSolve(int from, int to,
-                                             Products& products) const {
-    const int first = from * kHalfNodes + Warp() * kTileRows;
+  // From k k^T of the half's nodes, rows j by rows i, to -G_ij.
+  __device__ __forceinline__ void ScaleSolve(Products& products) const {
+    const int own = half_ * kHalfNodes;
+    const int first = own + Warp() * kTileRows;
     NodeScales start[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) start[h] = gates_->node[first + TileRow(2 * h)];
 #pragma unroll
     for (int n = 0; n < kHalfTiles; ++n) {
-      if (from == to && n < Warp()) continue;
+      if (n < Warp()) continue;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const int i =
-            to * kHalfNodes + n * kTileRows + TileColumn(c / 2, c % 2);
+        const int i = own + n * kTileRows + TileColumn(c / 2, c % 2);
         const NodeScales end = gates_->node[i];
         const uint32_t bits = gates_->ancestors[i][first / 32];
 #pragma unroll
@@ -228,38 +191,33 @@ class LongBuilder {
         solve[BlockIndex{Warp(), Warp()}.Number()]);
   }
 
-  __device__ __forceinline__ void StoreCoupling(Products& products) {
-#pragma unroll
-    for (int n = 0; n < kHalfTiles; ++n) {
-      SplitOperand g;
-      SplitTile(TileOf(products, n), g);
-      StoreTile(s_.coupling, 0, n, g);
-    }
-  }
-
-  // From q k^T: C_ij = exp(Gamma_i - Gamma_j) q_i k_j.
-  __device__ __forceinline__ void ScaleReadout(int row, int column,
+  // From q k^T, rows i from `first` on: C_ij = exp(Gamma_i - Gamma_j) q_i k_j
+  // of the half's own nodes or, of the second half's rows by the first's, C_ij
+  // in the second group and in the first, from k k^T, -G_ij.
+  template <bool kIsDiagonal>
+  __device__ __forceinline__ void ScaleReadout(int first,
                                                Products& products) const {
+    const int column = kIsDiagonal ? first : 0;
     NodeScales end[2];
     float scale[2];
     uint32_t bits[2][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int i = row * kHalfNodes + Warp() * kTileRows + TileRow(2 * h);
+      const int i = first + Warp() * kTileRows + TileRow(2 * h);
       end[h] = gates_->node[i];
-      scale[h] = gates_->q_scale[i];
+      scale[h] =
+          kIsDiagonal || half_ == 1 ? gates_->q_scale[i] : -end[h].key_factor;
 #pragma unroll
       for (int w = 0; w < 2; ++w) {
-        bits[h][w] = gates_->ancestors[i][2 * column + w];
+        bits[h][w] = gates_->ancestors[i][column / 32 + w];
       }
     }
 #pragma unroll
     for (int n = 0; n < kHalfTiles; ++n) {
-      if (row == column && n > Warp()) continue;
+      if (kIsDiagonal && n > Warp()) continue;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const int j =
-            column * kHalfNodes + n * kTileRows + TileColumn(c / 2, c % 2);
+        const int j = column + n * kTileRows + TileColumn(c / 2, c % 2);
         const NodeScales start = gates_->node[j];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -272,72 +230,110 @@ class LongBuilder {
     }
   }
 
-  // C_21 -= M_22 G_21
-  __device__ __forceinline__ void TakeOffCoupling(Products& sums) {
+  // Tiles 0 .. last of the warp's row of M, from the right; none behind them.
+  // Each is taken off those before it as soon as it is there.
+  __device__ __forceinline__ void Substitute(
+      const SplitBlock (&solve)[kHalfTriangle], int last, Products& sums,
+      Row& m) {
+#pragma unroll
+    for (int j = kHalfTiles - 1; j >= 0; --j) {
+      m[j] = {};
+      if (j > last) continue;
+      TileSum& sum = TileOf(sums, j);
+      SplitTile(sum, m[j]);
+      MultiplyAddBlockApart(sum, m[j], solve[BlockIndex{j, j}.Number()]);
+      SplitTile(sum, m[j]);
+#pragma unroll
+      for (int i = j - 1; i >= 0; --i) {
+        const SplitBlock& block = solve[BlockIndex{j, i}.Number()];
+        // Which is taken up next must not wait.
+        if (i + 1 == j) {
+          MultiplyAddBlockApart(TileOf(sums, i), m[j], block);
+        } else {
+          MultiplyAddBlock(TileOf(sums, i), m[j], block);
+        }
+      }
+    }
+  }
+
+  // Rows of -G_21 to the coupling, transposed.
+  __device__ __forceinline__ void StoreCoupling(Products& rows) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = lane / 16 * 8 + lane % 8;
+    const int unit = (2 * Warp() + lane / 8 % 2) ^ row % 8;
+    const uint32_t to = AddressOf(&s_.coupling.part[0][row][unit]);
+#pragma unroll
+    for (int j = 0; j < kHalfTiles; ++j) {
+      SplitOperand tile;
+      SplitTile(TileOf(rows, j), tile);
+      const uint32_t at = to + j * kTileRows * 128;
+      StoreMatrices<true>(at, tile.high);
+      StoreMatrices<true>(at + sizeof(s_.coupling.part[0]), tile.low);
+    }
+  }
+
+  // sums -= M_22 G_21
+  __device__ __forceinline__ void AddCoupled(const Row& m, Products& sums) {
+    const uint64_t coupling = WgmmaOperand(AddressOf(&s_.coupling));
     WgmmaFence();
 #pragma unroll
     for (int k = 0; k < kHalfTiles; ++k) {
-      const uint64_t high =
-          WgmmaOperand(AddressOf(s_.coupling.part[0]) + k * 32);
+      const uint64_t high = WgmmaOperandBehind(coupling, k * 32);
       const uint64_t low =
-          WgmmaOperand(AddressOf(s_.coupling.part[1]) + k * 32);
-      MultiplyRows<kHalfNodes>(sums, m_[k].high, high, true);
-      MultiplyRows<kHalfNodes>(sums, m_[k].low, high, true);
-      MultiplyRows<kHalfNodes>(sums, m_[k].high, low, true);
+          WgmmaOperandBehind(coupling, k * 32 + sizeof(s_.coupling.part[0]));
+      MultiplyRows<kHalfNodes>(sums, m[k].high, high, true);
+      MultiplyRows<kHalfNodes>(sums, m[k].low, high, true);
+      MultiplyRows<kHalfNodes>(sums, m[k].high, low, true);
     }
     WgmmaCommit();
     WgmmaWait<0>();
     WgmmaResults(sums);
   }
 
-  // Tiles 0 .. last of the warp's row of M, from the right; none behind them.
-  // Each is taken off those before it as soon as it is there.
-  __device__ __forceinline__ void Substitute(
-      const SplitBlock (&solve)[kHalfTriangle], int last, Products& sums) {
-#pragma unroll
-    for (int j = kHalfTiles - 1; j >= 0; --j) {
-      m_[j] = {};
-      if (j > last) continue;
-      TileSum& sum = TileOf(sums, j);
-      SplitTile(sum, m_[j]);
-      MultiplyAddBlockApart(sum, m_[j], solve[BlockIndex{j, j}.Number()]);
-      SplitTile(sum, m_[j]);
-#pragma unroll
-      for (int i = j - 1; i >= 0; --i) {
-        MultiplyAddBlockApart(TileOf(sums, i), m_[j],
-                              solve[BlockIndex{j, i}.Number()]);
-      }
-    }
-  }
-
-  // Block `number` of 64 rows.
-  __device__ __forceinline__ void StoreMatrix(int number) {
+  // The warp's rows of block `number` of M.
+  __device__ __forceinline__ void StoreMatrix(int number, const Row& rows) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row =
+        number * kHalfNodes + Warp() * kTileRows + lane / 8 % 2 * 8 + lane % 8;
+    uint32_t to = AddressOf(&s_.matrix.part[0][row][lane / 16 ^ row % 8]);
+    // One address, not four that the compiler keeps from head to head.
+    asm volatile("" : "+r"(to));
 #pragma unroll
     for (int j = 0; j < kHalfTiles; ++j) {
-      StoreTile(s_.matrix, number * kHalfNodes, j, m_[j]);
+      const uint32_t at = to ^ 32 * j;
+      StoreMatrices<false>(at, rows[j].high);
+      StoreMatrices<false>(at + sizeof(s_.matrix.part[0]), rows[j].low);
     }
   }
 
-  template <int kRows>
-  __device__ static void StoreTile(SplitRows<kRows>& rows, int first, int tile,
-                                   const SplitOperand& m) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      rows.Put(first + Warp() * kTileRows + TileRow(i % 2 * 2), tile, i / 2,
-               m.high[i], m.low[i]);
+  // Four 8x8 matrices of 16-bit elements as the warp holds them, or their
+  // transposes: lane 8 m + i has the address of row i of matrix m.
+  template <bool kTransposed>
+  __device__ static void StoreMatrices(uint32_t address,
+                                       const uint32_t (&m)[4]) {
+    if constexpr (kTransposed) {
+      asm volatile(
+          "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, "
+          "%4};" ::"r"(address),
+          "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3])
+          : "memory");
+    } else {
+      asm volatile(
+          "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::
+              "r"(address),
+          "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3])
+          : "memory");
     }
   }
 
   LongShared& s_;
   const uint32_t rows_;
-  const int half_;                    // 0 or 1.
+  const int half_;                    // 0 or 1, of the nodes.
   const LongGates* gates_ = nullptr;  // The head's.
   StageAt<kGateStages> gates_at_;
+  StageAt<kHeadStages> header_at_;
   StageAt<1> rows_at_;
-  StageAt<1> matrix_at_;
-  StageAt<1> coupling_at_;
-  StageAt<1> met_at_;
-  SplitOperand m_[kHalfTiles];  // The warp's row of the last block of M.
+  StageAt<1> head_at_;
 };
 
 #endif

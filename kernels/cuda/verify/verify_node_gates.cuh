@@ -29,10 +29,18 @@ struct alignas(16) NodeScales {
   float key_factor;  // beta k_scale
 };
 
-// All zero from the tree's count on. Filled by one warp, of which each lane has
-// nodes lane + 32 n.
+// What the warps that multiply the state read.
 template <int kMaxNodes>
-struct alignas(16) NodeGates {
+struct ColumnGates {
+  float beta[kMaxNodes];
+  float correction_scale[kMaxNodes];  // beta exp(Gamma) k_scale
+  float readout_scale[kMaxNodes];     // exp(Gamma) q_scale
+};
+
+// What those that build the matrices read. All zero from the tree's count on.
+// Filled by one warp, of which each lane has nodes lane + 32 n.
+template <int kMaxNodes>
+struct alignas(16) MatrixGates {
   static constexpr int kNodes = kMaxNodes;
   static constexpr int kWords = kNodes / 32;
   static constexpr int kPerLane = kNodes / 32;
@@ -51,9 +59,6 @@ struct alignas(16) NodeGates {
   NodeScales node[kNodes];
   uint32_t ancestors[kNodes][kWords];  // Or the node itself.
   float q_scale[kNodes];
-  float beta[kNodes];
-  float correction_scale[kNodes];  // beta exp(Gamma) k_scale
-  float readout_scale[kNodes];     // exp(Gamma) q_scale
 
   // The topology, which may be read before WaitForPrevious(). Ancestors come
   // before their node.
@@ -87,22 +92,30 @@ struct alignas(16) NodeGates {
     }
   }
 
-  __device__ void Fill(const Ancestors& of, const Scales& scales, int count) {
+  // Returns the parents of the lane's nodes, a byte each.
+  __device__ uint32_t PutAncestors(const Ancestors& of) {
+#pragma unroll
+    for (int n = 0; n < kPerLane; ++n) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) ancestors[Node(n)][w] = of.bits[n][w];
+    }
+    return PathSums<kPerLane>::Parents(of.bits);
+  }
+
+  __device__ void Fill(uint32_t parents, const Scales& scales, int count,
+                       ColumnGates<kNodes>& columns) {
     PairSum sums[kPerLane];
 #pragma unroll
     for (int n = 0; n < kPerLane; ++n) {
-      const int i = Node(n);
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) ancestors[i][w] = of.bits[n][w];
-      sums[n] = {i < count ? scales.log_decay[n] : 0, 0};
+      sums[n] = {Node(n) < count ? scales.log_decay[n] : 0, 0};
     }
-    PathSums<kPerLane>::Add(of.bits, sums);
+    PathSums<kPerLane>::Add(parents, sums);
 #pragma unroll
     for (int n = 0; n < kPerLane; ++n) {
       const int i = Node(n);
       const bool valid = i < count;
       Put(i, sums[n], valid ? scales.beta[n] : 0, valid ? scales.k_scale[n] : 0,
-          valid ? scales.q_scale[n] : 0);
+          valid ? scales.q_scale[n] : 0, columns);
     }
   }
 
@@ -112,16 +125,27 @@ struct alignas(16) NodeGates {
   }
 
   __device__ void Put(int i, const PairSum& path_sum, float of_beta, float key,
-                      float query) {
+                      float query, ColumnGates<kNodes>& columns) {
     const PairSum gamma = path_sum.InPowersOfTwo();
     const float decay = exp2f(gamma.high);
     node[i] = {.gamma = {gamma.high, gamma.low},
                .k_scale = key,
                .key_factor = of_beta * key};
-    beta[i] = of_beta;
     q_scale[i] = query;
-    correction_scale[i] = of_beta * decay * key;
-    readout_scale[i] = decay * query;
+    columns.beta[i] = of_beta;
+    columns.correction_scale[i] = of_beta * decay * key;
+    columns.readout_scale[i] = decay * query;
+  }
+};
+
+// Both.
+template <int kMaxNodes>
+struct NodeGates : MatrixGates<kMaxNodes>, ColumnGates<kMaxNodes> {
+  using Matrix = MatrixGates<kMaxNodes>;
+
+  __device__ void Fill(const typename Matrix::Ancestors& of,
+                       const typename Matrix::Scales& scales, int count) {
+    Matrix::Fill(Matrix::PutAncestors(of), scales, count, *this);
   }
 };
 

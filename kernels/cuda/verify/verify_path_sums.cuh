@@ -43,7 +43,10 @@ class PathSums {
   // step: it takes in that of the nearest ancestor that it does not have.
   __device__ static void Add(const uint32_t (&bits)[kPerLane][kPerLane],
                              PairSum (&sums)[kPerLane]) {
-    uint32_t nearest = Parents(bits);
+    Add(Parents(bits), sums);
+  }
+  // nearest: the parents.
+  __device__ static void Add(uint32_t nearest, PairSum (&sums)[kPerLane]) {
     while (__any_sync(~0u, nearest != ~0u) != 0) {
       PairSum further[kPerLane] = {};
       uint32_t next = kUnused;
@@ -65,15 +68,6 @@ class PathSums {
     }
   }
 
- private:
-  static constexpr uint32_t kNone = 255;
-  // Bytes of no node.
-  static constexpr uint32_t kUnused = kPerLane < 4 ? ~0u << 8 * kPerLane : 0;
-
-  __device__ static uint32_t Byte(uint32_t bytes, uint32_t n) {
-    return bytes >> 8 * n & 255;
-  }
-
   // Of the lane's nodes, a byte each.
   __device__ static uint32_t Parents(
       const uint32_t (&bits)[kPerLane][kPerLane]) {
@@ -90,6 +84,15 @@ class PathSums {
       parents |= parent << 8 * n;
     }
     return parents;
+  }
+
+ private:
+  static constexpr uint32_t kNone = 255;
+  // Bytes of no node.
+  static constexpr uint32_t kUnused = kPerLane < 4 ? ~0u << 8 * kPerLane : 0;
+
+  __device__ static uint32_t Byte(uint32_t bytes, uint32_t n) {
+    return bytes >> 8 * n & 255;
   }
 };
 
