@@ -30,8 +30,7 @@ shift
 
 cd "$(dirname "$0")/.."
 read -ra bazel <<<"${BAZEL:-bazel}"
-# Our own libraries go into the programs.
-"${bazel[@]}" build --dynamic_mode=off --ui_event_filters=-info --show_result=0 \
+"${bazel[@]}" build --ui_event_filters=-info --show_result=0 \
   -- "$@"
 
 rm -rf "$out"
