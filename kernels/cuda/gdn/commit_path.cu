@@ -118,7 +118,8 @@ __device__ void MoveWindow(const CommitWork& work, const ActiveRequest& request,
               static_cast<int64_t>(layer) * p.factors.layer_rows *
                   work.window_words +
               word,
-       .path = p.path.row + request.first,
+       .path = request.count <= kFoldNodes ? request.row
+                                           : p.path.row + request.first,
        .count = request.count,
        .from_zero = request.from_zero,
        .window = reinterpret_cast<uint4*>(p.states.window) +
@@ -188,7 +189,7 @@ __device__ void FoldTiles(const CommitWork& work, int num_tiles,
     ConvertNodes(shared.raw, min(count, kFoldNodes), shared.nodes);
     __syncthreads();
     if (index < num_tiles) {
-      StageNodes(p, next, shared.active[next.active], shared.raw);
+      NodeCopies<T>(p, next).Stage(shared.active[next.active], shared.raw);
       CommitCopies();
     }
     FoldNodes(shared.nodes, min(count, kFoldNodes), state);
@@ -219,6 +220,7 @@ __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
   const bool stages_early =
       work.reads_early && block < work.plan.num_tiles(p.batch.max_requests);
   if (stages_early) rows.Stage(EarlyRows(p, tile));
+  const NodeCopies<T> nodes(p, tile);
   WaitForPrevious();
   StartNext();
   if (warp == 0) ListActive(p, shared);
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
   if (block < num_tiles) {
     const ActiveRequest& request = shared.active[tile.active];
     if (!is_staged) rows.Stage(OldRows(p, tile, request));
-    StageNodes(p, tile, request, shared.raw);
+    nodes.Stage(request, shared.raw);
     CommitCopies();
   }
   MoveRows(work, shared);

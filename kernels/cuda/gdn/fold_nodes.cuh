@@ -45,46 +45,78 @@ __device__ inline void CopyAsync4(uint32_t to, const float* from) {
                : "memory");
 }
 
-// Queues the copies of a tile's first nodes. A thread has the same place in
-// some of the nodes.
+// What a thread copies of each of a tile's nodes: 16 bytes of the key or of the
+// values, and a number. A thread has the same place in some of the nodes.
 template <typename T>
-__device__ void StageNodes(const GdnCommitParams& p, const FoldTile& tile,
-                           const ActiveRequest& request, RawNodes<T>& to) {
-  constexpr int kPerCopy = 16 / sizeof(T);
-  constexpr int kKeyCopies = kStateKeyDim / kPerCopy;
-  constexpr int kCopies = kKeyCopies + kFoldTileValues / kPerCopy;
-  constexpr int kAtATime = kFoldThreads / kCopies;
-  const int count = min(request.count, kFoldNodes);
-  const int thread = static_cast<int>(threadIdx.x);
-  const FactorRows<T> factors(p.shape, p.factors, tile.layer);
-  const int copy = thread % kCopies;
-  const int value = (copy - kKeyCopies) * kPerCopy;
-  const bool is_key = copy < kKeyCopies;
-  if (is_key || tile.first_value + value < p.shape.value_dim) {
-    for (int node = thread / kCopies;
-         node < (thread < kAtATime * kCopies ? count : 0); node += kAtATime) {
-      const int row = request.row[node];
-      CopyAsync16(SharedAddress(is_key ? &to.k[node][copy * kPerCopy]
-                                       : &to.v[node][value]),
-                  is_key ? factors.k(row, tile.key_head) + copy * kPerCopy
-                         : factors.v(row, tile.head) + tile.first_value + value,
-                  true);
+class NodeCopies {
+ public:
+  __device__ NodeCopies(const GdnCommitParams& p, const FoldTile& tile) {
+    const FactorRows<T> factors(p.shape, p.factors, tile.layer);
+    const int copy = thread() % kCopies;
+    const int value = (copy - kKeyCopies) * kPerCopy;
+    is_key_ = copy < kKeyCopies;
+    from_ = is_key_ ? factors.k(0, tile.key_head) + copy * kPerCopy
+                    : factors.v(0, tile.head) + tile.first_value + value;
+    stride_ = is_key_ ? p.shape.key_width() : p.shape.value_width();
+    copies_ = thread() < kAtATime * kCopies &&
+              (is_key_ || tile.first_value + value < p.shape.value_dim);
+    number_stride_ = p.shape.value_heads;
+    if (warp() == 0) {
+      number_ = &factors.k_scale(0, tile.key_head);
+      number_stride_ = p.shape.key_heads;
+    } else {
+      number_ = warp() == 1 ? &factors.log_decay(0, tile.head)
+                            : &factors.beta(0, tile.head);
     }
   }
-  static_assert(kFoldWarps >= 3 && kFoldNodes <= 32);
-  const int node = thread % 32;
-  if (node >= count) return;
-  const int row = request.row[node];
-  if (thread / 32 == 0) {
-    CopyAsync4(SharedAddress(&to.k_scale[node]),
-               &factors.k_scale(row, tile.key_head));
-  } else if (thread / 32 == 1) {
-    CopyAsync4(SharedAddress(&to.log_decay[node]),
-               &factors.log_decay(row, tile.head));
-  } else if (thread / 32 == 2) {
-    CopyAsync4(SharedAddress(&to.beta[node]), &factors.beta(row, tile.head));
+
+  // Queues them for the path's first nodes.
+  __device__ void Stage(const ActiveRequest& request, RawNodes<T>& to) const {
+    const int count = min(request.count, kFoldNodes);
+    if (copies_) {
+      const int copy = thread() % kCopies;
+      const int first = thread() / kCopies;
+      const uint32_t at =
+          is_key_ ? SharedAddress(&to.k[first][copy * kPerCopy])
+                  : SharedAddress(&to.v[first][(copy - kKeyCopies) * kPerCopy]);
+      const int bytes =
+          static_cast<int>(is_key_ ? sizeof(to.k[0]) : sizeof(to.v[0]));
+#pragma unroll
+      for (int i = 0; i < kFoldNodes; i += kAtATime) {
+        if (first + i >= count) break;
+        CopyAsync16(
+            at + i * bytes,
+            from_ + static_cast<int64_t>(request.row[first + i]) * stride_,
+            true);
+      }
+    }
+    static_assert(kFoldWarps >= 3 && kFoldNodes <= 32);
+    const int node = thread() % 32;
+    if (warp() >= 3 || node >= count) return;
+    float* number = warp() == 0   ? to.k_scale
+                    : warp() == 1 ? to.log_decay
+                                  : to.beta;
+    CopyAsync4(
+        SharedAddress(number + node),
+        number_ + static_cast<int64_t>(request.row[node]) * number_stride_);
   }
-}
+
+ private:
+  static constexpr int kPerCopy = 16 / sizeof(T);
+  static constexpr int kKeyCopies = kStateKeyDim / kPerCopy;
+  static constexpr int kCopies = kKeyCopies + kFoldTileValues / kPerCopy;
+  static constexpr int kAtATime = kFoldThreads / kCopies;
+
+  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int warp() { return thread() / 32; }
+
+  const T* from_;        // Of row 0.
+  const float* number_;  // Of row 0.
+  int stride_;           // Of rows.
+  int number_stride_;
+  bool is_key_;
+  bool copies_;
+};
 
 // to = from * scale.
 template <typename T>

@@ -10,6 +10,23 @@
 
 namespace bole::cuda {
 
+#if __CUDA_ARCH__ >= 900
+
+// CopyBulk (hopper.cuh) of what is written soon: the second-level cache keeps
+// it until then, so that the write finds its lines there.
+__device__ inline void CopyKept(const void* from, uint32_t to, int bytes,
+                                uint32_t barrier) {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+#endif
+
 // A warp's rows of a tile: the copy engine brings them to shared memory, so
 // that nobody waits for a full memory system to take their loads. Where there
 // is none they are loaded when they are taken. Called by whole warps; what has
@@ -38,7 +55,7 @@ class StagedRows {
     if (from == nullptr || threadIdx.x % 32 != 0) return;
     const uint32_t barrier = AddressOf(&arrived_);
     ArriveExpecting(barrier, sizeof(Rows));
-    CopyBulk(from, AddressOf(rows_), sizeof(Rows), barrier);
+    CopyKept(from, AddressOf(rows_), sizeof(Rows), barrier);
 #endif
   }
 
