@@ -106,6 +106,15 @@ __device__ const float* EarlyRows(const GdnCommitParams& p,
   return tile.WarpRows(p, slot);
 }
 
+// All blocks read this first of all behind the wait; the second-level cache may
+// have lost it since the launch before.
+__device__ void FetchPaths(const RowPath& path) {
+  asm volatile(
+      "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(path.first)));
+  asm volatile(
+      "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(path.row)));
+}
+
 // Words of one request's window of a layer.
 __device__ void MoveWindow(const CommitWork& work, const ActiveRequest& request,
                            int layer, int word) {
@@ -216,6 +225,7 @@ __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
   const int block = static_cast<int>(blockIdx.x);
   const FoldTile tile(work.plan, p.first_layer, block);
   StagedRows rows(shared.state[warp], shared.arrived[warp]);
+  if (threadIdx.x == 0) FetchPaths(p.path);
   // Mostly all requests have paths, and what is staged first is known.
   const bool stages_early =
       work.reads_early && block < work.plan.num_tiles(p.batch.max_requests);
