@@ -53,7 +53,7 @@ struct MemoryState {
 };
 
 // Stands for a sequence of operator calls with all their parameters.
-using GraphKey = std::array<int32_t, 8>;
+using GraphKey = std::array<int32_t, 9>;
 
 // Sequences of operators that are run again and again.
 class GraphSet {

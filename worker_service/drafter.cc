@@ -102,6 +102,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
                            .last_row = last_row_}));
   RowBatch batch = committed.batch;
   batch.mask_words = 0;
+  batch.max_path = 0;
   batch.rows = {num_rows_, committed.max_path_rows};
   batch.first_row = committed.path.first;
   batch.request = request_;
@@ -138,6 +139,7 @@ RowBatch Drafter::LaneBatch(const Committed& committed, int level) const {
   const int64_t first = static_cast<int64_t>(level) * lanes;
   RowBatch batch = committed.batch;
   batch.mask_words = MaskWords(shape_);
+  batch.max_path = 0;
   batch.rows = {counts_.device + 1, lanes};
   batch.first_row = lane_first_.device;
   batch.request = lane_request_.device;

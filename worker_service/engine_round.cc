@@ -79,6 +79,7 @@ void Engine::LayRound(const RoundShape& shape, TransferBlock& up,
   rows_.Lay({.max_requests = shape.requests,
              .max_rows = shape.rows,
              .mask_words = shape.mask_words,
+             .max_path = shape.max_path,
              .max_pages = options_.MaxPagesPerRequest()},
             up);
   sampling_.LayParameters({.requests = shape.requests, .rows = shape.rows}, up);

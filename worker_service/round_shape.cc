@@ -24,6 +24,7 @@ GraphKey RoundShape::Key(int part) const {
           requests,
           rows,
           mask_words,
+          max_path,
           path_rows,
           draft ? draft->top_k : 0,
           draft ? draft->depth : 0,
@@ -54,11 +55,11 @@ RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
   // A path is no longer than its tree is deep.
   const int depth = *std::max_element(forest.depth.begin(), forest.depth.end());
   const int usual = options.max_draft.depth;
-  const int longest = depth <= usual ? usual + 1 : shape.rows;
-  shape.path_rows =
-      RowBucket(std::min<int64_t>(
-                    shape.rows, static_cast<int64_t>(shape.requests) * longest),
-                shape.rows);
+  shape.max_path = depth <= usual ? usual + 1 : shape.rows;
+  shape.path_rows = RowBucket(
+      std::min<int64_t>(shape.rows,
+                        static_cast<int64_t>(shape.requests) * shape.max_path),
+      shape.rows);
   return shape;
 }
 

@@ -20,11 +20,12 @@ int RowBucket(int count, int max);
 // All that a forest round's launches depend on: the rest is on the device. The
 // rounds of a lease have one shape.
 struct RoundShape {
-  bool is_decode;  // Lone roots.
-  int requests;    // B
-  int rows;        // N
-  int mask_words;  // W
-  int path_rows;   // Rows of all paths together, at most.
+  bool is_decode;    // Lone roots.
+  int requests;      // B
+  int rows;          // N
+  int mask_words;    // W
+  int max_path = 0;  // Nodes of a path, at most; 0: not known.
+  int path_rows;     // Rows of all paths together, at most.
   std::optional<DraftShape> draft;
   // Of the later rounds of a lease; 0 without one.
   int max_nodes_per_tree = 0;

@@ -59,6 +59,7 @@ void RowArrays::Lay(const RowBatchCapacity& capacity, TransferBlock& block) {
   batch_ = {.max_requests = capacity.max_requests,
             .max_pages = capacity.max_pages,
             .mask_words = capacity.mask_words,
+            .max_path = capacity.max_path,
             .rows = {.count = count_.device, .max = capacity.max_rows},
             .first_row = first_row_.device,
             .request = request_.device,

@@ -42,7 +42,8 @@ struct RowBatchCapacity {
   int max_requests;
   int max_rows;
   int mask_words;
-  int max_pages;  // Per request.
+  int max_path = 0;  // As in RowBatch.
+  int max_pages;     // Per request.
 };
 
 // The arrays of one RowBatch, and the rows' tokens, in a transfer block.

@@ -91,11 +91,17 @@ struct HostBatch {
   int max_rows() const { return static_cast<int>(request.size()); }
   int num_rows() const { return count[0]; }
   int num_requests() const { return static_cast<int>(trees.size()); }
+  int max_path() const {
+    int nodes = 0;
+    for (int i = 0; i < num_rows(); ++i) nodes = std::max(nodes, depth[i] + 1);
+    return nodes;
+  }
 
   RowBatch View() const {
     return {.max_requests = static_cast<int>(slot.size()),
             .max_pages = max_pages,
             .mask_words = mask_words,
+            .max_path = max_path(),
             .rows = {.count = count.data(), .max = max_rows()},
             .first_row = first_row.data(),
             .request = request.data(),

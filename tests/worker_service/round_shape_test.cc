@@ -77,6 +77,7 @@ TEST(RoundShapeTest, PathsAreNoLongerThanADraftIsDeep) {
   EXPECT_FALSE(shape.is_decode);
   EXPECT_EQ(shape.requests, 4);
   EXPECT_EQ(shape.rows, 32);
+  EXPECT_EQ(shape.max_path, 9);
   EXPECT_EQ(shape.path_rows, 32);
   EXPECT_EQ(ShapeOf(PlanOf({9}), kOptions).path_rows, 16);
   EXPECT_EQ(ShapeOf(PlanOf({3}), kOptions).path_rows, 4);
@@ -87,6 +88,7 @@ TEST(RoundShapeTest, ATreeDeeperThanDraftsHasRoomForItsPath) {
 
   EXPECT_EQ(shape.rows, 128);
   EXPECT_EQ(shape.mask_words, 4);
+  EXPECT_EQ(shape.max_path, 128);
   EXPECT_EQ(shape.path_rows, 128);
 }
 
@@ -99,6 +101,9 @@ TEST(RoundShapeTest, KeysTellShapesAndPartsApart) {
   EXPECT_NE(shape.Key(0), other.Key(0));
   other = shape;
   other.path_rows += 1;
+  EXPECT_NE(shape.Key(0), other.Key(0));
+  other = shape;
+  other.max_path += 1;
   EXPECT_NE(shape.Key(0), other.Key(0));
 }
 

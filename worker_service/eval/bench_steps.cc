@@ -191,10 +191,12 @@ absl::StatusOr<std::unique_ptr<StepBench::Rows>> StepBench::Upload(
   }
   BOLE_ASSIGN_OR_RETURN(const PackedForest forest, BuildForest(trees));
   auto rows = std::make_unique<Rows>(
-      backend_, RowBatchCapacity{.max_requests = step.batch,
-                                 .max_rows = step.nodes,
-                                 .mask_words = forest.mask_words,
-                                 .max_pages = PagesPerRequest()});
+      backend_,
+      RowBatchCapacity{.max_requests = step.batch,
+                       .max_rows = step.nodes,
+                       .mask_words = forest.mask_words,
+                       .max_path = 1 + *std::ranges::max_element(forest.depth),
+                       .max_pages = PagesPerRequest()});
   BOLE_RETURN_IF_ERROR(rows->arrays.status());
   BOLE_RETURN_IF_ERROR(rows->buffer.Upload(RowsOf(forest), sequences));
   return rows;

@@ -22,6 +22,7 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/verify/gdn_verify_batched.h"
 #include "kernels/cuda/verify/gdn_verify_long.h"
+#include "kernels/cuda/verify/gdn_verify_paths.h"
 #include "kernels/cuda/verify/tree_gates.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_block.cuh"
@@ -174,6 +175,7 @@ bool CanVerifyFused(const GdnCoreParams& p, const Launch& on) {
 absl::Status GdnVerifyFused(const GdnCoreParams& p, const Launch& on) {
   const int max_nodes = NodeCapacity(p.batch);
   if (CanVerifyBatched(p, max_nodes)) return GdnVerifyBatched(p, max_nodes, on);
+  if (CanVerifyPaths(p, max_nodes)) return GdnVerifyPaths(p, on);
   if (CanVerifyLong(p, max_nodes)) return GdnVerifyLong(p, on);
   return WithConfig(p, [&](auto config) {
     using C = decltype(config);

@@ -20,6 +20,7 @@
 #include "kernels/cuda/verify/verify_batch_loads.cuh"
 #include "kernels/cuda/verify/verify_long.cuh"
 #include "kernels/cuda/verify/verify_long_columns.cuh"
+#include "kernels/cuda/verify/verify_long_gates.cuh"
 #include "kernels/cuda/verify/verify_long_loads.cuh"
 #include "kernels/cuda/verify/verify_long_matrix.cuh"
 
@@ -38,12 +39,25 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
   const int group = static_cast<int>(threadIdx.x / 128);
   if (group == 0) {
     GrowRegisters<kLongColumnRegisters>();
-    LongColumns(p, s).Run();
+    LongColumns<LongShared>(p, s).Run();
   } else if (group <= kLongBuilderGroups) {
     LongBuilder(s).Run();
   } else {
     ShrinkRegisters<kLongLoaderRegisters>();
-    LongLoader(p, maps, task, first, s).Run();
+    LongLoader<LongShared> loader(p, maps, task, first, s);
+    const int warp = static_cast<int>(threadIdx.x / 32) % 4;
+    if (warp >= 2) {
+      LoadLongGates(p, task, first, s);
+    } else if (threadIdx.x % 32 == 0) {
+      if (warp == 0) {
+        loader.LoadStatesAndValues();
+      } else {
+        // Nor do the first gates wait behind more than the first keys.
+        loader.LoadRows([&](int of) {
+          if (of == 1) WaitBarrier(AddressOf(&s.rows_full[0]), 0);
+        });
+      }
+    }
   }
 #endif
 }

@@ -11,6 +11,7 @@
 #include "kernels/cuda/verify/verify_long_gates.cuh"
 #include "kernels/cuda/verify/verify_node_gates.cuh"
 #include "kernels/cuda/warp_barriers.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace bole::cuda {
 
@@ -28,7 +29,6 @@ constexpr int kHalfTriangle = kHalfTiles * (kHalfTiles + 1) / 2;
 constexpr int kLongBuilderGroups = 2;
 constexpr int kLongColumnRegisters = 192;
 constexpr int kLongLoaderRegisters = 64;
-constexpr int kLongSlots = 8;  // Of boxes of the state and of v.
 
 // [kRows, 64] in two bfloat16 parts: rows as WgmmaOperand() wants them.
 template <int kRows>
@@ -37,8 +37,12 @@ struct SplitRows {
 };
 
 struct LongShared {
+  static constexpr int kColumnGroups = 1;
+  static constexpr int kSlots = 8;  // Of boxes of the state and of v.
+  static constexpr int kEarlyBoxes = kStateBoxes;  // Before the first rows.
+
   NodeRows<2 * kLongNodes> rows;  // Of k, then of q.
-  uint4 ring[kLongSlots][kBoxBytes / sizeof(uint4)];
+  uint4 ring[kColumnGroups][kSlots][kBoxBytes / sizeof(uint4)];
   SplitRows<3 * kHalfNodes> matrix;    // M_11, M_21, M_22.
   SplitRows<kHalfNodes> coupling;      // -G_21, transposed.
   SplitBlock solve[2][kHalfTriangle];  // With G_11 and with G_22.
@@ -47,8 +51,8 @@ struct LongShared {
   HeadHeader headers[kHeadStages];
   uint64_t rows_full[2];  // Of k, of q.
   uint64_t rows_empty;
-  uint64_t ring_full[kLongSlots];
-  uint64_t ring_empty[kLongSlots];
+  uint64_t ring_full[kColumnGroups][kSlots];
+  uint64_t ring_empty[kColumnGroups][kSlots];
   uint64_t headers_full[kHeadStages];
   uint64_t columns_full[kHeadStages];
   uint64_t columns_empty[kHeadStages];
@@ -67,9 +71,9 @@ struct LongShared {
     constexpr int kBuilderWarps = kGroupWarps * kLongBuilderGroups;
     for (uint64_t& barrier : rows_full) InitBarrier(AddressOf(&barrier), 1);
     InitBarrier(AddressOf(&rows_empty), kGroupWarps + kBuilderWarps);
-    for (int i = 0; i < kLongSlots; ++i) {
-      InitBarrier(AddressOf(&ring_full[i]), 1);
-      InitBarrier(AddressOf(&ring_empty[i]), kGroupWarps);
+    for (int i = 0; i < kSlots; ++i) {
+      InitBarrier(AddressOf(&ring_full[0][i]), 1);
+      InitBarrier(AddressOf(&ring_empty[0][i]), kGroupWarps);
     }
     for (int i = 0; i < kHeadStages; ++i) {
       InitBarrier(AddressOf(&headers_full[i]), 1);
@@ -91,6 +95,28 @@ struct LongShared {
     FenceBarrierInit();
   }
 };
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// By a warpgroup: 64 rows from `first` on of LongShared::rows, whose address is
+// given, times those from `second` on; the queries' are behind the keys'.
+__device__ __forceinline__ void MultiplyNodes(uint32_t rows, int first,
+                                              int second,
+                                              float (&products)[32]) {
+  constexpr int kPanel = 2 * kLongNodes * 128;
+  const uint64_t a = WgmmaOperand(rows + first * 128);
+  const uint64_t b = WgmmaOperand(rows + second * 128);
+  WgmmaFence();
+#pragma unroll
+  for (int step = 0; step < kKeyDim / 16; ++step) {
+    const int bytes = step / 4 * kPanel + step % 4 * 32;
+    Wgmma64(products, WgmmaOperandBehind(a, bytes),
+            WgmmaOperandBehind(b, bytes), step > 0);
+  }
+  WgmmaCommit();
+}
+
+#endif
 
 }  // namespace bole::cuda
 

@@ -1,5 +1,6 @@
-// What a warpgroup of gdn_verify_long.cu does with the value columns of one
-// head after another, 64 at a time, as transposes [columns, nodes].
+// What a warpgroup of gdn_verify_long.cu or gdn_verify_paths.cu does with the
+// value columns of one head after another, 64 at a time, as transposes
+// [columns, nodes]. With two such groups each has half of them.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_
 
@@ -19,10 +20,15 @@ namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+template <typename Shared>
 class LongColumns {
  public:
-  __device__ LongColumns(const GdnCoreParams& p, LongShared& s)
-      : p_(p), s_(s) {}
+  __device__ LongColumns(const GdnCoreParams& p, Shared& s)
+      : p_(p),
+        s_(s),
+        group_(Shared::kColumnGroups == 1
+                   ? 0
+                   : static_cast<int>(threadIdx.x / 128)) {}
 
   __device__ __forceinline__ void Run() {
 #pragma unroll 1
@@ -33,7 +39,8 @@ class LongColumns {
       rows_at_.WaitFull(&s_.rows_full[0]);
       rows_at_.WaitFull(&s_.rows_full[1]);
 #pragma unroll 1
-      for (int column = 0; column < kLongColumns; column += kGroupColumns) {
+      for (int column = group_ * kGroupColumns; column < kLongColumns;
+           column += kStep) {
         RunColumns(header, column);
       }
       if (header.ends) rows_at_.Advance();
@@ -43,9 +50,12 @@ class LongColumns {
   }
 
  private:
+  // To the group's next columns.
+  static constexpr int kStep = Shared::kColumnGroups * kGroupColumns;
+
   __device__ __forceinline__ void RunColumns(const HeadHeader& header,
                                              int column) {
-    const bool is_last = column + kGroupColumns == kLongColumns;
+    const bool is_last = column + kStep >= kLongColumns;
     Sums keys;
     Sums queries;
     MultiplyState(header.has_state, keys, queries);
@@ -89,7 +99,7 @@ class LongColumns {
   using HalfOperand = SplitOperand[kHalfTiles];
 
   __device__ unsigned char* Slot(int stage) {
-    return reinterpret_cast<unsigned char*>(s_.ring[stage]);
+    return reinterpret_cast<unsigned char*>(s_.ring[group_][stage]);
   }
   __device__ static HalfSums& HalfOf(Sums& sums, int half) {
     return reinterpret_cast<HalfSums&>(sums[half * kHalfNodes / 2]);
@@ -129,7 +139,7 @@ class LongColumns {
   __device__ static __forceinline__ void MultiplyBox(const SplitOperand (&a)[2],
                                                      uint64_t rows, int bytes,
                                                      int box, Sums& sums) {
-    constexpr int kPanel = sizeof(LongShared::rows.chunk[0]);
+    constexpr int kPanel = sizeof(Shared::rows.chunk[0]);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       const int step = 2 * box + n;
@@ -141,10 +151,10 @@ class LongColumns {
   }
 
   __device__ __forceinline__ void TakeStateBox(StateBox& box) {
-    ring_at_.WaitFull(s_.ring_full);
+    ring_at_.WaitFull(s_.ring_full[group_]);
     box.Load(Slot(ring_at_.stage));
     FenceForAsync();  // It has been read when the next copy comes.
-    ArriveWarp(s_.ring_empty + ring_at_.stage);
+    ArriveWarp(&s_.ring_empty[group_][ring_at_.stage]);
     ring_at_.Advance();
   }
 
@@ -160,7 +170,7 @@ class LongColumns {
   __device__ __forceinline__ int FormRightSides(
       const ColumnGates<kLongNodes>& gates, int count, int half,
       const Sums& keys, HalfOperand& right) {
-    ring_at_.WaitFull(s_.ring_full);
+    ring_at_.WaitFull(s_.ring_full[group_]);
     const int held = ring_at_.stage;
     ring_at_.Advance();
     const uint32_t values = AddressOf(Slot(held));
@@ -197,8 +207,8 @@ class LongColumns {
     for (int j = 0; j < kHalfTiles; ++j) {
       const int bytes = number * kHalfNodes * 128 + j * 32;
       const uint64_t high = WgmmaOperandBehind(matrix, bytes);
-      const uint64_t low = WgmmaOperandBehind(
-          matrix, bytes + sizeof(LongShared::matrix.part[0]));
+      const uint64_t low =
+          WgmmaOperandBehind(matrix, bytes + sizeof(Shared::matrix.part[0]));
       MultiplyRows<kHalfNodes>(sums, r[j].high, high, true);
       MultiplyRows<kHalfNodes>(sums, r[j].low, high, true);
       MultiplyRows<kHalfNodes>(sums, r[j].high, low, true);
@@ -224,7 +234,7 @@ class LongColumns {
   __device__ __forceinline__ void Store(const HeadHeader& header, int column,
                                         const int (&held)[2]) {
     FenceForAsync();
-    SyncThreads(kStoreBarrier, 128);
+    SyncThreads(kStoreBarrier + group_, 128);
     const int first = static_cast<int>(threadIdx.x) % 128 / 8;
     const int unit = static_cast<int>(threadIdx.x) % 8;
     const int64_t stride = p_.shape.value_width();
@@ -239,8 +249,8 @@ class LongColumns {
           (tile % kHalfTiles * 16 + first) * 128 + (unit ^ first % 8) * 16);
     }
     FenceForAsync();  // As above.
-    ArriveWarp(s_.ring_empty + held[0]);
-    ArriveWarp(s_.ring_empty + held[1]);
+    ArriveWarp(&s_.ring_empty[group_][held[0]]);
+    ArriveWarp(&s_.ring_empty[group_][held[1]]);
 #pragma unroll
     for (int tile = 0; tile < 2 * kHalfTiles; ++tile) {
       if (tile * 16 + first < header.count) {
@@ -250,8 +260,9 @@ class LongColumns {
   }
 
   const GdnCoreParams& p_;
-  LongShared& s_;
-  StageAt<kLongSlots> ring_at_;
+  Shared& s_;
+  const int group_;
+  StageAt<Shared::kSlots> ring_at_;
   StageAt<kHeadStages> head_at_;
   StageAt<1> rows_at_;
   StageAt<1> matrix_at_;

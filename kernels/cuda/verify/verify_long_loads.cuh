@@ -1,5 +1,5 @@
-// The warps that bring the operands of gdn_verify_long.cu to shared memory,
-// each ahead of the others as far as there is room.
+// The threads that bring operands of gdn_verify_long.cu and gdn_verify_paths.cu
+// to shared memory, each ahead of the others as far as there is room.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_LOADS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_LOADS_CUH_
 
@@ -11,7 +11,6 @@
 #include "kernels/cuda/verify/verify_batch.cuh"
 #include "kernels/cuda/verify/verify_batch_loads.cuh"
 #include "kernels/cuda/verify/verify_long.cuh"
-#include "kernels/cuda/verify/verify_long_gates.cuh"
 
 namespace bole::cuda {
 
@@ -25,65 +24,29 @@ __device__ inline void PrefetchBox(const CUtensorMap& map, int column,
       : "memory");
 }
 
+template <typename Shared>
 class LongLoader {
  public:
   __device__ LongLoader(const GdnCoreParams& p, const VerifyMaps& maps,
-                        BatchTask task, const VerifyItem& first, LongShared& s)
+                        BatchTask task, const VerifyItem& first, Shared& s)
       : p_(p), maps_(maps), task_(task), first_(first), s_(s) {}
 
-  // One warp for the states and v, one for k and q, others for the gates.
-  __device__ void Run() {
-    const int warp = static_cast<int>(threadIdx.x / 32) % 4;
-    if (warp >= 2) {
-      LoadLongGates(p_, task_, first_, s_);
-    } else if (threadIdx.x % 32 == 0) {
-      if (warp == 0) {
-        LoadStatesAndValues();
-      } else {
-        LoadRows();
-      }
-    }
-  }
-
- private:
-  __device__ void Copy(const CUtensorMap& map, int column, int row) {
-    ring_at_.WaitEmpty(s_.ring_empty);
-    const uint32_t full = AddressOf(&s_.ring_full[ring_at_.stage]);
-    ArriveExpecting(full, kBoxBytes);
-    CopyBox(map, column, row, AddressOf(s_.ring[ring_at_.stage]), full);
-    ring_at_.Advance();
-  }
-
-  // States are from before this forward pass, whose first kernel (Embed) waits
-  // before it lets others start, so that they need no wait.
+  // By one thread. States are from before this forward pass, whose first kernel
+  // (Embed) waits before it lets others start, so that they need no wait.
   __device__ void LoadStatesAndValues() {
     ForEachItem(p_, task_, first_, [&](const VerifyItem& item) {
       const int first = item.head * kLongColumns;
       const int end = first + task_.heads * kLongColumns;
-      for (int column = first; column < end; column += kGroupColumns) {
+      for (int column = first; column < end; column += kColumns) {
         LoadColumns(item, column);
       }
     });
   }
 
-  // 64 columns of all heads' together.
-  __device__ void LoadColumns(const VerifyItem& item, int column) {
-    const int row =
-        (item.slot * p_.states.num_layers + p_.layer) * p_.shape.value_width() +
-        column;
-    for (int box = 0; box < kStateBoxes; ++box) {
-      Copy(maps_.states, box * 64, row);
-    }
-    WaitForPrevious();
-    // The first rows of k and q, which all else waits for, before more.
-    if (!has_waited_) WaitBarrier(AddressOf(&s_.rows_full[1]), 0);
-    has_waited_ = true;
-    for (int half = 0; half < 2; ++half) {
-      Copy(maps_.v, column, item.first_row + half * kHalfNodes);
-    }
-  }
-
-  __device__ void LoadRows() {
+  // By one thread: k and q. before_first(of): waits before the first rows of k
+  // (0) and of q (1).
+  template <typename F>
+  __device__ void LoadRows(const F& before_first) {
     StageAt<1> at;
     bool is_first = true;
     ForEachItem(p_, task_, first_, [&](const VerifyItem& item) {
@@ -101,8 +64,7 @@ class LongLoader {
       }
       at.WaitEmpty(&s_.rows_empty);
       for (int of = 0; of < 2; ++of) {
-        // Nor do the first gates wait behind more than the first keys.
-        if (is_first && of == 1) WaitBarrier(AddressOf(&s_.rows_full[0]), 0);
+        if (is_first) before_first(of);
         const uint32_t full = AddressOf(&s_.rows_full[of]);
         ArriveExpecting(full, sizeof(s_.rows) / 2);
         for (int panel = 0; panel < 2; ++panel) {
@@ -117,12 +79,55 @@ class LongLoader {
     WaitForPrevious();  // A kernel has waited when it ends, empty or not.
   }
 
+ private:
+  static constexpr int kColumns = Shared::kColumnGroups * kGroupColumns;
+
+  // A box for each group, those of the second so much further on.
+  __device__ void Copy(const CUtensorMap& map, int column, int row,
+                       int column_step, int row_step) {
+#pragma unroll 1
+    for (int g = 0; g < Shared::kColumnGroups; ++g) {
+      ring_at_.WaitEmpty(s_.ring_empty[g]);
+      const uint32_t full = AddressOf(&s_.ring_full[g][ring_at_.stage]);
+      ArriveExpecting(full, kBoxBytes);
+      CopyBox(map, column + g * column_step, row + g * row_step,
+              AddressOf(s_.ring[g][ring_at_.stage]), full);
+    }
+    ring_at_.Advance();
+  }
+
+  // 64 columns for each group, of all heads' together.
+  __device__ void LoadColumns(const VerifyItem& item, int column) {
+    const int row =
+        (item.slot * p_.states.num_layers + p_.layer) * p_.shape.value_width() +
+        column;
+#pragma unroll 1
+    for (int box = 0; box < kStateBoxes; ++box) {
+      if (box == Shared::kEarlyBoxes) WaitForFirstRows();
+      Copy(maps_.states, box * 64, row, 0, kGroupColumns);
+    }
+    WaitForFirstRows();
+#pragma unroll 1
+    for (int half = 0; half < 2; ++half) {
+      Copy(maps_.v, column, item.first_row + half * kHalfNodes, kGroupColumns,
+           0);
+    }
+  }
+
+  // Of k and q, which all else waits for.
+  __device__ void WaitForFirstRows() {
+    if (has_waited_) return;
+    has_waited_ = true;
+    WaitForPrevious();
+    WaitBarrier(AddressOf(&s_.rows_full[1]), 0);
+  }
+
   const GdnCoreParams& p_;
   const VerifyMaps& maps_;
   const BatchTask task_;
   const VerifyItem& first_;
-  LongShared& s_;
-  StageAt<kLongSlots> ring_at_;
+  Shared& s_;
+  StageAt<Shared::kSlots> ring_at_;
   bool has_waited_ = false;
 };
 

@@ -69,20 +69,20 @@ class LongBuilder {
     Products readout;
     Products lower;
     rows_at_.WaitFull(&s_.rows_full[0]);
-    Multiply(own, own, solve);
+    MultiplyNodes(rows_, own, own, solve);
     gates_at_.WaitFull(s_.gates_full);
     WgmmaWait<0>();
     WgmmaResults(solve);
     ScaleSolve(solve);
     rows_at_.WaitFull(&s_.rows_full[1]);
-    Multiply(kLongNodes + own, own, readout);
+    MultiplyNodes(rows_, kLongNodes + own, own, readout);
     head_at_.WaitEmpty(&s_.solve_empty);
     __syncwarp();
     StoreSolve(s_.solve[half_], solve);
     WgmmaWait<0>();
     WgmmaResults(readout);
     // Keys of the second half, or queries, by keys of the first.
-    Multiply(half_ * kLongNodes + kHalfNodes, 0, lower);
+    MultiplyNodes(rows_, half_ * kLongNodes + kHalfNodes, 0, lower);
     ScaleReadout<true>(own, readout);
     WgmmaWait<0>();
     WgmmaResults(lower);
@@ -118,23 +118,6 @@ class LongBuilder {
   __device__ __forceinline__ void WaitForPlace() {
     head_at_.WaitEmpty(&s_.matrix_empty);
     __syncwarp();
-  }
-
-  // 64 rows from `first` on times those from `second` on; the queries' are
-  // behind the keys'.
-  __device__ __forceinline__ void Multiply(int first, int second,
-                                           Products& products) const {
-    constexpr int kPanel = 2 * kLongNodes * 128;
-    const uint64_t a = WgmmaOperand(rows_ + first * 128);
-    const uint64_t b = WgmmaOperand(rows_ + second * 128);
-    WgmmaFence();
-#pragma unroll
-    for (int step = 0; step < kKeyDim / 16; ++step) {
-      const int bytes = step / 4 * kPanel + step % 4 * 32;
-      Wgmma64(products, WgmmaOperandBehind(a, bytes),
-              WgmmaOperandBehind(b, bytes), step > 0);
-    }
-    WgmmaCommit();
   }
 
   // exp(Gamma_i - Gamma_j), j an ancestor of i.

@@ -1,4 +1,5 @@
 // Fused verification of trees against the recurrence in double.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -212,6 +213,42 @@ TEST_P(GdnVerifyFusedTest, MoreHeadsThanMultiprocessors) {
                  std::move(batch));
     Verify(p);
     ExpectAccurate(p, 13);
+    if (HasFailure()) return;
+  }
+  ExpectFewDiffer(0.02);
+}
+
+// Paths of up to 16 nodes, which have a kernel of their own where trees have
+// more than 64: blocks with several heads of a key head, with one, with none,
+// and that go on to other trees.
+TEST_P(GdnVerifyFusedTest, ManyHeadsOfShortPaths) {
+  int n = 0;
+  for (const int num_nodes : {65, 96, 100, 127, 128, 128}) {
+    SCOPED_TRACE(num_nodes);
+    std::vector<Parents> trees;
+    for (int b = 0; b < 16; ++b) {
+      const int count = b == 7 || (n == 1 && b == 15) ? 0 : num_nodes - b / 2;
+      trees.push_back(b % 4 == 3 ? ChainParents(std::min(count, 16))
+                                 : RandomParents(rng_, {.num_nodes = count,
+                                                        .max_depth = 4 + b % 12,
+                                                        .max_roots = 2}));
+    }
+    HostBatch batch = PackTrees(trees, {.spare_rows = 1});
+    CommitSomething(rng_, 18, batch);
+    batch.committed[3] = 0;
+    ASSERT_EQ(batch.max_path(), 16);
+    const GdnShape shape = n % 3 == 0   ? Shape(6, 3)
+                           : n % 3 == 1 ? Shape(9, 1)
+                                        : Shape(9, 2);
+    GdnProblem p(rng_,
+                 {.shape = shape,
+                  .num_layers = 2,
+                  .decay = static_cast<Decay>(n % 3),
+                  .key_correlation = n % 2 == 0 ? 0.9f : 0.0f},
+                 std::move(batch));
+    ++n;
+    Verify(p);
+    ExpectAccurate(p, 7);
     if (HasFailure()) return;
   }
   ExpectFewDiffer(0.02);
