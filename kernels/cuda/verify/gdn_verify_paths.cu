@@ -28,6 +28,8 @@
 namespace bole::cuda {
 namespace {
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
 // By one thread.
 __device__ void PutHeaders(const GdnCoreParams& p, BatchTask task,
                            const VerifyItem& first, PathShared& s) {
@@ -44,6 +46,8 @@ __device__ void PutHeaders(const GdnCoreParams& p, BatchTask task,
     at.Advance();
   }
 }
+
+#endif
 
 __global__ void __launch_bounds__(kBatchThreads, 1)
     PathKernel(const __grid_constant__ GdnCoreParams p,
