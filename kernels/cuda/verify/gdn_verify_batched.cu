@@ -156,14 +156,6 @@ __global__ void __launch_bounds__(kSmallThreads, kSmallBlocks)
 #endif
 }
 
-template <typename Kernel>
-absl::Status AllowSharedMemory(Kernel* kernel, size_t bytes) {
-  return ToStatus(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(bytes)),
-      "shared memory of GdnVerify");
-}
-
 absl::Status LaunchSmall(const GdnCoreParams& p, const Launch& on) {
   VerifyMaps maps;
   absl::Status ready = MakeMaps(p, kTileRows, kTileRows, maps);
@@ -180,19 +172,8 @@ absl::Status LaunchSmall(const GdnCoreParams& p, const Launch& on) {
 
 template <typename C>
 absl::Status LaunchBatched(const GdnCoreParams& p, const Launch& on) {
-  constexpr int kBytes = sizeof(BatchShared<C>);
-  static_assert(kBytes <= 227 * 1024);
-  VerifyMaps maps;
-  absl::Status ready = MakeMaps(p, C::kNodes, C::kNodes, maps);
-  ready.Update(AllowSharedMemory(BatchedKernel<C>, kBytes));
-  if (!ready.ok()) return ready;
-  const int num_blocks = std::max(1, NumMultiprocessors());
-  const BatchTask task = TaskOf(p, num_blocks);
-  return LaunchDependent("GdnVerify", BatchedKernel<C>,
-                         {.grid = std::min(task.num_items, num_blocks),
-                          .block = kBatchThreads,
-                          .shared_bytes = kBytes},
-                         on, p, maps, task);
+  return LaunchByHeads<BatchShared<C>>(BatchedKernel<C>, C::kNodes, C::kNodes,
+                                       p, on);
 }
 
 }  // namespace

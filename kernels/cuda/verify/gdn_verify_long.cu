@@ -9,10 +9,7 @@
 // over halves of the nodes, with M_11, M_21 and M_22.
 #include "kernels/cuda/verify/gdn_verify_long.h"
 
-#include <algorithm>
-
 #include "absl/status/status.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/verify/verify_batch.cuh"
@@ -73,22 +70,7 @@ bool CanVerifyLong(const GdnCoreParams& p, int max_nodes) {
 }
 
 absl::Status GdnVerifyLong(const GdnCoreParams& p, const Launch& on) {
-  constexpr int kBytes = sizeof(LongShared);
-  static_assert(kBytes <= 227 * 1024);
-  VerifyMaps maps;
-  absl::Status ready = MakeMaps(p, kLongNodes, kHalfNodes, maps);
-  ready.Update(ToStatus(
-      cudaFuncSetAttribute(LongKernel,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "shared memory of GdnVerify"));
-  if (!ready.ok()) return ready;
-  const int num_blocks = std::max(1, NumMultiprocessors());
-  const BatchTask task = TaskOf(p, num_blocks);
-  return LaunchDependent("GdnVerify", LongKernel,
-                         {.grid = std::min(task.num_items, num_blocks),
-                          .block = kBatchThreads,
-                          .shared_bytes = kBytes},
-                         on, p, maps, task);
+  return LaunchByHeads<LongShared>(LongKernel, kLongNodes, kHalfNodes, p, on);
 }
 
 }  // namespace bole::cuda

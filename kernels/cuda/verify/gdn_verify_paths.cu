@@ -10,12 +10,10 @@
 // over halves of the nodes, with M_11, M_21 and M_22.
 #include "kernels/cuda/verify/gdn_verify_paths.h"
 
-#include <algorithm>
-
 #include "absl/status/status.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/verify/gdn_verify_long.h"
 #include "kernels/cuda/verify/verify_batch.cuh"
 #include "kernels/cuda/verify/verify_batch_gates.cuh"
 #include "kernels/cuda/verify/verify_batch_launch.cuh"
@@ -87,31 +85,12 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 }  // namespace
 
 bool CanVerifyPaths(const GdnCoreParams& p, int max_nodes) {
-  if (max_nodes <= kHalfNodes || max_nodes > kLongNodes ||
-      p.batch.max_path == 0 || p.batch.max_path > kMaxPath ||
-      p.shape.value_heads * p.batch.max_requests <= 64) {
-    return false;
-  }
-  return IsBuiltForHopper(PathKernel);
+  return p.batch.max_path > 0 && p.batch.max_path <= kMaxPath &&
+         CanVerifyLong(p, max_nodes);
 }
 
 absl::Status GdnVerifyPaths(const GdnCoreParams& p, const Launch& on) {
-  constexpr int kBytes = sizeof(PathShared);
-  static_assert(kBytes <= 227 * 1024);
-  VerifyMaps maps;
-  absl::Status ready = MakeMaps(p, kLongNodes, kHalfNodes, maps);
-  ready.Update(ToStatus(
-      cudaFuncSetAttribute(PathKernel,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "shared memory of GdnVerify"));
-  if (!ready.ok()) return ready;
-  const int num_blocks = std::max(1, NumMultiprocessors());
-  const BatchTask task = TaskOf(p, num_blocks);
-  return LaunchDependent("GdnVerify", PathKernel,
-                         {.grid = std::min(task.num_items, num_blocks),
-                          .block = kBatchThreads,
-                          .shared_bytes = kBytes},
-                         on, p, maps, task);
+  return LaunchByHeads<PathShared>(PathKernel, kLongNodes, kHalfNodes, p, on);
 }
 
 }  // namespace bole::cuda

@@ -3,12 +3,16 @@
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/divisor.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/verify/verify_batch.cuh"
 #include "kernels/cuda/verify/verify_batch_loads.cuh"
@@ -85,6 +89,34 @@ inline BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
           .heads = best,
           .request_items = Divisor(request_items),
           .key_items = Divisor(group / best)};
+}
+
+template <typename Kernel>
+absl::Status AllowSharedMemory(Kernel* kernel, size_t bytes) {
+  return ToStatus(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(bytes)),
+      "shared memory of GdnVerify");
+}
+
+// A kernel whose blocks have heads one after another and Shared as memory, with
+// so many rows in a box of k or q, and of v.
+template <typename Shared, typename Kernel>
+absl::Status LaunchByHeads(Kernel kernel, int key_rows, int value_rows,
+                           const GdnCoreParams& p, const Launch& on) {
+  constexpr int kBytes = sizeof(Shared);
+  static_assert(kBytes <= 227 * 1024);
+  VerifyMaps maps;
+  absl::Status ready = MakeMaps(p, key_rows, value_rows, maps);
+  ready.Update(AllowSharedMemory(kernel, kBytes));
+  if (!ready.ok()) return ready;
+  const int num_blocks = std::max(1, NumMultiprocessors());
+  const BatchTask task = TaskOf(p, num_blocks);
+  return LaunchDependent("GdnVerify", kernel,
+                         {.grid = std::min(task.num_items, num_blocks),
+                          .block = kBatchThreads,
+                          .shared_bytes = kBytes},
+                         on, p, maps, task);
 }
 
 }  // namespace bole::cuda
