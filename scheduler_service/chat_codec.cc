@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/json.h"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "scheduler_service/field_error.h"
 
 namespace bole {

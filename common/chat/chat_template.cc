@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/status_macros.h"
 #include "common/tokenizer/read_file.h"
+#include "nlohmann/json.hpp"
 
 namespace bole {
 namespace {

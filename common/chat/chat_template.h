@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/chat/ast.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace bole {
 

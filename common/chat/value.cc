@@ -8,6 +8,7 @@
 #include "common/chat/budget.h"
 #include "common/status_macros.h"
 #include "common/tokenizer/utf8.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::jinja {
 namespace {

@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "common/tokenizer/json_field.h"
 #include "common/tokenizer/vocabulary_json.h"
+#include "nlohmann/json.hpp"
 
 namespace bole {
 namespace {

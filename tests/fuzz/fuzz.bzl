@@ -6,7 +6,7 @@ def fuzz_test(name, srcs, deps, data = [], size = "small"):
     The inputs lie in corpus/<name>/, which must not be empty. Makes two targets:
       <name>            a test that feeds every file of the corpus to the target
                         once, with any compiler and any sanitizer.
-      <name>_libfuzzer  a libFuzzer program, only for --config=fuzz. Not part of
+      <name>_libfuzzer  a libFuzzer program, only for --config=asan. Not part of
                         //..., run by tests/fuzz/run_fuzzers.sh.
 
     Args:
@@ -21,24 +21,33 @@ def fuzz_test(name, srcs, deps, data = [], size = "small"):
     if not inputs:
         fail("%s: no files in //%s/%s" % (name, native.package_name(), folder))
 
+    # Compiled once for both.
+    native.cc_library(
+        name = name + "_target",
+        testonly = True,
+        srcs = srcs,
+        data = data,
+        alwayslink = True,
+        deps = deps,
+    )
     native.cc_test(
         name = name,
         size = size,
-        srcs = srcs,
         args = ["%s/%s" % (native.package_name(), folder)],
-        data = inputs + data,
+        data = inputs,
         tags = ["fuzz"],
-        deps = deps + ["//tests/fuzz:replay_main"],
+        deps = [
+            ":" + name + "_target",
+            "//tests/fuzz:replay_main",
+        ],
     )
     native.cc_binary(
         name = name + "_libfuzzer",
         testonly = True,
-        srcs = srcs,
-        data = data,
         linkopts = ["-fsanitize=fuzzer"],
         tags = [
             "libfuzzer",
             "manual",
         ],
-        deps = deps,
+        deps = [":" + name + "_target"],
     )

@@ -44,8 +44,8 @@ if ((${#labels[@]} == 0)); then
   exit 0
 fi
 
-"${bazel[@]}" build --config=fuzz "${labels[@]}"
-bin=$("${bazel[@]}" info --config=fuzz bazel-bin 2>/dev/null)
+"${bazel[@]}" build --config=asan "${labels[@]}"
+bin=$("${bazel[@]}" info --config=asan bazel-bin 2>/dev/null)
 
 found=$(mktemp -d "${TMPDIR:-/tmp}/bole_fuzz.XXXXXX")
 export seconds bin found

@@ -16,30 +16,33 @@ cd "$1"
 
 status=0
 
+# Every include of the tree, as PATH:LINE:TEXT.
+includes=$(find . -type f \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \
+  -o -name '*.cuh' \) -not -path './bazel-*' -not -path './.git/*' \
+  -printf '%P\0' | sort -z |
+  xargs -0r grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' || true)
+if [[ -z $includes ]]; then
+  echo "no sources in $PWD" >&2
+  exit 2
+fi
+
 # forbid FILES INCLUDED REASON [ALLOWED]: no file whose path matches FILES may
 # include a header that matches INCLUDED, but those whose path matches ALLOWED.
 # All three are extended regular expressions, anchored at the start.
 forbid() {
-  local files=$1 included=$2 reason=$3 allowed=${4:-}
-  local path hit
-  while IFS= read -r path; do
-    [[ $path =~ ^($files) ]] || continue
-    [[ $allowed && $path =~ ^($allowed) ]] && continue
-    while IFS= read -r hit; do
-      echo "$path:$hit: $reason"
-      status=1
-    done < <(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($included)" \
-      "$path" || true)
-  done <<<"$sources"
+  files="^($1)" included="^($2)" reason=$3 allowed=${4:+"^($4)"} awk '
+    {
+      path = substr($0, 1, index($0, ":") - 1)
+      if (path !~ ENVIRON["files"]) next
+      if (ENVIRON["allowed"] != "" && path ~ ENVIRON["allowed"]) next
+      header = $0
+      sub(/^[^<"]*[<"]/, "", header)
+      if (header !~ ENVIRON["included"]) next
+      print $0 ": " ENVIRON["reason"]
+      found = 1
+    }
+    END { exit found }' <<<"$includes" || status=1
 }
-
-sources=$(find . -type f \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \
-  -o -name '*.cuh' \) -not -path './bazel-*' -not -path './.git/*' |
-  sed 's|^\./||' | sort)
-if [[ -z $sources ]]; then
-  echo "no sources in $PWD" >&2
-  exit 2
-fi
 
 production='(common|kernels|proto|scheduler_service|worker_service|clients)/'
 rpc='proto/|grpc|google/protobuf/|[^>"]*\.pb\.h'

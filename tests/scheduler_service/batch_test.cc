@@ -16,9 +16,8 @@ namespace bole {
 namespace {
 
 using ::bole::testing::MakeRequest;
-using ::bole::testing::MakeTokenizer;
+using ::bole::testing::MakeTinyTokenizer;
 using ::bole::testing::RandomPrompt;
-using ::bole::testing::TinyJson;
 
 TEST(NumberPoolTest, GivesEveryNumberOnce) {
   NumberPool<PageId> pool(3);
@@ -88,7 +87,7 @@ class BatchTest : public ::testing::Test {
 
   std::mt19937 rng_{1};
   TimePoint now_;
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   // The drafter's rows: (3 - 1) * 2 = 4 beyond the tree's.
   Batch batch_{Limits(), DraftShape{.top_k = 2, .depth = 3}, /*max_rows=*/8,
                /*max_running=*/100};

@@ -28,7 +28,7 @@ TEST(ModelTextTest, ACheckpointHasATokenizerAndATemplate) {
 
 TEST(ModelTextTest, ATemplateIsNotNeeded) {
   const ScopedDirectory directory;
-  directory.Write("tokenizer.json", testing::TinyJson().dump());
+  directory.Write("tokenizer.json", testing::TinyTokenizerJson());
 
   const absl::StatusOr<ModelText> text = LoadModelText(directory.path());
 
@@ -38,7 +38,7 @@ TEST(ModelTextTest, ATemplateIsNotNeeded) {
 
 TEST(ModelTextTest, ABrokenTemplateIsAnErrorThatNamesTheFile) {
   const ScopedDirectory directory;
-  directory.Write("tokenizer.json", testing::TinyJson().dump());
+  directory.Write("tokenizer.json", testing::TinyTokenizerJson());
   directory.Write("chat_template.jinja", "{% for %}");
 
   const absl::Status status = LoadModelText(directory.path()).status();

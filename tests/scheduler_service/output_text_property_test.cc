@@ -97,7 +97,7 @@ std::string RandomStop(std::mt19937& random) {
 }
 
 TEST(OutputTextPropertyTest, EqualsItsDefinitionOnTextOfFewCharacters) {
-  const auto tokenizer = testing::MakeTokenizer(testing::TinyJson());
+  const auto tokenizer = testing::MakeTinyTokenizer();
   // "a" and "b" often; characters in pieces, whole and broken; special tokens.
   const std::vector<int32_t> alphabet = {
       'a', 'a', 'a', 'b',  'b',  'c',  256,  257,  258,  0xC3,

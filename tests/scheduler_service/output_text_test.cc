@@ -11,8 +11,7 @@
 namespace bole {
 namespace {
 
-using testing::MakeTokenizer;
-using testing::TinyJson;
+using testing::MakeTinyTokenizer;
 
 // Ids 0..255 are bytes, 256 "ab", 257 "bc", 258 "abc", 300 <s> is special.
 class OutputTextTest : public ::testing::Test {
@@ -33,7 +32,7 @@ class OutputTextTest : public ::testing::Test {
     return pushed;
   }
 
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   TextParams params_;
 };
 

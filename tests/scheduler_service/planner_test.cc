@@ -18,10 +18,9 @@ namespace bole {
 namespace {
 
 using ::bole::testing::MakeRequest;
-using ::bole::testing::MakeTokenizer;
+using ::bole::testing::MakeTinyTokenizer;
 using ::bole::testing::RandomPrompt;
 using ::bole::testing::RandomTree;
-using ::bole::testing::TinyJson;
 using ::bole::testing::UniformInt;
 
 constexpr StepLimits kLimits = {.max_requests = 8,
@@ -71,7 +70,7 @@ class PlanRoundTest : public ::testing::Test {
   }
 
   std::mt19937 rng_{1};
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   std::vector<std::unique_ptr<Sequence>> running_;
 };
 

@@ -88,7 +88,7 @@ class SchedulerTest : public ::testing::Test {
 
   std::mt19937 rng_{1};
   TimePoint now_ = TimePoint() + std::chrono::hours(1);
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   Metrics metrics_;
   SimulatedWorker worker_;
   int dequeued_ = 0;

@@ -21,12 +21,11 @@
 namespace bole {
 namespace {
 
-using ::bole::testing::MakeTokenizer;
+using ::bole::testing::MakeTinyTokenizer;
 using ::bole::testing::RandomPrompt;
 using ::bole::testing::Reader;
 using ::bole::testing::SimulatedOutput;
 using ::bole::testing::SimulatedWorker;
-using ::bole::testing::TinyJson;
 using ::std::chrono::milliseconds;
 using ::std::chrono::seconds;
 using ::std::chrono::steady_clock;
@@ -132,7 +131,7 @@ class SchedulerLoopTest : public ::testing::Test {
     EXPECT_EQ(loop_.load().tokens, 0u);
   }
 
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTokenizer(TinyJson());
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   Metrics metrics_;
   SchedulerLoop loop_{SchedulerOptions{}, *tokenizer_, metrics_};
   ThreadedWorker worker_{loop_.worker_sink()};

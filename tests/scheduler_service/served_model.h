@@ -23,7 +23,7 @@ inline constexpr std::string_view kTinyTemplate =
 
 inline ModelText TinyText(std::string_view chat_template = kTinyTemplate) {
   ModelText text;
-  text.tokenizer = MakeTokenizer(TinyJson());
+  text.tokenizer = MakeTinyTokenizer();
   absl::StatusOr<ChatTemplate> parsed = ChatTemplate::Parse(chat_template);
   BOLE_CHECK(parsed.ok());
   text.chat_template = *std::move(parsed);

@@ -95,7 +95,7 @@ struct TinySystem {
   // Without a worker nothing listens where the scheduler looks for one.
   explicit TinySystem(SchedulerServerOptions options = {},
                       bool with_worker = true) {
-    directory.Write("tokenizer.json", TinyJson().dump());
+    directory.Write("tokenizer.json", TinyTokenizerJson());
     directory.Write("chat_template.jinja", kTinyTemplate);
     options.model_directory = directory.path();
     options.worker_address = worker.address();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/worker_service/eval/demo_model.h"
 #include "tests/worker_service/eval/rounded_goldens.h"

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/eval/bench_prefill.h"
 #include "worker_service/eval/bench_report.h"

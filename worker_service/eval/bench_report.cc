@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <variant>
 
+#include "nlohmann/json.hpp"
+
 namespace bole {
 namespace {
 

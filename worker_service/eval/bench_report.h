@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/loaded_model.h"
 

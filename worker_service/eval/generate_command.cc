@@ -7,6 +7,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "worker_service/eval/commands.h"
 #include "worker_service/eval/flags.h"
 #include "worker_service/eval/json_file.h"

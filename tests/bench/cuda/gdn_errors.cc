@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "common/status_macros.h"
 #include "kernels/gdn.h"
+#include "nlohmann/json.hpp"
 #include "tests/bench/cuda/draft_trees.h"
 #include "tests/bench/cuda/gdn_layers.h"
 #include "tests/kernels/gdn_oracle.h"

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace bole::cuda {
 

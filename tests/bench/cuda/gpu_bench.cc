@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "cuda_runtime_api.h"
 #include "kernels/cuda/check.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::cuda {
 namespace {

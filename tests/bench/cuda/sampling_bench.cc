@@ -15,6 +15,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "nlohmann/json.hpp"
 #include "tests/bench/cuda/gpu_bench.h"
 
 namespace bole::cuda {

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::jinja {
 namespace {

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "common/chat/budget.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::jinja {
 namespace {

@@ -15,7 +15,7 @@ using testing::MakeTokenizer;
 using testing::TinyJson;
 
 TEST(StreamingDecoderTest, HoldsBytesUntilTheirCharacterIsComplete) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
   StreamingDecoder decoder(*tokenizer);
 
   EXPECT_EQ(decoder.Push(0xF0), "");
@@ -27,7 +27,7 @@ TEST(StreamingDecoderTest, HoldsBytesUntilTheirCharacterIsComplete) {
 }
 
 TEST(StreamingDecoderTest, BytesThatCannotBecomeACharacterAreReplacedAtOnce) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
   StreamingDecoder decoder(*tokenizer);
 
   EXPECT_EQ(decoder.Push(0xE2), "");
@@ -36,7 +36,7 @@ TEST(StreamingDecoderTest, BytesThatCannotBecomeACharacterAreReplacedAtOnce) {
 }
 
 TEST(StreamingDecoderTest, AnEndInsideOfACharacterIsReplaced) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
   StreamingDecoder decoder(*tokenizer);
 
   EXPECT_EQ(decoder.Push(0xE2), "");
@@ -46,7 +46,7 @@ TEST(StreamingDecoderTest, AnEndInsideOfACharacterIsReplaced) {
 }
 
 TEST(StreamingDecoderTest, ACopyGoesOnByItself) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
   StreamingDecoder decoder(*tokenizer);
   EXPECT_EQ(decoder.Push(0xC3), "");
 
@@ -57,7 +57,7 @@ TEST(StreamingDecoderTest, ACopyGoesOnByItself) {
 }
 
 TEST(StreamingDecoderTest, EqualsTheDecodeOfTheWhole) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
   std::mt19937 random(3);
   // Few lead and many tail bytes, so that characters are often whole.
   const std::vector<int32_t> likely = {'a',  0xC3, 0xE2, 0xF0, 0xED, 0x82, 0x9F,

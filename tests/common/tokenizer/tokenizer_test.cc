@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 
 namespace bole {
@@ -19,7 +20,7 @@ using testing::TinyJson;
 using Ids = std::vector<int32_t>;
 
 TEST(TokenizerTest, MergesInsideOfPiecesOnly) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(EncodeOrDie(*tokenizer, "abc"), (Ids{'a', 257}));
   EXPECT_EQ(EncodeOrDie(*tokenizer, "ab ab"), (Ids{256, ' ', 256}));
@@ -30,7 +31,7 @@ TEST(TokenizerTest, MergesInsideOfPiecesOnly) {
 }
 
 TEST(TokenizerTest, AddedTokensAreTakenBeforeAnythingElse) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(EncodeOrDie(*tokenizer, "ab<s>c<t>"), (Ids{256, 300, 'c', 301}));
   EXPECT_EQ(EncodeOrDie(*tokenizer, "<s>xa"), (Ids{302, 'a'}));
@@ -38,14 +39,14 @@ TEST(TokenizerTest, AddedTokensAreTakenBeforeAnythingElse) {
 }
 
 TEST(TokenizerTest, SpecialTokensCanBeReadAsText) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(EncodeOrDie(*tokenizer, "<s><t>", {.parse_special_tokens = false}),
             (Ids{'<', 's', '>', 301}));
 }
 
 TEST(TokenizerTest, EachStretchBetweenAddedTokensIsNormalized) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(EncodeOrDie(*tokenizer, "e\u0301"), (Ids{0xC3, 0xA9}));
   // A mark after a token has nothing to combine with.
@@ -79,13 +80,13 @@ TEST(TokenizerTest, IgnoreMergesTakesWholePiecesFromTheVocabulary) {
 }
 
 TEST(TokenizerTest, InvalidUtf8IsReadAsReplacementCharacters) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(EncodeOrDie(*tokenizer, "a\xFF"), (Ids{'a', 0xEF, 0xBF, 0xBD}));
 }
 
 TEST(TokenizerTest, DecodeReplacesWhatIsNotUtf8) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(tokenizer->Decode(Ids{0xC3, 0xA9}), "\u00E9");
   EXPECT_EQ(tokenizer->Decode(Ids{0xC3, 'a', 0xA9}), "\uFFFDa\uFFFD");
@@ -93,7 +94,7 @@ TEST(TokenizerTest, DecodeReplacesWhatIsNotUtf8) {
 }
 
 TEST(TokenizerTest, DecodeOfIdsWithoutATokenIsEmpty) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(tokenizer->num_ids(), 303);
   EXPECT_EQ(tokenizer->Decode(Ids{'a', 280, -1, 303, 2147483647, 'b'}), "ab");
@@ -101,7 +102,7 @@ TEST(TokenizerTest, DecodeOfIdsWithoutATokenIsEmpty) {
 }
 
 TEST(TokenizerTest, DecodeHidesOnlySpecialTokens) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
   const Ids ids = {300, 'a', 301, 302};
 
   EXPECT_EQ(tokenizer->Decode(ids), "<s>a<t><s>x");
@@ -112,7 +113,7 @@ TEST(TokenizerTest, DecodeHidesOnlySpecialTokens) {
 }
 
 TEST(TokenizerTest, FindIsTheInverseOfTokenBytes) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(tokenizer->Find("<s>"), 300);
   EXPECT_EQ(tokenizer->Find(" a"), 259);
@@ -147,7 +148,7 @@ TEST(TokenizerTest, AMissingByteIsAnErrorOfTheTextThatNeedsIt) {
 }
 
 TEST(TokenizerTest, TextHasALimit) {
-  const auto tokenizer = MakeTokenizer(TinyJson());
+  const auto tokenizer = MakeTinyTokenizer();
 
   EXPECT_EQ(tokenizer->Encode(std::string(kMaxEncodeBytes + 1, ' '))
                 .status()

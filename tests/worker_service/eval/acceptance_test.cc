@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/exhaustive.h"
 #include "tests/worker_service/eval/demo_model.h"
 
 namespace bole::testing_support {
@@ -58,7 +60,7 @@ TEST(GreedyTest, ContinuationsEqualTheReferenceUpToTheFirstNearTie) {
   EXPECT_GE(num_compared, 96 * golden.size() / 2);
 }
 
-class AcceptanceTest : public testing::TestWithParam<int> {};
+class AcceptanceTest : public ::testing::TestWithParam<int> {};
 
 // One setting of the reference: accepted drafts + 1 per round, within 1 %.
 TEST_P(AcceptanceTest, MeanAcceptedTokensEqualTheReference) {
@@ -85,15 +87,21 @@ TEST_P(AcceptanceTest, MeanAcceptedTokensEqualTheReference) {
   EXPECT_EQ(tokens, golden["tokens"].get<size_t>());
 }
 
-std::string NameOf(const testing::TestParamInfo<int>& info) {
+std::string NameOf(const ::testing::TestParamInfo<int>& info) {
   const nlohmann::json setting =
       ReadGoldenJson("mat.json")["reference"][info.param];
   return (setting["top_k"] == 1 ? "chain" : "tree") +
          setting["draft_nodes"].dump();
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, AcceptanceTest, testing::Range(0, 7),
-                         NameOf);
+// All settings of the reference, or its chain of 3 and its tree of 32.
+std::vector<int> Settings() {
+  if (!testing::Exhaustive()) return {0, 4};
+  return {0, 1, 2, 3, 4, 5, 6};
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, AcceptanceTest,
+                         ::testing::ValuesIn(Settings()), NameOf);
 
 }  // namespace
 }  // namespace bole::testing_support

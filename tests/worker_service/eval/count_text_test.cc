@@ -13,8 +13,7 @@
 namespace bole {
 namespace {
 
-using ::bole::testing::MakeTokenizer;
-using ::bole::testing::TinyJson;
+using ::bole::testing::MakeTinyTokenizer;
 
 using Ids = std::vector<int32_t>;
 
@@ -36,7 +35,7 @@ TEST(ChooseTokensTest, CoverageIsTheShareOfTheText) {
 
 // A text of many pieces, with lines and without.
 TEST(CountTextTest, CountsWhatTheTokenizerMakesOfTheText) {
-  const std::unique_ptr<Tokenizer> tokenizer = MakeTokenizer(TinyJson());
+  const std::unique_ptr<Tokenizer> tokenizer = MakeTinyTokenizer();
   for (const char* part : {"the cat\n", "x y "}) {
     std::string text;
     while (text.size() < 1'000'000) text += part;

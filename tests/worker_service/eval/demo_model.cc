@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/reference/reference_backend.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::testing_support {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 #include "worker_service/eval/generator.h"
 #include "worker_service/loaded_model.h"
 

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# What takes too long to run before each commit.
+set -euo pipefail
+
+usage() {
+  cat <<'EOT'
+usage: tests/nightly.sh [STAGE...]
+
+Runs every stage, or those named, and goes on after a failure. Prints the stages
+with their seconds at the end, and exits with 1 if one failed. All of it takes
+some two hours on two cores.
+
+  exact      the exactness suites with all seeds, prompts and settings
+  sanitized  the tests tagged "slow", under AddressSanitizer
+  fuzz       every fuzz target for two minutes
+  tidy       clang-tidy over the whole tree, static analyzer included
+
+BAZEL names the command to run instead of "bazel", options included.
+EOT
+}
+
+all_stages=(exact sanitized fuzz tidy)
+
+stage_exact() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" test --test_env=BOLE_EXHAUSTIVE=1 --test_output=errors \
+    //tests/worker_service/eval:exactness_test \
+    //tests/worker_service/eval:acceptance_test \
+    //tests/e2e:e2e_exactness_test
+}
+
+stage_sanitized() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" test --config=asan --test_tag_filters=slow,-benchmark,-lint \
+    //tests/...
+}
+
+stage_fuzz() { tests/fuzz/run_fuzzers.sh 120; }
+
+stage_tidy() { tests/lint/clang_tidy.sh; }
+
+# shellcheck source=tests/stages.sh
+source "$(dirname "$0")/stages.sh"
