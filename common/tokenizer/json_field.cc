@@ -17,6 +17,8 @@ const nlohmann::json& Null() {
 
 }  // namespace
 
+bool JsonField::is_null() const { return value_->is_null(); }
+
 JsonField JsonField::Member(const char* name) const {
   const auto member = value_->find(name);
   return {member == value_->end() ? Null() : *member,

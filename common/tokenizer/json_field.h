@@ -22,7 +22,7 @@ class JsonField {
 
   const nlohmann::json& value() const { return *value_; }
   const std::string& path() const { return path_; }
-  bool is_null() const { return value_->is_null(); }
+  bool is_null() const;
 
   // REQUIRES: this is an object (Member) or an array (Element, index in range).
   JsonField Member(const char* name) const;
