@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/check.h"
 #include "gtest/gtest.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 

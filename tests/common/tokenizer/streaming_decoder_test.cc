@@ -11,8 +11,7 @@
 namespace bole {
 namespace {
 
-using testing::MakeTokenizer;
-using testing::TinyJson;
+using testing::MakeTinyTokenizer;
 
 TEST(StreamingDecoderTest, HoldsBytesUntilTheirCharacterIsComplete) {
   const auto tokenizer = MakeTinyTokenizer();

@@ -15,6 +15,7 @@ namespace bole {
 namespace {
 
 using testing::EncodeOrDie;
+using testing::MakeTinyTokenizer;
 using testing::MakeTokenizer;
 using testing::TinyJson;
 using Ids = std::vector<int32_t>;
