@@ -93,6 +93,10 @@ struct SequenceResult {
   std::vector<EmittedToken> emitted;  // Empty for a chunk that ends nothing.
   int32_t accepted_drafts = 0;        // Emitted tokens that the tree proposed.
   std::optional<ProposalTree> proposal;  // Root: the pending token.
+  // Set: the sequence failed, because the model's logits at this position are
+  // not numbers. `emitted` has the tokens before; nothing else of the sequence
+  // can be used, and it has no nodes in later rounds of a lease.
+  std::optional<int32_t> bad_logits_position = {};
 
   friend bool operator==(const SequenceResult&,
                          const SequenceResult&) = default;

@@ -19,7 +19,7 @@ struct ExtendRowsParams {
   int max_rows;               // N
   RowPath path;               // Rows of the target's batch.
   const int32_t* token;       // [.] the target rows' tokens.
-  const int32_t* next_token;  // [B]
+  const int32_t* next_token;  // [B] kNoToken counts as token 0.
   const int32_t* committed;   // [B] before this path.
   int32_t* next_committed;    // [B] out: committed + length of the path.
   // Out, of the extend batch:
@@ -42,6 +42,8 @@ struct CandidateTrees {
 
 // token, log_prob = the k most likely tokens of each row, best first, ties to
 // the lower column; a plain softmax without temperature over the valid columns.
+// NaN counts as -inf and +inf as the largest float, so that whatever the logits
+// are, there are k valid columns, and log_prob is <= 0 and not NaN.
 struct TopKParams {
   RowCount rows;
   int vocabulary;           // V: columns of the logits.
@@ -80,7 +82,8 @@ struct GrowTreesParams {
 
 // What a path changes for the round that follows without the host: committed
 // and control.max_tokens move on by its length. A request has ended if it had
-// no path, if it emitted a stop token last, or if it may emit no more tokens.
+// no path, if it emitted kNoToken or a stop token last, or if it may emit no
+// more tokens.
 struct AdvanceRequestsParams {
   int max_requests;           // B
   int max_context;            // Positions.

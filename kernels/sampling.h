@@ -16,6 +16,9 @@ namespace bole {
 
 inline constexpr int kMaxTopLogprobs = 20;
 
+// What is drawn from logits that are not numbers: nothing.
+inline constexpr int32_t kNoToken = -1;
+
 // One request's part of SampleParams. Plain data, copied to the device.
 struct SamplingControl {
   uint64_t seed;
@@ -48,6 +51,12 @@ inline constexpr int32_t kPromptToken = 1 << 30;
 // ancestors), temperature, top-k (ties at the k-th value stay), top-p over what
 // is left (the smallest set of at least p, ties to the lower id), min-p.
 // Log probabilities are of the model's own distribution, before all of these.
+//
+// A row has no token to draw if one of its logits below num_valid_tokens is
+// NaN, or if bias and penalties leave no token with a logit above -inf; +inf
+// counts as the largest float. A walk that visits such a row ends there with
+// kNoToken, and the log probabilities of that entry mean nothing. Rows that no
+// walk visits may hold anything.
 struct SampleParams {
   RowBatch batch;
   int vocabulary;                  // V
@@ -65,12 +74,12 @@ struct SampleParams {
   // Out. Entry first[b] + j belongs to the j-th visited node of request b.
   int32_t* path_first;  // [B + 1]
   int32_t* path_row;    // [N] visited rows.
-  int32_t* emitted;     // [N] token drawn at that row.
+  int32_t* emitted;     // [N] token drawn at that row, or kNoToken.
   float* logprob;       // [N] of the drawn token.
   int32_t* top_token;   // [N, kMaxTopLogprobs]
   float* top_logprob;   // [N, kMaxTopLogprobs]
   int32_t* accepted;    // [B] emitted tokens that the tree had proposed.
-  int32_t* next_token;  // [B] the last token emitted.
+  int32_t* next_token;  // [B] the last token emitted, or kNoToken.
 };
 
 // Adds the path's tokens to the counts of their slots: to the output where the

@@ -245,6 +245,9 @@ void EncodeSequenceResult(const SequenceResult& result,
   if (result.proposal) {
     EncodeTree(*result.proposal, *message.mutable_proposal());
   }
+  if (result.bad_logits_position) {
+    message.set_bad_logits_position(*result.bad_logits_position);
+  }
 }
 
 absl::StatusOr<SequenceResult> DecodeSequenceResult(
@@ -265,6 +268,12 @@ absl::StatusOr<SequenceResult> DecodeSequenceResult(
   }
   if (message.has_proposal()) {
     BOLE_ASSIGN_OR_RETURN(result.proposal, DecodeTree(message.proposal(), who));
+  }
+  if (message.has_bad_logits_position()) {
+    BOLE_RETURN_IF_ERROR(CheckInRange(who, "bad_logits_position",
+                                      message.bad_logits_position(), 0,
+                                      INT32_MAX));
+    result.bad_logits_position = message.bad_logits_position();
   }
   return result;
 }

@@ -87,6 +87,9 @@ struct Metrics::Families {
   Counter& preemptions =
       OneCounter(registry, "bole_preemptions_total",
                  "Requests that gave their pages back and wait to run again.");
+  Counter& bad_logits = OneCounter(
+      registry, "bole_bad_logits_total",
+      "Requests that failed because the model's logits were not numbers.");
 
   Histogram& queue_time = OneHistogram(
       registry, "bole_queue_time_seconds",
@@ -232,6 +235,8 @@ void Metrics::Round(const RoundMetrics& round) {
 }
 
 void Metrics::Preempted() { families_->preemptions.Increment(); }
+
+void Metrics::BadLogits() { families_->bad_logits.Increment(); }
 
 void Metrics::SetLoad(const SchedulerStatus& status,
                       const AdmissionLoad& waiting) {

@@ -51,6 +51,8 @@ class Metrics {
   void Accepted(int emitted, int accepted_drafts);
   void Round(const RoundMetrics& round);
   void Preempted();
+  // A request failed, because the model's logits were not numbers.
+  void BadLogits();
   void SetLoad(const SchedulerStatus& status, const AdmissionLoad& waiting);
 
  private:

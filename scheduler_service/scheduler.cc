@@ -180,10 +180,13 @@ void Scheduler::Apply(const InFlight& round, StepResult result) {
   }
   for (size_t i = 0; i < round.sequences.size(); ++i) {
     if (round.sequences[i] == nullptr) continue;
-    if (result.sequences[i].emitted.empty()) continue;
     const SequenceResult& of = result.sequences[i];
+    if (of.emitted.empty() && !of.bad_logits_position) continue;
     metrics.accepted_drafts += of.accepted_drafts;
-    metrics_.Accepted(static_cast<int>(of.emitted.size()), of.accepted_drafts);
+    if (!of.emitted.empty()) {
+      metrics_.Accepted(static_cast<int>(of.emitted.size()),
+                        of.accepted_drafts);
+    }
     Advance(*round.sequences[i], std::move(result.sequences[i]), metrics);
   }
   metrics_.Round(metrics);
@@ -191,6 +194,7 @@ void Scheduler::Apply(const InFlight& round, StepResult result) {
 
 void Scheduler::Advance(Sequence& sequence, SequenceResult result,
                         RoundMetrics& metrics) {
+  const std::optional<int32_t> bad_position = result.bad_logits_position;
   Sequence::Progress progress = sequence.Advance(std::move(result));
   const int num_tokens = static_cast<int>(progress.tokens.size());
   metrics.emitted_tokens += num_tokens;
@@ -209,6 +213,11 @@ void Scheduler::Advance(Sequence& sequence, SequenceResult result,
   }
   if (progress.end) {
     End(sequence, CompletionOf(sequence, *std::move(progress.end)));
+  } else if (bad_position) {
+    metrics_.BadLogits();
+    End(sequence,
+        absl::InternalError(absl::StrCat("the model's logits at position ",
+                                         *bad_position, " are not numbers")));
   }
 }
 

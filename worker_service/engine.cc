@@ -186,7 +186,9 @@ Engine::Results Engine::ReadResults(Sequences sequences,
   }
   std::vector<ProposalTree> trees = drafter_->Results(down_, image, roots);
   for (size_t b = 0; b < results.size(); ++b) {
-    if (!results[b].emitted.empty()) results[b].proposal = std::move(trees[b]);
+    const bool goes_on =
+        !results[b].emitted.empty() && !results[b].bad_logits_position;
+    if (goes_on) results[b].proposal = std::move(trees[b]);
   }
   return results;
 }

@@ -74,8 +74,12 @@ absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
   Results results =
       ReadResults(sequences, any_last ? plan.draft : std::nullopt, /*image=*/0);
   for (size_t b = 0; b < results.size(); ++b) {
-    results[b].committed = plan.prefills[b].sequence.committed +
-                           static_cast<int>(plan.prefills[b].tokens.size());
+    SequenceResult& result = results[b];
+    result.committed = plan.prefills[b].sequence.committed +
+                       static_cast<int>(plan.prefills[b].tokens.size());
+    if (result.bad_logits_position) {
+      result.bad_logits_position = result.committed - 1;
+    }
   }
   return results;
 }

@@ -43,10 +43,14 @@ class Progress {
     }
   }
 
-  // Path lengths become committed tokens.
+  // Path lengths become committed tokens, and places in paths positions.
   void Add(std::vector<SequenceResult>& results) {
     for (size_t b = 0; b < results.size(); ++b) {
       const std::vector<EmittedToken>& emitted = results[b].emitted;
+      if (results[b].bad_logits_position) {
+        *results[b].bad_logits_position += committed_[b];
+        left_[b] = 0;
+      }
       committed_[b] += results[b].committed;
       results[b].committed = committed_[b];
       left_[b] -= static_cast<int>(emitted.size());

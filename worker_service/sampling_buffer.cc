@@ -125,6 +125,10 @@ std::vector<SequenceResult> SamplingBuffer::Results(
     result.committed = first[b + 1] - first[b];
     result.accepted_drafts = accepted[b];
     for (int entry = first[b]; entry < first[b + 1]; ++entry) {
+      if (emitted[entry] == kNoToken) {
+        result.bad_logits_position = entry - first[b];
+        break;
+      }
       EmittedToken& token = result.emitted.emplace_back();
       token.token = emitted[entry];
       token.logprob = logprob[entry];

@@ -1,5 +1,7 @@
 #include "worker_service/worker_metrics.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
@@ -32,6 +34,14 @@ Family<Gauge>& Gauges(Registry& registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
 
+double NumBadLogits(const StepResult& result) {
+  const auto is_bad = [](const SequenceResult& one) {
+    return one.bad_logits_position.has_value();
+  };
+  return static_cast<double>(std::ranges::count_if(result.prefills, is_bad) +
+                             std::ranges::count_if(result.sequences, is_bad));
+}
+
 }  // namespace
 
 struct WorkerMetrics::Families {
@@ -56,6 +66,11 @@ struct WorkerMetrics::Families {
   Counter& nodes = Counters(registry, "bole_worker_nodes_total",
                             "Nodes of verified trees, roots included.")
                        .Add({});
+
+  Counter& bad_logits =
+      Counters(registry, "bole_worker_bad_logits_total",
+               "Sequences that failed because their logits were not numbers.")
+          .Add({});
 
   Family<Counter>& refused =
       Counters(registry, "bole_plans_refused_total",
@@ -133,6 +148,7 @@ void WorkerMetrics::Stepped(const ComputeOutcome& outcome) {
   families_->step_seconds.Observe(outcome.step_seconds);
   families_->prefill_tokens.Increment(outcome.prefill_tokens);
   families_->nodes.Increment(outcome.nodes);
+  families_->bad_logits.Increment(NumBadLogits(*outcome.result));
 }
 
 }  // namespace bole

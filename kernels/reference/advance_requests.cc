@@ -14,7 +14,8 @@ void AdvanceRequests(const AdvanceRequestsParams& p) {
     p.committed[b] += length;
     int32_t& left = p.control[b].max_tokens;
     left -= length;
-    const bool ended = length == 0 || stopped || left <= 0;
+    const bool ended =
+        length == 0 || p.next_token[b] == kNoToken || stopped || left <= 0;
     p.node_limit[b] = ended ? 0 : std::max(p.max_context - p.committed[b], 0);
     p.depth_limit[b] = std::max(left, 0);
   }

@@ -1,5 +1,7 @@
 #include "kernels/reference/extend_rows.h"
 
+#include <algorithm>
+
 namespace bole::reference {
 
 void ExtendRows(const ExtendRowsParams& p) {
@@ -11,7 +13,8 @@ void ExtendRows(const ExtendRowsParams& p) {
       p.request[i] = b;
       p.node[i] = i - first;
       p.parent[i] = i - first - 1;
-      p.row_token[i] = is_last ? p.next_token[b] : p.token[p.path.row[i + 1]];
+      p.row_token[i] =
+          is_last ? std::max(p.next_token[b], 0) : p.token[p.path.row[i + 1]];
       p.hidden_row[i] = p.path.row[i];
     }
     p.next_committed[b] = p.committed[b] + (end - first);

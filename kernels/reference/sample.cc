@@ -49,7 +49,8 @@ Visit MakeVisit(const SampleParams& p, int row, int32_t emitted,
   const std::span<const float> logits(
       p.logits + static_cast<size_t>(row) * p.vocabulary, p.num_valid_tokens);
   const LogSoftmax softmax(logits);
-  Visit visit{row, emitted, softmax.LogProb(logits[emitted]), {}};
+  Visit visit{row, emitted, 0, {}};
+  if (emitted != kNoToken) visit.logprob = softmax.LogProb(logits[emitted]);
   if (num_alternatives > 0) visit.top = BestTokens(logits, num_alternatives);
   for (TokenLogit& t : visit.top) t.logit = softmax.LogProb(t.logit);
   return visit;
@@ -64,6 +65,7 @@ Walk WalkTree(const SampleParams& p, int request) {
   while (row != kNoRow) {
     const int32_t token = drawer.Draw(row);
     walk.visits.push_back(MakeVisit(p, row, token, control.top_logprobs));
+    if (token == kNoToken) break;
     row = FindRow(p, request, row + 1, p.batch.node[row], &token);
     if (row != kNoRow) ++walk.accepted;
     if (std::ssize(walk.visits) == control.max_tokens) break;

@@ -11,12 +11,10 @@ namespace bole::reference {
 // - A request without rows, or whose rows all have parents, gets an empty path
 //   and accepted 0; its next_token stays what it was.
 // - A draft counts as accepted when its token is drawn, also where the walk
-// then
-//   stops before its row: accepted is the length of the path or one less.
+//   then stops before its row: accepted is the length of the path or one less.
 // - Of outputs by visited node, those below path_first[B] are written, and of
 //   each row of alternatives the first min(top_logprobs, num_valid_tokens).
-// - A NaN logit counts as -inf. Where no token is possible, token 0 is drawn,
-//   with log probability -inf.
+// - The log probability of kNoToken is 0.
 //
 // Each request is one task of the pool. Its result depends on nothing outside
 // its own rows, slot and parameters. COST: O(V) for each visited row.

@@ -1,6 +1,7 @@
 #include "kernels/reference/sample_token.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -59,12 +60,11 @@ TokenDrawer::TokenDrawer(const SampleParams& params, int request)
 
 int32_t TokenDrawer::Draw(int row) {
   if (!count_.empty()) Remember(row);
-  AdjustLogits(row);
+  if (!AdjustLogits(row)) return kNoToken;
   const auto max = std::max_element(logits_.begin(), logits_.end());
+  if (*max == kImpossible) return kNoToken;
   const bool is_greedy = control_.temperature == 0;
-  if (is_greedy || *max == kImpossible) {
-    return static_cast<int32_t>(max - logits_.begin());
-  }
+  if (is_greedy) return static_cast<int32_t>(max - logits_.begin());
   const uint64_t position = uint64_t{1} + params_.batch.committed[request_] +
                             params_.batch.depth[row];
   return HasFilters(control_) ? DrawFiltered(*max, position)
@@ -77,19 +77,22 @@ void TokenDrawer::Remember(int row) {
              params_.token[row], count_.data());
 }
 
-void TokenDrawer::AdjustLogits(int row) {
+bool TokenDrawer::AdjustLogits(int row) {
   const float* raw =
       params_.logits + static_cast<size_t>(row) * params_.vocabulary;
+  const auto is_nan = [](float logit) { return std::isnan(logit); };
+  if (std::any_of(raw, raw + logits_.size(), is_nan)) return false;
   std::transform(raw, raw + logits_.size(), logits_.begin(), CleanLogit);
   for (int i = params_.first_bias[request_];
        i < params_.first_bias[request_ + 1]; ++i) {
     const int32_t token = params_.bias_token[i];
     if (token < params_.num_valid_tokens) logits_[token] += params_.bias[i];
   }
-  if (count_.empty()) return;
+  if (count_.empty()) return true;
   for (size_t v = 0; v < logits_.size(); ++v) {
     logits_[v] = CleanLogit(Penalized(control_, count_[v], logits_[v]));
   }
+  return true;
 }
 
 int32_t TokenDrawer::DrawFromAll(float max, uint64_t position) const {

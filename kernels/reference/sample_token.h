@@ -16,19 +16,20 @@ namespace bole::reference {
 // presence_penalty if the output has it.
 //
 // Draws are the largest (logit - max) / T + GumbelNoise(seed, position, token),
-// in float, ties to the lower id. If no token is possible, it is token 0.
+// in float, ties to the lower id.
 class TokenDrawer {
  public:
   // `params` must outlive this.
   TokenDrawer(const SampleParams& params, int request);
 
-  // The token that follows `row`. To be called for a root, a child of it, and
-  // so on: every call adds the row's own token to the history.
+  // The token that follows `row`, or kNoToken. To be called for a root, a child
+  // of it, and so on: every call adds the row's own token to the history.
   int32_t Draw(int row);
 
  private:
   void Remember(int row);
-  void AdjustLogits(int row);
+  // Returns whether all of the row's logits are numbers.
+  bool AdjustLogits(int row);
   int32_t DrawFromAll(float max, uint64_t position) const;
   int32_t DrawFiltered(float max, uint64_t position) const;
 

@@ -50,6 +50,7 @@ TEST(MetricsTest, EveryFamilyHasHelpAndATypeBeforeTheFirstRequest) {
                                    "bole_queue_bytes",
                                    "bole_rejected_total",
                                    "bole_preemptions_total",
+                                   "bole_bad_logits_total",
                                    "bole_time_to_first_token_seconds",
                                    "bole_inter_token_latency_seconds",
                                    "bole_time_per_output_token_seconds",

@@ -142,6 +142,9 @@ inline SequenceResult RandomSequenceResult(std::mt19937& rng) {
   if (UniformInt(rng, 0, 3) > 0) {
     result.proposal = RandomTree(rng, UniformInt(rng, 1, 116));
   }
+  if (UniformInt(rng, 0, 3) == 0) {
+    result.bad_logits_position = UniformInt(rng, 0, 1 << 20);
+  }
   return result;
 }
 

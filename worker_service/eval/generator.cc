@@ -46,6 +46,7 @@ class Batch {
         if (options_.on_step) options_.on_step(plan, result);
         Apply(std::move(result));
       }));
+      BOLE_RETURN_IF_ERROR(failure_);
       RemoveDone();
     }
     return std::move(results_);
@@ -166,6 +167,11 @@ class Batch {
 
   void Advance(Sequence& s, SequenceResult result) {
     s.committed = result.committed;
+    if (result.bad_logits_position) {
+      failure_.Update(absl::InternalError(absl::StrCat(
+          "prompt ", s.request, ": the model's logits at position ",
+          *result.bad_logits_position, " are not numbers")));
+    }
     for (EmittedToken& token : result.emitted) {
       if (on_token_) on_token_(s.request, token);
       s.tree = {.parent = {kNoParent}, .token = {token.token}, .log_rho = {0}};
@@ -189,6 +195,7 @@ class Batch {
   std::span<const GenerateRequest> requests_;
   const TokenCallback& on_token_;
   std::vector<GenerateResult> results_;
+  absl::Status failure_;
   size_t next_request_ = 0;
   std::vector<SlotId> free_slots_;
   std::vector<Sequence> running_;

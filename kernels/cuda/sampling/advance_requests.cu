@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (lane > 0) return;
   const int committed = p.committed[b] + length;
   const int left = p.control[b].max_tokens - length;
-  const bool ended = length == 0 || stopped || left <= 0;
+  const bool ended = length == 0 || last == kNoToken || stopped || left <= 0;
   p.committed[b] = committed;
   p.control[b].max_tokens = left;
   p.node_limit[b] = ended ? 0 : max(p.max_context - committed, 0);

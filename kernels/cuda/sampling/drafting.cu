@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(kThreads)
     p.request[i] = b;
     p.node[i] = i - first;
     p.parent[i] = i - first - 1;
-    p.row_token[i] = is_last ? p.next_token[b] : p.token[p.path.row[i + 1]];
+    p.row_token[i] =
+        is_last ? max(p.next_token[b], 0) : p.token[p.path.row[i + 1]];
     p.hidden_row[i] = p.path.row[i];
   }
   if (threadIdx.x > 0) return;

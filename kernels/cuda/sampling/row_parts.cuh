@@ -46,8 +46,9 @@ struct LogitRow {
   int num_tokens;   // That count.
   bool is_aligned;  // To 16 bytes.
 
-  // A lane's logits of a group, clean; -inf beyond the end of the row.
-  __device__ void Load(int group, float (&logit)[kThreadTokens]) const {
+  // A lane's logits of a group, clean; -inf beyond the end of the row. Returns
+  // whether any of them was NaN.
+  __device__ bool Load(int group, float (&logit)[kThreadTokens]) const {
     if (is_aligned && (group + 1) * kGroupTokens <= num_tokens) {
 #pragma unroll
       for (int i = 0; i < kThreadTokens; i += 4) {
@@ -65,8 +66,13 @@ struct LogitRow {
         logit[i] = v < num_tokens ? logits[v] : Impossible();
       }
     }
+    bool has_nan = false;
 #pragma unroll
-    for (int i = 0; i < kThreadTokens; ++i) logit[i] = CleanLogit(logit[i]);
+    for (int i = 0; i < kThreadTokens; ++i) {
+      has_nan = has_nan || isnan(logit[i]);
+      logit[i] = CleanLogit(logit[i]);
+    }
+    return has_nan;
   }
 };
 

@@ -39,7 +39,7 @@ using RowLogits = AdjustedLogits<kDrawThreads>;
 
 // Memory that the launches share.
 struct SampleScratch {
-  int32_t* drawn;       // [N] the token that follows each row.
+  int32_t* drawn;       // [N] the token that follows each row, or kNoToken.
   int32_t* visited;     // [N] the rows of each request's path.
   GroupResults groups;  // Until the tokens are drawn; then, in their place,
   PartResults parts;    // of the visited rows.
@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(kPartThreads, 4)
       RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned);
   const int first = blockIdx.x * parts_per_block;
   float logit[kThreadTokens];
-  raw.Load(GroupOf(first), logit);  // While the row's request is looked up.
+  // While the row's request is looked up.
+  bool has_nan = raw.Load(GroupOf(first), logit);
   const int request = p.batch.request[row];
   const DrawnRow drawn = {
       .row = row,
@@ -87,9 +88,9 @@ __global__ void __launch_bounds__(kPartThreads, 4)
     for (int i = 0; i < parts_per_block; ++i) {
       const int group = GroupOf(first + i);
       if (group >= groups.num_groups) break;
-      if (i > 0) raw.Load(group, logit);
+      if (i > 0) has_nan = raw.Load(group, logit);
       adjust(group);
-      ScanGroup(drawn, group, logit, groups);
+      ScanGroup(drawn, group, logit, has_nan, groups);
     }
   };
   if (HasPlainLogits(p, request, drawn.control)) {
@@ -135,12 +136,12 @@ class RowDraw {
       own = max(own, best_[g]);
     }
     const Rank best = BlockMax<kDrawThreads>(own, shared_.rank);
+    if (best == kNotNumbers) return kNoToken;
     scorer_.max = ValueOf(best);
+    if (!(scorer_.max > Impossible())) return kNoToken;
     const SamplingControl& control = logits_.control();
     const DrawKind kind = KindOf(control, logits_.num_tokens());
-    if (kind == DrawKind::kGreedy || !(scorer_.max > Impossible())) {
-      return TokenOf(best);
-    }
+    if (kind == DrawKind::kGreedy) return TokenOf(best);
     if (kind == DrawKind::kFromAll) return DrawFromAll();
     BestDraw<kDrawThreads> draw(logits_, scorer_, best_, num_groups_,
                                 shared_.best);
@@ -293,8 +294,12 @@ __global__ void __launch_bounds__(32)
   const int32_t token = drawn[visit.row];
   p.path_row[place] = visit.row;
   p.emitted[place] = token;
-  p.logprob[place] = best.softmax().LogProb(
-      p.logits[static_cast<int64_t>(visit.row) * p.vocabulary + token]);
+  p.logprob[place] =
+      token == kNoToken
+          ? 0
+          : best.softmax().LogProb(
+                p.logits[static_cast<int64_t>(visit.row) * p.vocabulary +
+                         token]);
 }
 
 absl::Status QueueReport(const SampleParams& params, const SampleScratch& in,

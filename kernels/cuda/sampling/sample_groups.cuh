@@ -19,7 +19,7 @@ namespace bole::cuda {
 struct GroupResults {
   double* sum;      // [N, G] of exp((logit - best) / temperature), where top-p
                     // needs it.
-  Rank* best;       // [N, G] the largest logit.
+  Rank* best;       // [N, G] the largest logit, or kNotNumbers.
   Rank* candidate;  // [N, G] the logit with the best score, noise included,
                     // where any of the group may be drawn; or kNoRank.
   int num_groups;   // G
@@ -132,15 +132,17 @@ struct DrawnRow {
   int num_tokens;
 };
 
-// Fills the results of one group, by a warp that has its logits.
+// Fills the results of one group, by a warp that has its logits. has_nan: of
+// this lane's, before they were clean.
 __device__ inline void ScanGroup(const DrawnRow& drawn, int group,
                                  const float (&logit)[kThreadTokens],
-                                 const GroupResults& results) {
+                                 bool has_nan, const GroupResults& results) {
   const Rank best = WarpMax(LaneBest(group, logit, drawn.num_tokens));
   const int64_t out =
       static_cast<int64_t>(drawn.row) * results.num_groups + group;
   const bool is_first = threadIdx.x % 32 == 0;
-  if (is_first) results.best[out] = best;
+  const bool is_bad = __any_sync(kAllLanes, has_nan) != 0;
+  if (is_first) results.best[out] = is_bad ? kNotNumbers : best;
   const SamplingControl& control = drawn.control;
   if (KindOf(control, drawn.num_tokens) != DrawKind::kFromAll) return;
   const float max = ValueOf(best);

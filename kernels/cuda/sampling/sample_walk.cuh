@@ -29,6 +29,7 @@ class Walk {
       token = drawn[row];
       if (lane() == 0) visited[length] = row;
       ++length;
+      if (token == kNoToken) break;
       row = FindRow(row + 1, p_.batch.node[row], &token);
       if (row >= 0) ++accepted;
       if (length == control.max_tokens || IsStop(token)) break;

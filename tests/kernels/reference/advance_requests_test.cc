@@ -74,6 +74,13 @@ TEST(AdvanceRequestsTest, AStopTokenEndsItsOwnRequest) {
   EXPECT_EQ(out.node_limit, (std::vector<int32_t>{0, 88, 0}));
 }
 
+TEST(AdvanceRequestsTest, ARequestWhoseLogitsWereNotNumbersHasEnded) {
+  const Advanced out =
+      Advance({{10, 2, 50, kNoToken, {5}}, {10, 2, 50, 0, {5}}});
+
+  EXPECT_EQ(out.node_limit, (std::vector<int32_t>{0, 88}));
+}
+
 TEST(AdvanceRequestsTest, TheLastTokenEndsARequest) {
   const Advanced out = Advance({{10, 5, 5, 7, {}}, {10, 5, 6, 7, {}}});
 

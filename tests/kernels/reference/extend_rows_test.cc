@@ -76,6 +76,15 @@ TEST(ExtendRowsTest, TokensMoveOneToTheLeftOfTheirHiddenVectors) {
   EXPECT_EQ(batch.next_committed, (Ints{1, 13}));
 }
 
+TEST(ExtendRowsTest, NoTokenAfterAPathCountsAsTokenZero) {
+  ExtendBatch batch({{0}, {1}}, {70, 71}, /*spare=*/0);
+  batch.next_token[0] = kNoToken;
+
+  batch.Run();
+
+  EXPECT_EQ(batch.row_token, (std::vector<int32_t>{0, 1001}));
+}
+
 TEST(ExtendRowsTest, ARequestWithoutAPathHasNoRows) {
   ExtendBatch batch({{}, {1}, {}}, {70, 71}, /*spare=*/0);
 

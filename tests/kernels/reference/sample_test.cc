@@ -157,11 +157,11 @@ TEST(SampleTest, IdsBeyondTheValidOnesAreNeverDrawn) {
   }
 }
 
-TEST(SampleTest, NanAndInfiniteLogitsAreSurvived) {
+TEST(SampleTest, AnInfiniteLogitIsTheLargest) {
   for (const float temperature : {0.0f, 1.0f}) {
     SampledRequest request = Greedy({{7}, {-1}}, {3});
     request.control.temperature = temperature;
-    request.logits[0].assign(kVocabulary, kNan);
+    request.logits[0].assign(kVocabulary, -kInfinity);
     request.logits[0][5] = 1;
     EXPECT_EQ(RunOne(request).next_token, 5);
     EXPECT_EQ(RunOne(request).visits[0].logprob, 0);
@@ -169,11 +169,79 @@ TEST(SampleTest, NanAndInfiniteLogitsAreSurvived) {
     request.logits[0][6] = kInfinity;
     EXPECT_EQ(RunOne(request).next_token, 6);
     EXPECT_EQ(RunOne(request).visits[0].logprob, 0);
+  }
+}
 
+void ExpectNoToken(const SampledRequest& request, int num_valid_tokens) {
+  const SampledPath path = RunOne(request, num_valid_tokens);
+
+  EXPECT_EQ(Nodes(path), (std::vector<int32_t>{0}));
+  EXPECT_EQ(path.tokens(), (std::vector<int32_t>{kNoToken}));
+  EXPECT_EQ(path.next_token, kNoToken);
+  EXPECT_EQ(path.accepted, 0);
+}
+
+// Whatever the filters, and wherever the NaN is: also where a bias or a penalty
+// would make the token impossible.
+TEST(SampleTest, ARowWithNanGivesNoToken) {
+  SampledRequest request = Greedy(SmallTree(), {8, 9, 0, 0, 0});
+  request.control.top_logprobs = 3;
+  request.bias = {{4, -100.0f}};
+  for (const float temperature : {0.0f, 0.7f}) {
+    for (const int top_k : {0, 2}) {
+      for (const float top_p : {1.0f, 0.5f}) {
+        request.control.temperature = temperature;
+        request.control.top_k = top_k;
+        request.control.top_p = top_p;
+        for (int v = 0; v < kVocabulary - 1; ++v) {
+          SCOPED_TRACE(v);
+          SampledRequest bad = request;
+          bad.logits[0][v] = kNan;
+
+          ExpectNoToken(bad, kVocabulary - 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(SampleTest, NanAmongPaddingIsNotLookedAt) {
+  SampledRequest request = Greedy({{7}, {-1}}, {3});
+  request.logits[0][kVocabulary - 1] = kNan;
+
+  EXPECT_EQ(RunOne(request, kVocabulary - 1).next_token, 3);
+}
+
+TEST(SampleTest, ARowWithoutPossibleTokensGivesNoToken) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    SampledRequest request = Greedy({{7}, {-1}}, {3});
+    request.control.temperature = temperature;
     request.logits[0].assign(kVocabulary, -kInfinity);
-    request.logits[0][0] = kNan;
-    EXPECT_EQ(RunOne(request).next_token, 0);
-    EXPECT_EQ(RunOne(request).visits[0].logprob, -kInfinity);
+
+    ExpectNoToken(request, kVocabulary);
+  }
+}
+
+// What it emitted before stays, the rows that no walk visits may be NaN, and
+// the requests beside it are as ever.
+TEST(SampleTest, AWalkEndsAtARowWithNan) {
+  SampledRequest bad = Greedy(SmallTree(), {8, 4, 0, 6, 0});
+  bad.logits[3][2] = kNan;
+  SampledRequest good = Greedy(SmallTree(), {8, 4, 0, 6, 0});
+  good.logits[2][2] = kNan;
+  good.logits[4].assign(kVocabulary, kNan);
+  std::vector<int32_t> counts(kVocabulary);
+
+  const std::vector<SampledPath> paths =
+      SampleBatch({good, bad, good}, kVocabulary, kVocabulary, counts).Run();
+
+  EXPECT_EQ(Nodes(paths[1]), (std::vector<int32_t>{0, 1, 3}));
+  EXPECT_EQ(paths[1].tokens(), (std::vector<int32_t>{8, 4, kNoToken}));
+  EXPECT_EQ(paths[1].accepted, 2);
+  EXPECT_EQ(paths[1].next_token, kNoToken);
+  for (const int b : {0, 2}) {
+    EXPECT_EQ(paths[b].tokens(), (std::vector<int32_t>{8, 4, 6}));
+    EXPECT_EQ(paths[b].next_token, 6);
   }
 }
 

@@ -32,7 +32,7 @@ struct Problem {
         depth_limit(requests) {
     for (int b = 0; b < requests; ++b) {
       first.push_back(first.back() + UniformInt(rng, 0, 4));
-      next_token.push_back(UniformInt(rng, 0, 9));
+      next_token.push_back(UniformInt(rng, kNoToken, 9));
       const int stops = b % 3 == 0 ? 0 : UniformInt(rng, 1, 40);
       for (int i = 0; i < stops; ++i) {
         stop_token.push_back(UniformInt(rng, 5, 200));

@@ -83,7 +83,8 @@ struct Paths {
         token.push_back(UniformInt(rng, 0, 99999));
       }
       first.push_back(static_cast<int32_t>(row.size()));
-      next_token.push_back(UniformInt(rng, 0, 99999));
+      next_token.push_back(UniformInt(rng, 0, 5) > 0 ? UniformInt(rng, 0, 99999)
+                                                     : kNoToken);
       committed.push_back(UniformInt(rng, 0, 99999));
     }
   }

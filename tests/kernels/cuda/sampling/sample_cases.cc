@@ -25,7 +25,8 @@ SamplingControl RandomControl(std::mt19937& rng) {
   return control;
 }
 
-// Half of the rows have logits in steps of a quarter, so that ties are common.
+// Half of the rows have logits in steps of a quarter, so that ties are common;
+// few have NaN, which ends a walk.
 std::vector<float> RandomLogits(std::mt19937& rng, int vocabulary) {
   std::normal_distribution<float> normal(0, 2);
   const bool coarse = UniformInt(rng, 0, 1) == 0;
@@ -34,7 +35,10 @@ std::vector<float> RandomLogits(std::mt19937& rng, int vocabulary) {
     z = normal(rng);
     if (coarse) z = std::round(4 * z) / 4;
     if (UniformInt(rng, 0, 24) > 0) continue;
-    z = OneOf<float>(rng, {kNan, -kInfinity, 0.0f, -0.0f});
+    z = OneOf<float>(rng, {-kInfinity, -kInfinity, 0.0f, -0.0f});
+  }
+  if (UniformInt(rng, 0, 31) == 0) {
+    logits[UniformInt(rng, 0, vocabulary - 1)] = kNan;
   }
   return logits;
 }
@@ -121,6 +125,11 @@ std::vector<std::vector<float>> HostileRows(std::mt19937& rng, int vocabulary) {
     rows.push_back(rows.back());
     rows.back()[vocabulary - 3] = 1;
     rows.back()[vocabulary / 2] = -0.5f;
+  }
+  // NaN in the last token that is valid, and behind it.
+  for (const int from_end : {2, 1}) {
+    rows.emplace_back(vocabulary, 0.5f);
+    rows.back()[vocabulary - from_end] = kNan;
   }
   rows.push_back(RandomLogits(rng, vocabulary));
   for (float& z : rows.back()) z *= 1e36f;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -140,7 +141,7 @@ TEST_P(SampleTest, DrawnPathsAreEqualUpToNearTies) {
   EXPECT_GT(num_draws_, 2000 / EveryNth(200));
 }
 
-// 280 requests at a time. A stride of 41 leaves every control.
+// 308 requests at a time. A stride of 41 leaves every control.
 TEST_P(SampleTest, HostileRowsAreSurvivedAsTheReferenceDoes) {
   int n = 0;
   for (const int vocabulary : {5, 37, 2049, 5001}) {
@@ -160,6 +161,46 @@ TEST_P(SampleTest, HostileRowsAreSurvivedAsTheReferenceDoes) {
   }
 
   EXPECT_LE(num_differing_, 1) << differing_;
+}
+
+// One NaN in a row of a Qwen vocabulary, wherever it is: each part of the row
+// is looked at by other threads, and rows alone, in dozens and in hundreds by
+// blocks that have other numbers of parts.
+TEST_P(SampleTest, OneNanInARowGivesNoToken) {
+  const int vocabulary = 248320;
+  const int num_valid = 248077;
+  std::vector<float> logits(vocabulary);
+  std::normal_distribution<float> normal(0, 2);
+  for (float& z : logits) z = normal(rng_);
+  const std::vector<SamplingControl> controls = ExtremeControls();
+  for (const int rows : {1, 40, 130}) {
+    SampleCase c = {.requests = {},
+                    .vocabulary = vocabulary,
+                    .num_valid_tokens = num_valid,
+                    .counts = RandomCounts(rng_, vocabulary)};
+    for (int i = 0; i < rows; i += EveryNth(10)) {
+      c.requests.push_back(OneRow(logits, controls[i % controls.size()]));
+      // The first, the last that counts, the first that does not; then any.
+      const int places[] = {0, num_valid - 1, num_valid};
+      const int place = i < 3 ? places[i] : UniformInt(rng_, 0, num_valid - 1);
+      c.requests.back().logits[0][place] =
+          std::numeric_limits<float>::quiet_NaN();
+    }
+    SampleBatch batch(c.requests, vocabulary, num_valid, c.counts);
+    DeviceSampling device(*cuda_);
+
+    const absl::Status sampled = cuda_->Sample(device.Of(batch, c.counts));
+
+    ASSERT_TRUE(sampled.ok()) << sampled;
+    ASSERT_NO_FATAL_FAILURE(device.Fetch());
+    const std::vector<SampledPath> paths = batch.Unpack();
+    for (size_t b = 0; b < paths.size(); ++b) {
+      const bool is_good = rows > 2 && EveryNth(10) == 1 && b == 2;
+      ASSERT_EQ(paths[b].visits.size(), 1u);
+      EXPECT_EQ(paths[b].visits[0].token == kNoToken, !is_good) << b;
+      EXPECT_EQ(paths[b].next_token == kNoToken, !is_good) << b;
+    }
+  }
 }
 
 // A Qwen vocabulary, with filters that keep few, many and nearly all tokens.
