@@ -103,7 +103,10 @@ class Engine {
                   TransferBlock& down);
   void FillPrefill(const StepPlan& plan, Sequences sequences);
   absl::StatusOr<Results> RunPrefills(const StepPlan& plan);
+  // any_last: some chunk ends its prompt. Otherwise nothing is drawn, and the
+  // head is not run; the drafter knows every token that follows.
   absl::Status QueuePrefill(const StepPlan& plan, bool any_last);
+  absl::Status QueueFirstTokens();
 
   // Forest rounds (engine_round.cc).
   void LayRound(const RoundShape& shape, TransferBlock& up,

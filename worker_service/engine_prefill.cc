@@ -68,11 +68,11 @@ absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
   FillPrefill(plan, sequences);
   BOLE_RETURN_IF_ERROR(Upload(sequences));
   BOLE_RETURN_IF_ERROR(QueuePrefill(plan, any_last));
-  BOLE_RETURN_IF_ERROR(QueueDownload(sequences, /*image=*/0));
+  if (any_last) BOLE_RETURN_IF_ERROR(QueueDownload(sequences, /*image=*/0));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
   BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
-  Results results =
-      ReadResults(sequences, any_last ? plan.draft : std::nullopt, /*image=*/0);
+  Results results = any_last ? ReadResults(sequences, plan.draft, /*image=*/0)
+                             : Results(sequences.size());
   for (size_t b = 0; b < results.size(); ++b) {
     SequenceResult& result = results[b];
     result.committed = plan.prefills[b].sequence.committed +
@@ -91,14 +91,7 @@ absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
                                        .all_rows = rows_.all_rows()},
                                       hidden_));
   BOLE_RETURN_IF_ERROR(CountTokens(rows_, rows_.all_rows()));
-  const RowBatch& last = last_rows_.batch();
-  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = last.rows,
-                                            .width = config_.hidden_size,
-                                            .index = last_row_index_.device,
-                                            .x = hidden_,
-                                            .out = last_hidden_}));
-  BOLE_RETURN_IF_ERROR(model_.Logits(last.rows, last_hidden_, logits_));
-  BOLE_RETURN_IF_ERROR(backend_.Sample(SampleOf(last_rows_)));
+  if (any_last) BOLE_RETURN_IF_ERROR(QueueFirstTokens());
   if (!plan.draft) return absl::OkStatus();
   const Drafter::Committed committed{.batch = rows_.batch(),
                                      .token = rows_.token(),
@@ -108,6 +101,17 @@ absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
                                      .hidden = hidden_};
   BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
   return any_last ? drafter_->Grow(committed) : absl::OkStatus();
+}
+
+absl::Status Engine::QueueFirstTokens() {
+  const RowCount rows = last_rows_.batch().rows;
+  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = rows,
+                                            .width = config_.hidden_size,
+                                            .index = last_row_index_.device,
+                                            .x = hidden_,
+                                            .out = last_hidden_}));
+  BOLE_RETURN_IF_ERROR(model_.Logits(rows, last_hidden_, logits_));
+  return backend_.Sample(SampleOf(last_rows_));
 }
 
 }  // namespace bole
