@@ -20,6 +20,9 @@ struct DraftShape {
   friend bool operator==(const DraftShape&, const DraftShape&) = default;
 };
 
+// Verified of a tree, its root included, unless a scheduler is told otherwise.
+inline constexpr int kDefaultTreeNodes = 32;
+
 inline constexpr int kMaxDraftTopK = 16;
 inline constexpr int kMaxDraftDepth = 16;
 

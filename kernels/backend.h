@@ -60,6 +60,11 @@ class GraphSet {
  public:
   virtual ~GraphSet() = default;
 
+  // How many keys it keeps at most; 0: none.
+  virtual int capacity() const { return 0; }
+  // Calls of Replay() whose key it could have kept, and did not have.
+  virtual int64_t num_misses() const { return 0; }
+
   // Runs what `queue` queues: operators, no copies and no marks, the same for
   // one key. A set may keep them at the first call, and from then on run them
   // without calling `queue`. Whatever they touch must outlive the set. May
@@ -76,6 +81,8 @@ class QueuedGraphs final : public GraphSet {
     return queue();
   }
 };
+
+class ScratchMeter;  // kernels/scratch_meter.h
 
 // Memory and operators: all that the model, the drafter and the engine know of
 // the machine. The reference backend (CPU, float32) defines every operator.
@@ -140,8 +147,21 @@ class Backend {
   // Of the device's memory.
   virtual size_t MatrixBytes(const WeightMatrix& matrix) const = 0;
 
-  // An empty set; the backend must outlive it.
-  virtual std::unique_ptr<GraphSet> MakeGraphs() = 0;
+  // Scratch is memory that operators use within one call. It grows when an
+  // operator needs more than there is, unless it was reserved.
+  //
+  // A stand-in for this backend, which must outlive it: its operators do
+  // nothing but note how much scratch they would need here. Null if operators
+  // need none.
+  virtual std::unique_ptr<ScratchMeter> MakeScratchMeter() const = 0;
+  // Allocates the scratch once and for all: from then on an operator that needs
+  // more fails with FAILED_PRECONDITION. Of several calls the largest counts.
+  // RESOURCE_EXHAUSTED without memory.
+  virtual absl::Status ReserveScratch(size_t bytes) = 0;
+
+  // An empty set that keeps up to `capacity` keys, if this backend can keep
+  // any; the backend must outlive it.
+  virtual std::unique_ptr<GraphSet> MakeGraphs(int capacity) = 0;
 
   // Marks of the queue, 0 .. kNumMarks - 1; setting one again moves it. Await
   // returns when all before the mark is done, with its errors. Between two

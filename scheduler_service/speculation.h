@@ -11,7 +11,8 @@ enum class SpeculationMode { kOff, kChain, kTree };
 struct Speculation {
   SpeculationMode mode = SpeculationMode::kTree;
   DraftShape shape;  // A chain has its depth alone.
-  int nodes = 32;    // Verified per request and round, the root included.
+  // Verified per request and round, the root included.
+  int nodes = kDefaultTreeNodes;
 };
 
 }  // namespace bole

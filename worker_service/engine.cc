@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "kernels/scratch_meter.h"
 #include "worker_service/engine_prefill.h"
 
 namespace bole {
@@ -11,10 +12,13 @@ namespace bole {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     const ModelConfig& config, const Weights& weights, Backend& backend,
     const EngineOptions& options) {
-  BOLE_RETURN_IF_ERROR(Validate(options, config));
+  BOLE_ASSIGN_OR_RETURN(const EngineMemory measured,
+                        Measure(config, weights, backend, options));
+  BOLE_RETURN_IF_ERROR(backend.ReserveScratch(measured.scratch));
   std::unique_ptr<Engine> engine(
       new Engine(config, weights, backend, options, DeviceArrays(backend)));
   BOLE_RETURN_IF_ERROR(engine->arrays_.status());
+  engine->memory_use_.scratch = measured.scratch;
   return engine;
 }
 
@@ -23,9 +27,15 @@ absl::StatusOr<EngineMemory> Engine::Measure(const ModelConfig& config,
                                              Backend& backend,
                                              const EngineOptions& options) {
   BOLE_RETURN_IF_ERROR(Validate(options, config));
-  return Engine(config, weights, backend, options,
-                DeviceArrays::Measuring(backend))
-      .memory_use_;
+  const std::unique_ptr<ScratchMeter> meter = backend.MakeScratchMeter();
+  Backend& measured = meter == nullptr ? backend : *meter;
+  Engine engine(config, weights, measured, options,
+                DeviceArrays::Measuring(measured));
+  if (meter != nullptr) {
+    BOLE_RETURN_IF_ERROR(engine.QueueAllPasses());
+    engine.memory_use_.scratch = meter->bytes();
+  }
+  return engine.memory_use_;
 }
 
 Engine::Engine(const ModelConfig& config, const Weights& weights,
@@ -45,7 +55,8 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
               .keeps_node_states = options.solver == TreeSolver::kSerial},
              arrays_),
       sampling_(options.MaxRows(), arrays_),
-      graphs_(options.graphs ? backend.MakeGraphs()
+      graphs_(options.graphs ? backend.MakeGraphs(GraphCapacity(
+                                   options, weights.drafter.has_value()))
                              : std::make_unique<QueuedGraphs>()) {
   memory_use_.states = memory_.state_bytes;
   memory_use_.pages = memory_.page_bytes;

@@ -2,7 +2,9 @@
 #ifndef BOLE_WORKER_SERVICE_ENGINE_H_
 #define BOLE_WORKER_SERVICE_ENGINE_H_
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,13 +46,16 @@ struct EngineMemory {
   size_t factors = 0;  // Of a forest's nodes, from verification to commit.
   size_t logits = 0;   // Of the target.
   size_t buffers = 0;  // All else that a step works with.
+  size_t scratch = 0;  // The most that one operator uses within a call.
 
-  size_t total() const { return states + pages + factors + logits + buffers; }
+  size_t total() const {
+    return states + pages + factors + logits + buffers + scratch;
+  }
 };
 
 // One model replica. All memory is allocated by Create, but for captured
-// graphs. Between steps nothing is kept but the bytes in slots and pages, so
-// any plan may follow any other.
+// graphs, of which there are at most num_graphs(). Between steps nothing is
+// kept but the bytes in slots and pages, so any plan may follow any other.
 //
 // Not thread-safe: one thread steps.
 class Engine {
@@ -62,11 +67,21 @@ class Engine {
       const ModelConfig& config, const Weights& weights, Backend& backend,
       const EngineOptions& options);
 
-  // What Create() would allocate. REQUIRES: as Create().
+  // What Create() would allocate. INVALID_ARGUMENT as Create().
+  // COST: calls the operators of every shape that a pass can have on a
+  // ScratchMeter; milliseconds.
   static absl::StatusOr<EngineMemory> Measure(const ModelConfig& config,
                                               const Weights& weights,
                                               Backend& backend,
                                               const EngineOptions& options);
+
+  // Captures the rounds of a scheduler with default settings, the likeliest
+  // first, so that none is captured while it serves; stops at `deadline`.
+  // Calls on_progress after each shape. Slots and pages stay as they are; with
+  // a backend that keeps no graphs nothing is done. Errors as of Step().
+  using OnProgress = std::function<void(int done, int total)>;
+  absl::Status WarmUp(std::chrono::steady_clock::time_point deadline,
+                      const OnProgress& on_progress);
 
   // Runs the chunks, then the forest, then the further rounds of a lease: the
   // device has the next round queued when a result is handed out. A lease ends
@@ -84,6 +99,10 @@ class Engine {
   const HybridModel& model() const { return model_; }
   const EngineMemory& memory_use() const { return memory_use_; }
   const EngineTimes& times() const { return times_; }
+  // Graphs that are kept at most, and rounds since WarmUp() that had none: such
+  // a round is queued operator by operator, and then captured.
+  int num_graphs() const { return graphs_->capacity(); }
+  int64_t graph_misses() const { return graphs_->num_misses() - warmed_up_; }
 
  private:
   using Results = std::vector<SequenceResult>;
@@ -123,7 +142,19 @@ class Engine {
   absl::Status QueueForward(const RoundShape& shape);
   absl::Status QueueAccept(const RoundShape& shape);
   absl::Status QueueDraft(const RoundShape& shape);
+  Drafter::Committed CommittedOf(const RoundShape& shape) const;
   absl::Status AddTimes(int64_t round);
+
+  // Rounds without requests (engine_warm_up.cc).
+  void FillNothing(const RoundShape& shape);
+  absl::Status WarmUp(const RoundShape& shape);
+
+  // Passes of every shape that a plan can have, on a ScratchMeter
+  // (engine_scratch.cc).
+  absl::Status QueueAllPasses();
+  absl::Status QueueForests(TransferBlock& up, TransferBlock& down);
+  absl::Status QueueDrafts(TransferBlock& up, TransferBlock& down);
+  absl::Status QueueChunks(TransferBlock& up, TransferBlock& down);
 
   // Both.
   static HostSequence MemoryOf(const SequencePlan& sequence) {
@@ -174,6 +205,7 @@ class Engine {
 
   EngineTimes times_;
   int64_t num_rounds_ = 0;
+  int64_t warmed_up_ = 0;  // Misses of graphs_ that WarmUp() wanted.
   absl::Status failure_;
   std::unique_ptr<GraphSet> graphs_;  // Uses the rest.
 };

@@ -19,17 +19,6 @@ int MarkOf(int64_t round, RoundMark mark) {
   return static_cast<int>(round % kMarkedRounds) * kMarksPerRound + mark;
 }
 
-// What a graph holds. The rounds of a lease but for the first begin with the
-// choice of their forest.
-enum GraphPart {
-  kFirstRound,
-  kNextRound,
-  kFirstForward,
-  kNextForward,
-  kAccept,
-  kDraft
-};
-
 // Whether no sequence goes on after what it has emitted.
 class Progress {
  public:
@@ -174,6 +163,7 @@ absl::Status Engine::QueueRound(const RoundShape& shape, Sequences sequences,
 }
 
 absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
+  using enum GraphPart;
   const bool is_first = index == 0;
   const auto forward = [&]() -> absl::Status {
     if (!is_first) BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
@@ -243,13 +233,17 @@ absl::Status Engine::QueueAccept(const RoundShape& shape) {
   return CountTokens(rows_, sampling_.path());
 }
 
+Drafter::Committed Engine::CommittedOf(const RoundShape& shape) const {
+  return {.batch = rows_.batch(),
+          .token = rows_.token(),
+          .path = sampling_.path(),
+          .max_path_rows = shape.path_rows,
+          .next_token = sampling_.next_token(),
+          .hidden = hidden_};
+}
+
 absl::Status Engine::QueueDraft(const RoundShape& shape) {
-  const Drafter::Committed committed{.batch = rows_.batch(),
-                                     .token = rows_.token(),
-                                     .path = sampling_.path(),
-                                     .max_path_rows = shape.path_rows,
-                                     .next_token = sampling_.next_token(),
-                                     .hidden = hidden_};
+  const Drafter::Committed committed = CommittedOf(shape);
   BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
   return drafter_->Grow(committed);
 }

@@ -32,7 +32,6 @@ constexpr Defaults kGpu = {.requests = 32,
                            .prefill_tokens = 2048,
                            .context = kMaxDefaultGpuContext,
                            .lease_rounds = kMaxLeaseRounds};
-constexpr int kMaxGraphsPlanned = 64;
 
 void Fill(int& size, int value) {
   if (size == 0) size = value;
@@ -66,6 +65,7 @@ MemoryPlan PlanOf(const EngineOptions& options, const EngineMemory& memory,
           .factors = memory.factors,
           .logits = memory.logits,
           .buffers = memory.buffers,
+          .scratch = memory.scratch,
           .num_slots = options.num_slots,
           .num_pages = options.num_pages,
           .page_size = options.page_size};
@@ -84,9 +84,11 @@ absl::Status TooLarge(const MemoryPlan& plan, size_t needed_pages) {
     const char* remedy;
   } parts[] = {
       {"the weights", plan.weights, "use a GPU with more memory"},
-      {"graphs and scratch", plan.set_aside, "use a GPU with more memory"},
+      {"graphs and the code of kernels", plan.set_aside,
+       "use --no-graphs, or lower --max-requests or --max-nodes"},
       {"the states", plan.states, "lower --slots"},
-      {"logits, factors and buffers", plan.logits + plan.factors + plan.buffers,
+      {"logits, factors, buffers and scratch",
+       plan.logits + plan.factors + plan.buffers + plan.scratch,
        "lower --max-nodes, --max-prefill or --max-requests"},
       {"the pages of keys and values", needed_pages,
        "lower --context or --pages"},
@@ -134,8 +136,11 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
   BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
   MemoryPlan plan = PlanOf(options, memory, model);
   plan.device = device->total_bytes;
-  plan.set_aside =
-      kScratchBytes + (options.graphs ? kMaxGraphsPlanned * kGraphBytes : 0);
+  plan.set_aside = kCodeBytes;
+  if (options.graphs) {
+    const bool has_drafter = model.weights->drafter.has_value();
+    plan.set_aside += GraphCapacity(options, has_drafter) * kGraphBytes;
+  }
   // The weights are there already, and so is what others use.
   const auto spared = static_cast<size_t>(
       (1 - memory_fraction) * static_cast<double>(device->total_bytes));

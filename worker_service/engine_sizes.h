@@ -17,10 +17,10 @@ inline constexpr int kMaxDefaultGpuContext = 32768;
 // Of a GPU's memory.
 inline constexpr double kDefaultMemoryFraction = 0.9;
 
-// A captured graph, with the memory that the driver keeps for it, and all the
-// scratch that operators ask for while they run.
+// What the driver takes as a worker runs: for a captured graph, and for the
+// code of kernels, which it loads when they are first launched.
 inline constexpr size_t kGraphBytes = size_t{4} << 20;
-inline constexpr size_t kScratchBytes = size_t{384} << 20;
+inline constexpr size_t kCodeBytes = size_t{256} << 20;
 
 // Sizes of 0 are filled in by FitToModel() or FitToDevice().
 inline EngineOptions DefaultEngineOptions() {

@@ -23,6 +23,7 @@ struct Flags {
   int heartbeat_ms = 1000;
   int drain_seconds = 30;
   bool allow_remote = false;
+  bool no_warm_up = false;
 
   void AddTo(CLI::App& app);
 };
@@ -74,6 +75,10 @@ void Flags::AddTo(CLI::App& app) {
                  "becomes pages")
       ->check(CLI::Range(0.05, 1.0))
       ->capture_default_str();
+  app.add_flag("--no-warm-up", no_warm_up,
+               "listen at once, and capture every kind of round when it first "
+               "comes; otherwise a worker on a GPU captures the likely ones "
+               "first, which takes a minute at most");
   bole::AddEngineFlags(app, server.engine);
 }
 
@@ -133,6 +138,7 @@ int main(int argc, char** argv) {
   flags.server.heartbeat_interval =
       std::chrono::milliseconds(flags.heartbeat_ms);
   if (flags.allow_remote) flags.server.reach = bole::Reach::kAnywhere;
+  if (flags.no_warm_up) flags.server.warm_up = std::chrono::seconds(0);
   const absl::Status status = Serve(flags, *termination);
   return status.ok() ? 0 : Fail(status);
 }

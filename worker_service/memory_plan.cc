@@ -19,8 +19,9 @@ std::string ToString(const MemoryPlan& plan) {
       plan.num_pages, " of ", plan.page_size, " tokens), factors ",
       MiB(plan.factors), ", logits ", MiB(plan.logits), ", buffers ",
       MiB(plan.buffers));
+  if (plan.scratch > 0) absl::StrAppend(&text, ", scratch ", MiB(plan.scratch));
   if (plan.set_aside > 0) {
-    absl::StrAppend(&text, ", set aside for graphs and scratch ",
+    absl::StrAppend(&text, ", set aside for graphs and code ",
                     MiB(plan.set_aside));
   }
   absl::StrAppend(&text, ", total ", MiB(plan.total()));

@@ -15,7 +15,8 @@ struct MemoryPlan {
   size_t factors = 0;   // Of a forest's nodes.
   size_t logits = 0;
   size_t buffers = 0;    // What else a step works with.
-  size_t set_aside = 0;  // For captured graphs and operators' scratch.
+  size_t scratch = 0;    // Of operators, within a call.
+  size_t set_aside = 0;  // For captured graphs and the code of kernels.
 
   // Of a device with memory of its own; 0 for the host's.
   size_t device = 0;  // All that it has.
@@ -26,7 +27,8 @@ struct MemoryPlan {
   int page_size = 0;  // Tokens.
 
   size_t total() const {
-    return weights + states + kv_pages + factors + logits + buffers + set_aside;
+    return weights + states + kv_pages + factors + logits + buffers + scratch +
+           set_aside;
   }
 };
 

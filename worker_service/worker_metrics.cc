@@ -59,6 +59,11 @@ struct WorkerMetrics::Families {
                                 .Help("Time of a plan in the engine.")
                                 .Register(registry)
                                 .Add({}, StepBuckets());
+  Counter& graph_misses =
+      Counters(registry, "bole_graph_misses_total",
+               "Rounds that no captured graph was kept for: queued operator by "
+               "operator, and then captured.")
+          .Add({});
   Counter& prefill_tokens =
       Counters(registry, "bole_worker_prefill_tokens_total",
                "Tokens run in prefill chunks.")
@@ -121,7 +126,14 @@ void WorkerMetrics::SetSizes(const StepLimits& limits,
   set("factors", memory.factors);
   set("logits", memory.logits);
   set("buffers", memory.buffers);
+  set("scratch", memory.scratch);
   set("set_aside", memory.set_aside);
+}
+
+void WorkerMetrics::SetGraphMisses(int64_t total) {
+  Counter& counter = families_->graph_misses;
+  counter.Increment(
+      std::max(0.0, static_cast<double>(total) - counter.Value()));
 }
 
 void WorkerMetrics::Opened(uint64_t epoch) {

@@ -25,6 +25,9 @@ class WorkerMetrics {
 
   void SetSizes(const StepLimits& limits, const MemoryPlan& memory);
 
+  // So many rounds had no graph since the start. Called by one thread.
+  void SetGraphMisses(int64_t total);
+
   // A scheduler's stream was opened, was refused for its epoch, or ended.
   void Opened(uint64_t epoch);
   void StaleEpoch();

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "kernels/backend.h"
@@ -29,6 +29,34 @@ constexpr size_t kMaxMessageBytes = 16 << 20;
 
 // For the last messages of calls that were ended.
 constexpr std::chrono::milliseconds kShutdownGrace(500);
+
+// Tells how far it is every few seconds, and what was done.
+absl::Status WarmUp(std::chrono::seconds limit, Engine& engine) {
+  using Clock = std::chrono::steady_clock;
+  if (limit == limit.zero() || engine.num_graphs() == 0) {
+    return absl::OkStatus();
+  }
+  constexpr std::chrono::seconds kBetweenReports(2);
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point next_report = begin + kBetweenReports;
+  int num_done = 0;
+  int num_all = 0;
+  const auto report = [&](const char* end) {
+    std::printf("warming up: %d of %d kinds of rounds captured%s\n", num_done,
+                num_all, end);
+    std::fflush(stdout);
+  };
+  BOLE_RETURN_IF_ERROR(engine.WarmUp(begin + limit, [&](int done, int all) {
+    num_done = done;
+    num_all = all;
+    if (done == all || Clock::now() < next_report) return;
+    next_report = Clock::now() + kBetweenReports;
+    report(" ...");
+  }));
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  report(absl::StrFormat(" in %.1f s", took.count()).c_str());
+  return absl::OkStatus();
+}
 
 // A recording that cannot be written ends; the worker goes on.
 void Record(const StepPlan& plan, std::span<const StepResult> results,
@@ -77,7 +105,7 @@ absl::Status WorkerServer::Parts::LoadEngine(
   BOLE_ASSIGN_OR_RETURN(engine, Engine::Create(model.config, *model.weights,
                                                *backend, planned.options));
   metrics.SetSizes(engine->limits(), memory);
-  return absl::OkStatus();
+  return WarmUp(options.warm_up, *engine);
 }
 
 WorkerInfo WorkerServer::Parts::Describe(
@@ -98,14 +126,14 @@ WorkerInfo WorkerServer::Parts::Describe(
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
                                        const OnRound& on_round) {
-  if (!recorder) return engine->Step(plan, on_round);
   std::vector<StepResult> results;
-  BOLE_RETURN_IF_ERROR(engine->Step(plan, [&](StepResult result) {
-    results.push_back(result);
+  const absl::Status status = engine->Step(plan, [&](StepResult result) {
+    if (recorder) results.push_back(result);
     on_round(std::move(result));
-  }));
-  Record(plan, results, recorder);
-  return absl::OkStatus();
+  });
+  metrics.SetGraphMisses(engine->graph_misses());
+  if (status.ok() && recorder) Record(plan, results, recorder);
+  return status;
 }
 
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {

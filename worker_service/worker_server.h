@@ -31,6 +31,9 @@ struct WorkerServerOptions {
   // device (FitToDevice).
   EngineOptions engine = DefaultEngineOptions();
   double memory_fraction = kDefaultMemoryFraction;  // Of a GPU's memory.
+  // The rounds that are likely are captured before anything is served, for so
+  // long at most; 0: they are captured when they first come.
+  std::chrono::seconds warm_up{60};
   std::chrono::milliseconds heartbeat_interval{1000};
   std::string record_path;  // Empty: nothing is recorded.
   // Called once, on a thread of the server, if the engine fails. The server is

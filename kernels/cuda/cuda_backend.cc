@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cuda_scratch_meter.h"
 #include "kernels/cuda/draft_inputs.h"
 #include "kernels/cuda/gdn/commit_path.h"
 #include "kernels/cuda/graphs.h"
@@ -41,6 +42,18 @@ Product ProductOf(const MatMulParams& params) {
 
 bool HasIntegers(const MatMulParams& params) {
   return static_cast<const DeviceMatrix*>(params.weight)->int7 != nullptr;
+}
+
+ProductPair PairOf(const AddAndProjectParams& params) {
+  ProductPair pair = {.ahead = ProductOf(params.add),
+                      .norm_weight = params.norm.weight,
+                      .epsilon = params.norm.epsilon,
+                      .behind = ProductOf(params.project)};
+  if (params.gate) {
+    pair.behind.gated = true;
+    pair.behind.out = params.gate->out;
+  }
+  return pair;
 }
 
 }  // namespace
@@ -157,8 +170,16 @@ absl::Status CudaBackend::QueueDownload(void* host, const void* device,
       "copy from the GPU");
 }
 
-std::unique_ptr<GraphSet> CudaBackend::MakeGraphs() {
-  return std::make_unique<Graphs>(on_.stream);
+std::unique_ptr<ScratchMeter> CudaBackend::MakeScratchMeter() const {
+  return std::make_unique<CudaScratchMeter>(*this);
+}
+
+absl::Status CudaBackend::ReserveScratch(size_t bytes) {
+  return scratch_.Reserve(bytes);
+}
+
+std::unique_ptr<GraphSet> CudaBackend::MakeGraphs(int capacity) {
+  return std::make_unique<Graphs>(on_.stream, capacity);
 }
 
 absl::Status CudaBackend::SetMark(int mark) {
@@ -204,19 +225,25 @@ absl::Status CudaBackend::MatMul(const MatMulParams& params) {
   return int7_products_->Run(product, on_);
 }
 
+bool CudaBackend::TakesPair(const AddAndProjectParams& params) const {
+  return !HasIntegers(params.add) && !HasIntegers(params.project) &&
+         matmuls_->TakePair(PairOf(params), on_.type);
+}
+
+size_t CudaBackend::ScratchBytes(const AddAndProjectParams& params) const {
+  return TakesPair(params) ? matmuls_->PairScratchBytes(PairOf(params)) : 0;
+}
+
 absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
-  ProductPair pair = {.ahead = ProductOf(params.add),
-                      .norm_weight = params.norm.weight,
-                      .epsilon = params.norm.epsilon,
-                      .behind = ProductOf(params.project)};
-  if (params.gate) {
-    pair.behind.gated = true;
-    pair.behind.out = params.gate->out;
-  }
   if (HasIntegers(params.add) || HasIntegers(params.project)) {
     return Backend::AddAndProject(params);
   }
-  if (matmuls_->TakePair(pair, on_.type)) return matmuls_->RunPair(pair, on_);
+  const ProductPair pair = PairOf(params);
+  if (TakesPair(params)) {
+    BOLE_ASSIGN_OR_RETURN(void* scratch,
+                          scratch_.Get(ScratchBytes(params), on_));
+    return matmuls_->RunPair(pair, scratch, on_);
+  }
   if (!params.gate || !matmuls_->TakeGated(pair.behind, on_.type)) {
     return Backend::AddAndProject(params);
   }
@@ -235,7 +262,9 @@ absl::Status CudaBackend::GatherRows(const GatherRowsParams& params) {
   return cuda::GatherRows(params, on_);
 }
 absl::Status CudaBackend::Moe(const MoeParams& params) {
-  return moe_.Run(params, scratch_, on_);
+  BOLE_ASSIGN_OR_RETURN(void* scratch,
+                        scratch_.Get(MoeRunner::ScratchBytes(params), on_));
+  return moe_.Run(params, scratch, on_);
 }
 
 absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {
@@ -287,11 +316,18 @@ absl::Status CudaBackend::GdnVerifyLayer(const GdnVerifyLayerParams& params) {
 absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
   return cuda::PrepareQkv(params, on_);
 }
+size_t CudaBackend::ScratchBytes(const AttentionParams& params) const {
+  return tile_attention_->Covers(params, on_.type)
+             ? tile_attention_->ScratchBytes(params)
+             : 0;
+}
+
 absl::Status CudaBackend::Attend(const AttentionParams& params) {
-  if (tile_attention_->Covers(params, on_.type)) {
-    return tile_attention_->Attend(params, scratch_, on_);
+  if (!tile_attention_->Covers(params, on_.type)) {
+    return cuda::Attend(params, on_);
   }
-  return cuda::Attend(params, on_);
+  BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(ScratchBytes(params), on_));
+  return tile_attention_->Attend(params, scratch, on_);
 }
 absl::Status CudaBackend::AttentionDecode(const AttentionDecodeParams& params) {
   return tile_attention_->CoversDecode(params, on_)

@@ -61,7 +61,9 @@ class CudaBackend final : public Backend {
       const WeightMatrix& matrix) override;
   size_t MatrixBytes(const WeightMatrix& matrix) const override;
 
-  std::unique_ptr<GraphSet> MakeGraphs() override;
+  std::unique_ptr<ScratchMeter> MakeScratchMeter() const override;
+  absl::Status ReserveScratch(size_t bytes) override;
+  std::unique_ptr<GraphSet> MakeGraphs(int capacity) override;
   absl::Status SetMark(int mark) override;
   absl::Status AwaitMark(int mark) override;
   absl::StatusOr<double> SecondsBetween(int from, int to) override;
@@ -101,10 +103,17 @@ class CudaBackend final : public Backend {
   absl::Status AdvanceRequests(const AdvanceRequestsParams& params) override;
   absl::Status SelectForest(const SelectForestParams& params) override;
 
+  // What these operators need of the scratch, where that depends on how they
+  // are run here.
+  size_t ScratchBytes(const AddAndProjectParams& params) const;
+  size_t ScratchBytes(const AttentionParams& params) const;
+
  private:
   CudaBackend(std::string name, ElementType type);
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
+  // Whether both products are run as one.
+  bool TakesPair(const AddAndProjectParams& params) const;
   // Unspecified content, not kept yet.
   absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
                                                           int columns) const;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/graphs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -24,8 +25,9 @@ absl::Status Graphs::Replay(const GraphKey& key,
     return ToStatus(cudaGraphLaunch(found->second.graph.get(), stream_),
                     "launch of a graph");
   }
+  ++num_misses_;
   BOLE_RETURN_IF_ERROR(queue());
-  if (graphs_.size() >= kMaxGraphs) DropOldest();
+  if (std::ssize(graphs_) >= capacity_) DropOldest();
   BOLE_ASSIGN_OR_RETURN(Graph graph, Capture(queue));
   graphs_.emplace(key, Entry{std::move(graph), num_calls_});
   return absl::OkStatus();

@@ -16,16 +16,17 @@ namespace bole::cuda {
 
 // The first call of a key runs `queue` as it is, so that products choose their
 // algorithms and scratch grows, and then captures it without running it; every
-// later call is one launch. When kMaxGraphs are kept, the one that has not been
-// used for the longest time goes.
+// later call is one launch. When as many are kept as there may be, the one that
+// has not been used for the longest time goes.
 class Graphs final : public GraphSet {
  public:
-  static constexpr size_t kMaxGraphs = 64;
-
-  // `stream` must outlive the set.
-  explicit Graphs(cudaStream_t stream) : stream_(stream) {}
+  // `stream` must outlive the set. REQUIRES: capacity >= 1.
+  Graphs(cudaStream_t stream, int capacity)
+      : stream_(stream), capacity_(capacity) {}
   ~Graphs() override;
 
+  int capacity() const override { return capacity_; }
+  int64_t num_misses() const override { return num_misses_; }
   absl::Status Replay(const GraphKey& key,
                       const std::function<absl::Status()>& queue) override;
 
@@ -43,8 +44,10 @@ class Graphs final : public GraphSet {
   void DropOldest();
 
   const cudaStream_t stream_;
+  const int capacity_;
   std::map<GraphKey, Entry> graphs_;
   int64_t num_calls_ = 0;
+  int64_t num_misses_ = 0;
 };
 
 }  // namespace bole::cuda

@@ -27,6 +27,7 @@
 #include "kernels/reference/sample.h"
 #include "kernels/reference/select_forest.h"
 #include "kernels/reference/top_k.h"
+#include "kernels/scratch_meter.h"
 
 namespace bole {
 namespace {
@@ -81,6 +82,14 @@ absl::Status ReferenceBackend::Download(void* host, const void* device,
 absl::Status ReferenceBackend::QueueDownload(void* host, const void* device,
                                              size_t bytes) {
   return Download(host, device, bytes);
+}
+
+std::unique_ptr<ScratchMeter> ReferenceBackend::MakeScratchMeter() const {
+  return nullptr;
+}
+
+absl::Status ReferenceBackend::ReserveScratch(size_t /*bytes*/) {
+  return absl::OkStatus();
 }
 
 absl::Status ReferenceBackend::SetMark(int mark) {

@@ -47,7 +47,9 @@ class ReferenceBackend : public Backend {
       const WeightMatrix& matrix) override;
   size_t MatrixBytes(const WeightMatrix& matrix) const override;
 
-  std::unique_ptr<GraphSet> MakeGraphs() override {
+  std::unique_ptr<ScratchMeter> MakeScratchMeter() const override;
+  absl::Status ReserveScratch(size_t bytes) override;
+  std::unique_ptr<GraphSet> MakeGraphs(int /*capacity*/) override {
     return std::make_unique<QueuedGraphs>();
   }
   absl::Status SetMark(int mark) override;

@@ -25,7 +25,7 @@ constexpr int kNoiseColumns = 1024;
 
 absl::StatusOr<double> SecondsOf(Backend& backend,
                                  const std::function<absl::Status()>& queue) {
-  const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs();
+  const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs(1);
   const auto run = [&](int times) -> absl::StatusOr<double> {
     BOLE_RETURN_IF_ERROR(backend.SetMark(0));
     for (int i = 0; i < times; ++i) {

@@ -57,14 +57,12 @@ bool TileAttention::Covers(const AttentionParams& params,
          PoolRows(params) <= std::numeric_limits<int32_t>::max();
 }
 
-absl::Status TileAttention::Attend(const AttentionParams& params,
-                                   Scratch& scratch, const Launch& on) const {
-  const TilePlan plan = PlanTiles(params, limits_);
-  const size_t bytes = TileScratchFloats(params, plan) * sizeof(float);
-  void* memory = nullptr;
-  if (bytes > 0) {
-    BOLE_ASSIGN_OR_RETURN(memory, scratch.Get(bytes, on));
-  }
+size_t TileAttention::ScratchBytes(const AttentionParams& params) const {
+  return TileScratchFloats(params, PlanTiles(params, limits_)) * sizeof(float);
+}
+
+absl::Status TileAttention::Attend(const AttentionParams& params, void* scratch,
+                                   const Launch& on) const {
   BOLE_ASSIGN_OR_RETURN(const CUtensorMap keys,
                         MapOfPool(params, params.pages.k));
   BOLE_ASSIGN_OR_RETURN(const CUtensorMap values,
@@ -72,8 +70,8 @@ absl::Status TileAttention::Attend(const AttentionParams& params,
   return LaunchAttendTiles({.keys = keys,
                             .values = values,
                             .p = params,
-                            .plan = plan,
-                            .scratch = static_cast<float*>(memory),
+                            .plan = PlanTiles(params, limits_),
+                            .scratch = static_cast<float*>(scratch),
                             .arrived = arrived_},
                            on);
 }

@@ -2,6 +2,7 @@
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_TILE_ATTENTION_H_
 #define BOLE_KERNELS_CUDA_ATTENTION_TILE_ATTENTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -10,7 +11,6 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/attention/attention_tiles.h"
 #include "kernels/cuda/operators.h"
-#include "kernels/cuda/scratch.h"
 
 namespace bole::cuda {
 
@@ -27,9 +27,10 @@ class TileAttention {
   // How many blocks share a request's tokens follows from the capacities: rows,
   // requests and pages. So a launch with many more rows than it has in use does
   // not split a long prefix well. Scratch is only used by small launches.
-  //
   // REQUIRES: Covers(params).
-  absl::Status Attend(const AttentionParams& params, Scratch& scratch,
+  size_t ScratchBytes(const AttentionParams& params) const;
+  // scratch: ScratchBytes(). REQUIRES: Covers(params).
+  absl::Status Attend(const AttentionParams& params, void* scratch,
                       const Launch& on) const;
 
   // Whether Decode() has a kernel for it, which is then faster than the

@@ -94,7 +94,32 @@ std::pair<MoeScratch, size_t> Divide(const MoeTask& task, void* memory) {
   return {scratch, parts.bytes()};
 }
 
+// All but where they are.
+MoeExperts SizesOf(const MoeParams& params) {
+  return {.num_experts = params.router->rows,
+          .hidden = params.router->columns,
+          .width = params.down.empty() ? 0 : params.down[0]->columns,
+          .shared_width = params.shared_down->columns,
+          .router = nullptr,
+          .shared_gate = nullptr,
+          .gate_ups = nullptr,
+          .downs = nullptr};
+}
+
+MoeTask TaskOf(const MoeParams& params, const MoeExperts& experts) {
+  return {.rows = params.rows,
+          .experts_per_token = params.experts_per_token,
+          .x = params.x,
+          .out = params.out,
+          .experts = experts,
+          .scratch = {}};
+}
+
 }  // namespace
+
+size_t MoeRunner::ScratchBytes(const MoeParams& params) {
+  return Divide(TaskOf(params, SizesOf(params)), nullptr).second;
+}
 
 absl::StatusOr<const MoeExperts*> MoeRunner::ExpertsOf(const MoeParams& params,
                                                        const Launch& on) {
@@ -117,18 +142,15 @@ absl::StatusOr<const MoeExperts*> MoeRunner::ExpertsOf(const MoeParams& params,
       "copy of where the experts are"));
 
   const auto* on_device = static_cast<const void* const*>(memory);
-  set.experts = {.num_experts = params.router->rows,
-                 .hidden = params.router->columns,
-                 .width = params.down[0]->columns,
-                 .shared_width = params.shared_down->columns,
-                 .router = DataOf(params.router),
-                 .shared_gate = DataOf(params.shared_gate),
-                 .gate_ups = on_device,
-                 .downs = on_device + count};
+  set.experts = SizesOf(params);
+  set.experts.router = DataOf(params.router);
+  set.experts.shared_gate = DataOf(params.shared_gate);
+  set.experts.gate_ups = on_device;
+  set.experts.downs = on_device + count;
   return &sets_.emplace(params.router, std::move(set)).first->second.experts;
 }
 
-absl::Status MoeRunner::Run(const MoeParams& params, Scratch& scratch,
+absl::Status MoeRunner::Run(const MoeParams& params, void* scratch,
                             const Launch& on) {
   BOLE_ASSIGN_OR_RETURN(const MoeExperts* experts, ExpertsOf(params, on));
   if (params.experts_per_token < 1 ||
@@ -137,15 +159,8 @@ absl::Status MoeRunner::Run(const MoeParams& params, Scratch& scratch,
                                                    " experts for each row, of ",
                                                    experts->num_experts));
   }
-  MoeTask task = {.rows = params.rows,
-                  .experts_per_token = params.experts_per_token,
-                  .x = params.x,
-                  .out = params.out,
-                  .experts = *experts,
-                  .scratch = {}};
-  BOLE_ASSIGN_OR_RETURN(void* memory,
-                        scratch.Get(Divide(task, nullptr).second, on));
-  task.scratch = Divide(task, memory).first;
+  MoeTask task = TaskOf(params, *experts);
+  task.scratch = Divide(task, scratch).first;
   return LaunchMoe(task, on);
 }
 

@@ -2,6 +2,7 @@
 #ifndef BOLE_KERNELS_CUDA_MOE_MOE_H_
 #define BOLE_KERNELS_CUDA_MOE_MOE_H_
 
+#include <cstddef>
 #include <map>
 
 #include "absl/status/status.h"
@@ -21,11 +22,11 @@ namespace bole::cuda {
 // One thread at a time. The weights must outlive it.
 class MoeRunner {
  public:
-  // Takes about 4 (K + 1) (H + max(m, ms)) bytes of scratch for each row of the
-  // capacity. INVALID_ARGUMENT if the experts' sizes do not fit together,
-  // UNIMPLEMENTED if there are more than kMaxMoeExperts, and the errors of
-  // Scratch.
-  absl::Status Run(const MoeParams& params, Scratch& scratch, const Launch& on);
+  // About 4 (K + 1) (H + max(m, ms)) bytes for each row of the capacity.
+  static size_t ScratchBytes(const MoeParams& params);
+  // scratch: ScratchBytes(). INVALID_ARGUMENT if the experts' sizes do not fit
+  // together, UNIMPLEMENTED if there are more than kMaxMoeExperts.
+  absl::Status Run(const MoeParams& params, void* scratch, const Launch& on);
 
  private:
   struct Set {

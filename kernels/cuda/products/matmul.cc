@@ -143,12 +143,6 @@ absl::Status MatMuls::Run(const Product& product, const Launch& on) {
   return RunLibrary(product, on);
 }
 
-absl::Status MatMuls::RunPair(const ProductPair& pair, const Launch& on) {
-  BOLE_ASSIGN_OR_RETURN(void* scratch,
-                        scratch_.Get(streamed_->PairScratchBytes(pair), on));
-  return streamed_->RunPair(pair, scratch, on);
-}
-
 absl::Status MatMuls::RunStreamed(const Product& product, const Launch& on) {
   if (streamed_->Takes(product, on.type)) return streamed_->Run(product, on);
   return absl::UnimplementedError(

@@ -3,6 +3,7 @@
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_MATMUL_H_
 #define BOLE_KERNELS_CUDA_PRODUCTS_MATMUL_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -14,7 +15,6 @@
 #include "kernels/cuda/products/cublas_lt.h"
 #include "kernels/cuda/products/product.h"
 #include "kernels/cuda/products/streamed_products.h"
-#include "kernels/cuda/scratch.h"
 #include "kernels/tensor.h"
 
 namespace bole::cuda {
@@ -55,8 +55,14 @@ class MatMuls {
   bool TakePair(const ProductPair& pair, ElementType type) const {
     return streamed_->TakePair(pair, type);
   }
-  // REQUIRES: TakePair().
-  absl::Status RunPair(const ProductPair& pair, const Launch& on);
+  size_t PairScratchBytes(const ProductPair& pair) const {
+    return streamed_->PairScratchBytes(pair);
+  }
+  // scratch: PairScratchBytes(). REQUIRES: TakePair().
+  absl::Status RunPair(const ProductPair& pair, void* scratch,
+                       const Launch& on) const {
+    return streamed_->RunPair(pair, scratch, on);
+  }
 
   // By one of the ways, for comparisons. RunStreamed() is UNIMPLEMENTED where
   // CanStream() is false. REQUIRES of RunLibrary(): the product is not gated.
@@ -80,7 +86,6 @@ class MatMuls {
   void* workspace_;
   std::unique_ptr<StreamedProducts> streamed_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
-  Scratch scratch_;  // Of pairs.
 };
 
 }  // namespace bole::cuda

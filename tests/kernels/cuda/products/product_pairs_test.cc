@@ -13,6 +13,7 @@
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/product.h"
 #include "kernels/cuda/products/stream_product.h"
+#include "kernels/cuda/scratch.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/products/matmuls_test.h"
@@ -98,7 +99,11 @@ class ProductPairsTest : public MatMulsTest {
     std::vector<GuardedBuffer<float>> residuals;
     for (const PairCase& c : cases) residuals.push_back(c.ahead.out);
     for (const cuda::ProductPair& pair : pairs) {
-      const absl::Status status = matmuls_->RunPair(pair, cuda_->launch());
+      const auto scratch =
+          scratch_.Get(matmuls_->PairScratchBytes(pair), cuda_->launch());
+      ASSERT_TRUE(scratch.ok()) << scratch.status();
+      const absl::Status status =
+          matmuls_->RunPair(pair, *scratch, cuda_->launch());
       ASSERT_TRUE(status.ok()) << status;
     }
     copies.Fetch();
@@ -109,6 +114,8 @@ class ProductPairsTest : public MatMulsTest {
   }
 
  private:
+  cuda::Scratch scratch_;
+
   cuda::ProductPair OnDevice(PairCase& c, DeviceCopies& copies) {
     const PairShape& shape = c.shape;
     const void* x_on_device = copies.Activations(c.ahead.x);

@@ -1,0 +1,44 @@
+#include "kernels/cuda/cuda_scratch_meter.h"
+
+#include "kernels/cuda/moe/moe.h"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/verify/gdn_verify_two_stage.h"
+
+namespace bole::cuda {
+
+absl::Status CudaScratchMeter::AddAndProject(
+    const AddAndProjectParams& params) {
+  return Note(of_.ScratchBytes(params));
+}
+
+absl::Status CudaScratchMeter::Moe(const MoeParams& params) {
+  return Note(MoeRunner::ScratchBytes(params));
+}
+
+absl::Status CudaScratchMeter::GdnVerify(const GdnCoreParams& params) {
+  if (!CanVerifyTwoStage(params, of_.launch())) return absl::OkStatus();
+  return Note(TwoStageScratchBytes(params));
+}
+
+absl::Status CudaScratchMeter::GdnPrefill(const GdnCoreParams& params) {
+  return Note(GdnPrefillScratchBytes(params, of_.launch()));
+}
+
+// Also of the decode's steps: its own kernel needs none.
+absl::Status CudaScratchMeter::Attend(const AttentionParams& params) {
+  return Note(of_.ScratchBytes(params));
+}
+
+absl::Status CudaScratchMeter::Sample(const SampleParams& params) {
+  return Note(SampleScratchBytes(params));
+}
+
+absl::Status CudaScratchMeter::TopK(const TopKParams& params) {
+  return Note(TopKScratchBytes(params));
+}
+
+absl::Status CudaScratchMeter::SelectForest(const SelectForestParams& params) {
+  return Note(SelectForestScratchBytes(params.max_requests));
+}
+
+}  // namespace bole::cuda
