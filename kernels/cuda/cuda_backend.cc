@@ -11,8 +11,8 @@
 #include "kernels/cuda/draft_inputs.h"
 #include "kernels/cuda/gdn/commit_path.h"
 #include "kernels/cuda/graphs.h"
+#include "kernels/cuda/verify/choose_verify.h"
 #include "kernels/cuda/verify/gdn_verify_few.h"
-#include "kernels/cuda/verify/gdn_verify_two_stage.h"
 #include "kernels/cuda/verify/gdn_verify_walk.h"
 
 namespace bole::cuda {
@@ -81,6 +81,9 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
       ToStatus(cudaGetDeviceProperties(&properties, device), "properties"));
   std::unique_ptr<CudaBackend> backend(new CudaBackend(properties.name, type));
   backend->on_.overlaps = properties.major >= 9;
+  backend->on_.is_hopper = properties.major == 9;
+  backend->on_.shared_bytes =
+      static_cast<int>(properties.sharedMemPerBlockOptin);
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaStreamCreate(&backend->on_.stream), "stream of the GPU"));
   for (cudaEvent_t& mark : backend->marks_) {
@@ -271,16 +274,9 @@ absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {
   return cuda::GdnConv(params, on_);
 }
 absl::Status CudaBackend::GdnVerify(const GdnCoreParams& params) {
-  if (CanVerifyTwoStage(params, on_)) {
-    BOLE_ASSIGN_OR_RETURN(void* scratch,
-                          scratch_.Get(TwoStageScratchBytes(params), on_));
-    return GdnVerifyTwoStage(params, scratch, on_);
-  }
-  if (params.solver == TreeSolver::kSerial &&
-      params.factors.node_states != nullptr) {
-    return GdnVerifyWalk(params, on_);
-  }
-  return cuda::GdnVerify(params, on_);
+  BOLE_ASSIGN_OR_RETURN(void* scratch,
+                        scratch_.Get(GdnVerifyScratchBytes(params, on_), on_));
+  return cuda::GdnVerify(params, scratch, on_);
 }
 absl::Status CudaBackend::GdnDecode(const GdnCoreParams& params) {
   return cuda::GdnDecode(params, on_);
@@ -317,20 +313,20 @@ absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
   return cuda::PrepareQkv(params, on_);
 }
 size_t CudaBackend::ScratchBytes(const AttentionParams& params) const {
-  return tile_attention_->Covers(params, on_.type)
+  return TileAttention::Covers(params, on_)
              ? tile_attention_->ScratchBytes(params)
              : 0;
 }
 
 absl::Status CudaBackend::Attend(const AttentionParams& params) {
-  if (!tile_attention_->Covers(params, on_.type)) {
+  if (!TileAttention::Covers(params, on_)) {
     return cuda::Attend(params, on_);
   }
   BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(ScratchBytes(params), on_));
   return tile_attention_->Attend(params, scratch, on_);
 }
 absl::Status CudaBackend::AttentionDecode(const AttentionDecodeParams& params) {
-  return tile_attention_->CoversDecode(params, on_)
+  return TileAttention::CoversDecode(params, on_)
              ? tile_attention_->Decode(params, on_)
              : Backend::AttentionDecode(params);
 }

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/moe/moe.h"
 #include "kernels/cuda/operators.h"
-#include "kernels/cuda/verify/gdn_verify_two_stage.h"
 
 namespace bole::cuda {
 
@@ -16,8 +15,7 @@ absl::Status CudaScratchMeter::Moe(const MoeParams& params) {
 }
 
 absl::Status CudaScratchMeter::GdnVerify(const GdnCoreParams& params) {
-  if (!CanVerifyTwoStage(params, of_.launch())) return absl::OkStatus();
-  return Note(TwoStageScratchBytes(params));
+  return Note(GdnVerifyScratchBytes(params, of_.launch()));
 }
 
 absl::Status CudaScratchMeter::GdnPrefill(const GdnCoreParams& params) {

@@ -21,18 +21,6 @@ struct LaunchShape {
   int cluster = 1;          // Blocks of a cluster, along x; sm_90 and later.
 };
 
-// Whether what the current GPU runs of `kernel` was compiled for sm_90. Kernels
-// on wgmma are empty in what is compiled for others.
-template <typename... Params>
-bool IsBuiltForHopper(void (*kernel)(Params...)) {
-  cudaFuncAttributes attributes;
-  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.binaryVersion == 90;
-}
-
 // Launches `kernel` so that its blocks may start before the kernel queued
 // before it has ended: when all blocks of that one have called StartNext() or
 // returned. Each thread of `kernel` that touches memory which other kernels

@@ -25,7 +25,9 @@ namespace bole::cuda {
 struct Launch {
   ElementType type;
   cudaStream_t stream;
-  bool overlaps = false;  // The GPU can start a kernel before the last ended.
+  bool overlaps = false;   // The GPU can start a kernel before the last ended.
+  bool is_hopper = false;  // It runs what is compiled for sm_90a.
+  int shared_bytes = 0;    // Of a block, at most.
 };
 
 // Dense, but for the products (matmul.h) and Moe.
@@ -42,7 +44,10 @@ absl::Status Generate(const MatrixGenerator& generator, void* out,
 
 // Gated DeltaNet.
 absl::Status GdnConv(const GdnConvParams& params, const Launch& on);
-absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on);
+// scratch: GdnVerifyScratchBytes(); most ways need none.
+size_t GdnVerifyScratchBytes(const GdnCoreParams& params, const Launch& on);
+absl::Status GdnVerify(const GdnCoreParams& params, void* scratch,
+                       const Launch& on);
 absl::Status GdnDecode(const GdnCoreParams& params, const Launch& on);
 // scratch: GdnPrefillScratchBytes(), which grow with the capacity of rows.
 size_t GdnPrefillScratchBytes(const GdnCoreParams& params, const Launch& on);

@@ -34,8 +34,7 @@ absl::StatusOr<CUtensorMap> MapOfPool(const AttentionParams& p,
 absl::StatusOr<std::unique_ptr<TileAttention>> TileAttention::Create() {
   BOLE_ASSIGN_OR_RETURN(const DeviceShape device, CurrentDeviceShape());
   std::unique_ptr<TileAttention> attention(new TileAttention());
-  attention->has_tensor_cores_ = device.is_hopper();
-  if (!attention->has_tensor_cores_) return attention;
+  if (!device.is_hopper()) return attention;
   BOLE_RETURN_IF_ERROR(QueryClusters(attention->limits_));
   constexpr size_t kBytes = kMaxGroupedUnits * sizeof(int32_t);
   void* arrived = nullptr;
@@ -49,9 +48,8 @@ absl::StatusOr<std::unique_ptr<TileAttention>> TileAttention::Create() {
 
 TileAttention::~TileAttention() { cudaFree(arrived_); }
 
-bool TileAttention::Covers(const AttentionParams& params,
-                           ElementType type) const {
-  return has_tensor_cores_ && type == ElementType::kBFloat16 &&
+bool TileAttention::Covers(const AttentionParams& params, const Launch& on) {
+  return on.is_hopper && on.type == ElementType::kBFloat16 &&
          params.shape.head_dim == kTileHeadDim &&
          params.pages.page_size % kTileTokens == 0 &&
          PoolRows(params) <= std::numeric_limits<int32_t>::max();
@@ -77,8 +75,8 @@ absl::Status TileAttention::Attend(const AttentionParams& params, void* scratch,
 }
 
 bool TileAttention::CoversDecode(const AttentionDecodeParams& params,
-                                 const Launch& on) const {
-  return Covers(params.attend, on.type) && CanDecodeAttention(params, on);
+                                 const Launch& on) {
+  return Covers(params.attend, on) && CanDecodeAttention(params, on);
 }
 
 absl::Status TileAttention::Decode(const AttentionDecodeParams& params,

@@ -22,7 +22,7 @@ class TileAttention {
   ~TileAttention();
 
   // bfloat16, 256 dimensions, pages of whole tiles of 64 tokens, on Hopper.
-  bool Covers(const AttentionParams& params, ElementType type) const;
+  static bool Covers(const AttentionParams& params, const Launch& on);
 
   // How many blocks share a request's tokens follows from the capacities: rows,
   // requests and pages. So a launch with many more rows than it has in use does
@@ -35,8 +35,8 @@ class TileAttention {
 
   // Whether Decode() has a kernel for it, which is then faster than the
   // operators one by one.
-  bool CoversDecode(const AttentionDecodeParams& params,
-                    const Launch& on) const;
+  static bool CoversDecode(const AttentionDecodeParams& params,
+                           const Launch& on);
   // REQUIRES: CoversDecode(params, on).
   absl::Status Decode(const AttentionDecodeParams& params,
                       const Launch& on) const;
@@ -44,7 +44,6 @@ class TileAttention {
  private:
   TileAttention() = default;
 
-  bool has_tensor_cores_ = false;
   ClusterLimits limits_ = {};
   int32_t* arrived_ = nullptr;  // [kMaxGroupedUnits]
 };

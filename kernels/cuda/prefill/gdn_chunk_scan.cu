@@ -307,8 +307,6 @@ absl::Status LaunchScan(const GdnCoreParams& params, const ChunkRecord* records,
 
 }  // namespace
 
-bool CanScanChunks() { return IsBuiltForHopper(ScanChunksKernel<1>); }
-
 absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
                         const Launch& on) {
   // A block of two warpgroups does more at a time, two blocks of one more on

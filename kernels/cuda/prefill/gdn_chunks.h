@@ -53,8 +53,9 @@ absl::Status ComputeChunkFactors(const GdnCoreParams& params,
 absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
                         const Launch& on);
 
-// Whether this GPU runs the two: compiled for sm_90a, and nothing else.
-bool CanScanChunks();
+// Whether GdnPrefill() runs the two, which are compiled for sm_90a and nothing
+// else, or goes row after row.
+bool PrefillsInChunks(const GdnShape& shape, const Launch& on);
 
 }  // namespace bole::cuda
 

@@ -8,17 +8,14 @@
 #include "kernels/cuda/prefill/gdn_chunks.h"
 
 namespace bole::cuda {
-namespace {
 
-bool UsesChunks(const GdnShape& shape, const Launch& on) {
-  return on.type == ElementType::kBFloat16 && shape.key_dim == 128 &&
-         shape.value_dim == 128 && CanScanChunks();
+bool PrefillsInChunks(const GdnShape& shape, const Launch& on) {
+  return on.is_hopper && on.type == ElementType::kBFloat16 &&
+         shape.key_dim == 128 && shape.value_dim == 128;
 }
 
-}  // namespace
-
 size_t GdnPrefillScratchBytes(const GdnCoreParams& params, const Launch& on) {
-  if (!UsesChunks(params.shape, on)) return 0;
+  if (!PrefillsInChunks(params.shape, on)) return 0;
   const size_t chunks =
       MaxChunks(params.batch.rows.max, params.batch.max_requests);
   return chunks * params.shape.value_heads * sizeof(ChunkRecord);
@@ -26,7 +23,9 @@ size_t GdnPrefillScratchBytes(const GdnCoreParams& params, const Launch& on) {
 
 absl::Status GdnPrefill(const GdnCoreParams& params, void* scratch,
                         const Launch& on) {
-  if (!UsesChunks(params.shape, on)) return RunRows("GdnPrefill", params, on);
+  if (!PrefillsInChunks(params.shape, on)) {
+    return RunRows("GdnPrefill", params, on);
+  }
   auto* records = static_cast<ChunkRecord*>(scratch);
   const absl::Status factors = ComputeChunkFactors(params, records, on);
   if (!factors.ok()) return factors;

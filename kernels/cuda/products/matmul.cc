@@ -137,10 +137,9 @@ absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
 
 absl::Status MatMuls::Run(const Product& product, const Launch& on) {
   // products_bench compares.
-  if (streamed_->Takes(product, on.type) && streamed_->AreFaster(product)) {
-    return streamed_->Run(product, on);
-  }
-  return RunLibrary(product, on);
+  return streamed_->Choose(product, on.type) == ProductWay::kLibrary
+             ? RunLibrary(product, on)
+             : streamed_->Run(product, on);
 }
 
 absl::Status MatMuls::RunStreamed(const Product& product, const Launch& on) {

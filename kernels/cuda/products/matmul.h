@@ -48,7 +48,7 @@ class MatMuls {
   // Gated products, where that is faster than the product and its gate one by
   // one.
   bool TakeGated(const Product& product, ElementType type) const {
-    return streamed_->Takes(product, type) && streamed_->AreFaster(product);
+    return streamed_->Choose(product, type) != ProductWay::kLibrary;
   }
 
   // Products with a norm between them, where that is faster than one by one.

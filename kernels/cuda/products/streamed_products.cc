@@ -86,8 +86,7 @@ absl::StatusOr<std::unique_ptr<StreamedProducts>> StreamedProducts::Create() {
     BOLE_RETURN_IF_ERROR(PrepareStreamProducts());
     BOLE_ASSIGN_OR_RETURN(wide, WideProducts::Create());
   }
-  return std::unique_ptr<StreamedProducts>(
-      new StreamedProducts(device.multiprocessors, wide));
+  return std::make_unique<StreamedProducts>(device.multiprocessors, wide);
 }
 
 bool StreamedProducts::Fits(const Product& product, ElementType type) const {
@@ -102,8 +101,11 @@ bool StreamedProducts::Takes(const Product& product, ElementType type) const {
          (product.num_rows > kMaxStreamRows && wide_->CanGate(product));
 }
 
-bool StreamedProducts::AreFaster(const Product& product) const {
-  return product.num_rows <= kMaxStreamRows || wide_->IsFaster(product);
+ProductWay StreamedProducts::Choose(const Product& product,
+                                    ElementType type) const {
+  if (!Takes(product, type)) return ProductWay::kLibrary;
+  if (product.num_rows <= kMaxStreamRows) return ProductWay::kStreamed;
+  return wide_->IsFaster(product) ? ProductWay::kWide : ProductWay::kLibrary;
 }
 
 absl::Status StreamedProducts::Run(const Product& product,

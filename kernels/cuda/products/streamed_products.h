@@ -15,18 +15,32 @@
 
 namespace bole::cuda {
 
-// What there is to know of the current GPU to launch them.
+// How a product is computed.
+enum class ProductWay {
+  kStreamed,  // stream_product.h
+  kWide,      // wide_product.h
+  kLibrary,   // cuBLASLt
+};
+
+// What there is to know of a GPU to launch them.
 class StreamedProducts {
  public:
+  // Of the current GPU.
   static absl::StatusOr<std::unique_ptr<StreamedProducts>> Create();
+
+  // Of a GPU with so many multiprocessors. `wide`: those of many rows, on
+  // sm_90; nothing elsewhere.
+  StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
+      : multiprocessors_(multiprocessors), wide_(wide) {}
+
+  // The fastest way, for a gated product with its SiluMul: a function of the
+  // shape.
+  ProductWay Choose(const Product& product, ElementType type) const;
 
   // Whether the kernels can run this product on this GPU: bf16, 1 to 64 rows,
   // columns in eights, sm_90; if it is gated, 33 rows or more, outputs in
   // eights, and not too many of them.
   bool Takes(const Product& product, ElementType type) const;
-  // Whether they are faster than cuBLASLt, with SiluMul if the product is
-  // gated. REQUIRES: Takes().
-  bool AreFaster(const Product& product) const;
   // REQUIRES: Takes().
   absl::Status Run(const Product& product, const Launch& on) const;
 
@@ -43,11 +57,8 @@ class StreamedProducts {
   // As Takes(), whether the product is gated or not.
   bool Fits(const Product& product, ElementType type) const;
 
-  StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
-      : multiprocessors_(multiprocessors), wide_(wide) {}
-
   const int multiprocessors_;
-  const std::optional<WideProducts> wide_;  // Those of many rows, on sm_90.
+  const std::optional<WideProducts> wide_;
 };
 
 }  // namespace bole::cuda

@@ -10,11 +10,14 @@
 
 namespace bole::cuda {
 
-// What there is to know of the current GPU to launch them.
+// What there is to know of a GPU to launch them.
 class WideProducts {
  public:
-  // REQUIRES: sm_90.
+  // Of the current GPU. REQUIRES: sm_90.
   static absl::StatusOr<WideProducts> Create();
+
+  // Of one that runs so many blocks, or so many clusters of two, at a time.
+  WideProducts(int singles, int pairs) : singles_(singles), pairs_(pairs) {}
 
   // REQUIRES: bf16, 1 to kMaxWideRows rows, columns in eights; CanGate() if
   // the product is gated.
@@ -28,11 +31,8 @@ class WideProducts {
   bool IsFaster(const Product& product) const;
 
  private:
-  WideProducts(int singles, int pairs) : singles_(singles), pairs_(pairs) {}
-
   WidePlan PlanFor(const Product& product) const;
 
-  // How many blocks, and how many clusters of two, run at a time.
   int singles_;
   int pairs_;
 };

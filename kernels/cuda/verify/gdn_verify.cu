@@ -1,5 +1,6 @@
-// Verification of a forest: the closed form in float32, and node by node. Plain
-// versions, which the fast ones are compared with.
+// Verification of a forest: which kernel does it, and plain versions, which the
+// fast ones are compared with: the closed form in float32, and node by node.
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -8,8 +9,15 @@
 #include "kernels/cuda/gdn/gdn_recurrence.cuh"
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/verify/choose_verify.h"
+#include "kernels/cuda/verify/gdn_verify_alone.h"
+#include "kernels/cuda/verify/gdn_verify_batched.h"
 #include "kernels/cuda/verify/gdn_verify_few.h"
 #include "kernels/cuda/verify/gdn_verify_fused.h"
+#include "kernels/cuda/verify/gdn_verify_long.h"
+#include "kernels/cuda/verify/gdn_verify_paths.h"
+#include "kernels/cuda/verify/gdn_verify_two_stage.h"
+#include "kernels/cuda/verify/gdn_verify_walk.h"
 
 namespace bole::cuda {
 namespace {
@@ -250,11 +258,7 @@ absl::Status LaunchSerial(const GdnCoreParams& p, const Launch& on) {
   return LaunchStatus("GdnVerify, node by node");
 }
 
-}  // namespace
-
-absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on) {
-  if (CanVerifyFew(params, on)) return GdnVerifyFew(params, on);
-  if (CanVerifyFused(params, on)) return GdnVerifyFused(params, on);
+absl::Status VerifyPlain(const GdnCoreParams& params, const Launch& on) {
   absl::Status (*launch)(const GdnCoreParams&, const Launch&) = nullptr;
   WithElement(on.type, [&](auto element) {
     using T = decltype(element);
@@ -269,6 +273,56 @@ absl::Status GdnVerify(const GdnCoreParams& params, const Launch& on) {
   return absl::UnimplementedError(absl::StrCat("GdnVerify: keys of ",
                                                params.shape.key_dim,
                                                "; the kernels hold up to 256"));
+}
+
+}  // namespace
+
+VerifyWay ChooseVerify(const GdnCoreParams& params, const Launch& on) {
+  if (params.solver == TreeSolver::kSerial) {
+    return params.factors.node_states != nullptr ? VerifyWay::kWalk
+                                                 : VerifyWay::kSerial;
+  }
+  if (CanVerifyTwoStage(params, on)) return VerifyWay::kTwoStage;
+  if (CanVerifyAlone(params, on)) return VerifyWay::kAlone;
+  if (CanVerifyFew(params, on)) return VerifyWay::kFew;
+  if (!CanVerifyFused(params, on)) return VerifyWay::kPlain;
+  const int max_nodes = FusedNodes(params.batch);
+  if (CanVerifyBatched(params, max_nodes, on)) return VerifyWay::kBatched;
+  if (CanVerifyPaths(params, max_nodes, on)) return VerifyWay::kPaths;
+  if (CanVerifyLong(params, max_nodes, on)) return VerifyWay::kLong;
+  return VerifyWay::kFused;
+}
+
+size_t GdnVerifyScratchBytes(const GdnCoreParams& params, const Launch& on) {
+  return ChooseVerify(params, on) == VerifyWay::kTwoStage
+             ? TwoStageScratchBytes(params)
+             : 0;
+}
+
+absl::Status GdnVerify(const GdnCoreParams& params, void* scratch,
+                       const Launch& on) {
+  switch (ChooseVerify(params, on)) {
+    case VerifyWay::kTwoStage:
+      return GdnVerifyTwoStage(params, scratch, on);
+    case VerifyWay::kAlone:
+      return GdnVerifyAlone(params, on);
+    case VerifyWay::kFew:
+      return GdnVerifyFew(params, on);
+    case VerifyWay::kBatched:
+      return GdnVerifyBatched(params, FusedNodes(params.batch), on);
+    case VerifyWay::kPaths:
+      return GdnVerifyPaths(params, on);
+    case VerifyWay::kLong:
+      return GdnVerifyLong(params, on);
+    case VerifyWay::kFused:
+      return GdnVerifyFused(params, on);
+    case VerifyWay::kWalk:
+      return GdnVerifyWalk(params, on);
+    case VerifyWay::kPlain:
+    case VerifyWay::kSerial:
+      break;
+  }
+  return VerifyPlain(params, on);
 }
 
 }  // namespace bole::cuda

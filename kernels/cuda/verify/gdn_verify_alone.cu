@@ -73,14 +73,6 @@ __global__ void __launch_bounds__(C::kThreads, 1)
 
 }  // namespace
 
-bool CanVerifyAlone(const GdnCoreParams& p, int max_nodes) {
-  if (max_nodes <= C::kNodes / 2 || max_nodes > C::kNodes ||
-      p.shape.value_heads * p.batch.max_requests > 32) {
-    return false;
-  }
-  return IsBuiltForHopper(AloneKernel);
-}
-
 absl::Status GdnVerifyAlone(const GdnCoreParams& p, const Launch& on) {
   constexpr int kBytes = sizeof(AloneShared);
   static_assert(kBytes <= 227 * 1024);

@@ -8,13 +8,9 @@
 
 namespace bole::cuda {
 
-// Whether GdnVerifyAlone() takes a problem that GdnVerifyFew() takes, and is
-// the faster way: room for 33 to 64 nodes a tree, 32 value heads of all
-// requests together, a GPU of sm_90a.
-bool CanVerifyAlone(const GdnCoreParams& params, int max_nodes);
-
-// As exact as GdnVerifyFused(). States and topology are read without a wait for
-// the kernel before: they must be from before the forward pass.
+// REQUIRES: CanVerifyAlone() (gdn_verify_few.h). As exact as GdnVerifyFused().
+// States and topology are read without a wait for the kernel before: they must
+// be from before the forward pass.
 absl::Status GdnVerifyAlone(const GdnCoreParams& params, const Launch& on);
 
 }  // namespace bole::cuda

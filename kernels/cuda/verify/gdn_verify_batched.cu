@@ -178,12 +178,9 @@ absl::Status LaunchBatched(const GdnCoreParams& p, const Launch& on) {
 
 }  // namespace
 
-bool CanVerifyBatched(const GdnCoreParams& p, int max_nodes) {
-  if (max_nodes > kMaxBatchNodes ||
-      p.shape.value_heads * p.batch.max_requests <= 64) {
-    return false;
-  }
-  return IsBuiltForHopper(BatchedKernel<BatchConfig<64, 7>>);
+bool CanVerifyBatched(const GdnCoreParams& p, int max_nodes, const Launch& on) {
+  return on.is_hopper && max_nodes <= kMaxBatchNodes &&
+         p.shape.value_heads * p.batch.max_requests > 64;
 }
 
 absl::Status GdnVerifyBatched(const GdnCoreParams& p, int max_nodes,

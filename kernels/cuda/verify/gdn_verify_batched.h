@@ -12,7 +12,8 @@ namespace bole::cuda {
 // Whether GdnVerifyBatched() takes a problem that GdnVerifyFused() takes, and
 // is the faster way: more than 64 heads, trees of at most 64 nodes, a GPU of
 // sm_90a.
-bool CanVerifyBatched(const GdnCoreParams& params, int max_nodes);
+bool CanVerifyBatched(const GdnCoreParams& params, int max_nodes,
+                      const Launch& on);
 
 // O of every node (Eq. 2), U not stored: O = D_P Q S + C (I + G)^-1 R. As exact
 // as GdnVerifyFused(). No tree has more than max_nodes. Reads the state and v

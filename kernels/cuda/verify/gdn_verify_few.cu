@@ -336,13 +336,18 @@ bool FitsTiles(const GdnCoreParams& p, const Launch& on) {
 
 bool CanVerifyFew(const GdnCoreParams& p, const Launch& on) {
   return FitsTiles(p, on) && NumHeads(p) <= 64 &&
-         WithConfig(p, [](auto config) {
-           return kSharedBytes<decltype(config), false> <= MaxSharedBytes();
+         WithConfig(p, [&on](auto config) {
+           return kSharedBytes<decltype(config), false> <= on.shared_bytes;
          });
 }
 
+bool CanVerifyAlone(const GdnCoreParams& p, const Launch& on) {
+  const int nodes = NodeCapacity(p.batch);
+  return CanVerifyFew(p, on) && on.is_hopper && nodes > kMaxNodes / 2 &&
+         NumHeads(p) <= 32;
+}
+
 absl::Status GdnVerifyFew(const GdnCoreParams& p, const Launch& on) {
-  if (CanVerifyAlone(p, NodeCapacity(p.batch))) return GdnVerifyAlone(p, on);
   return WithConfig(p, [&](auto config) {
     return LaunchFew<decltype(config), false>(
         {.conv = {}, .core = p, .norm = {}}, on);
@@ -352,7 +357,7 @@ absl::Status GdnVerifyFew(const GdnCoreParams& p, const Launch& on) {
 bool CanVerifyLayer(const GdnVerifyLayerParams& p, const Launch& on) {
   return on.overlaps && FitsTiles(p.core, on) && FitsVectorConv(p.core.shape) &&
          NumHeads(p.core) <= 64 &&
-         kSharedBytes<LayerConfig, true> <= MaxSharedBytes();
+         kSharedBytes<LayerConfig, true> <= on.shared_bytes;
 }
 
 absl::Status GdnVerifyLayer(const GdnVerifyLayerParams& p, const Launch& on) {

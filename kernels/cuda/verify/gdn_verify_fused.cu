@@ -20,9 +20,6 @@
 #include "kernels/cuda/gdn/gdn_views.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/verify/gdn_verify_batched.h"
-#include "kernels/cuda/verify/gdn_verify_long.h"
-#include "kernels/cuda/verify/gdn_verify_paths.h"
 #include "kernels/cuda/verify/tree_gates.cuh"
 #include "kernels/cuda/verify/tree_matrices.cuh"
 #include "kernels/cuda/verify/verify_block.cuh"
@@ -116,12 +113,6 @@ absl::Status LaunchFused(const GdnCoreParams& p, int num_heads,
       on, p, num_heads);
 }
 
-// Room for so many nodes a tree.
-int NodeCapacity(const RowBatch& batch) {
-  return batch.mask_words > 0 ? std::min(32 * batch.mask_words, batch.rows.max)
-                              : std::min(batch.rows.max, kMaxNodes);
-}
-
 // The heads of a block of threads: as many as leave `wanted` blocks.
 int HeadsOfBlock(const GdnCoreParams& p, int max_heads, int wanted) {
   const int group = p.shape.value_heads / p.shape.key_heads;
@@ -135,7 +126,7 @@ int HeadsOfBlock(const GdnCoreParams& p, int max_heads, int wanted) {
 // Calls f with the configuration for the problem, a VerifyConfig.
 template <typename F>
 auto WithConfig(const GdnCoreParams& p, const F& f) {
-  const int nodes = NodeCapacity(p.batch);
+  const int nodes = FusedNodes(p.batch);
   if (nodes <= 32) return f(VerifyConfig<2, 8, false, 4, 2>());
   if (nodes <= 64) return f(VerifyConfig<4, 8, false, 3, 2>());
   // Up to 32 and 64 heads, four and two blocks of threads for each still have a
@@ -148,35 +139,24 @@ auto WithConfig(const GdnCoreParams& p, const F& f) {
 
 }  // namespace
 
-int MaxSharedBytes() {
-  int device = 0;
-  int bytes = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                             device) != cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
-  return bytes;
+int FusedNodes(const RowBatch& batch) {
+  return batch.mask_words > 0 ? std::min(32 * batch.mask_words, batch.rows.max)
+                              : std::min(batch.rows.max, kMaxNodes);
 }
 
 bool CanVerifyFused(const GdnCoreParams& p, const Launch& on) {
   if (on.type != ElementType::kBFloat16 || p.solver != TreeSolver::kBlocks ||
       p.shape.key_dim != kKeyDim || p.shape.value_dim != kValueDim ||
-      NodeCapacity(p.batch) > kMaxNodes) {
+      FusedNodes(p.batch) > kMaxNodes) {
     return false;
   }
-  const int limit = MaxSharedBytes();
-  return WithConfig(p, [limit](auto config) {
-    return static_cast<int>(sizeof(VerifyShared<decltype(config)>)) <= limit;
+  return WithConfig(p, [&on](auto config) {
+    return static_cast<int>(sizeof(VerifyShared<decltype(config)>)) <=
+           on.shared_bytes;
   });
 }
 
 absl::Status GdnVerifyFused(const GdnCoreParams& p, const Launch& on) {
-  const int max_nodes = NodeCapacity(p.batch);
-  if (CanVerifyBatched(p, max_nodes)) return GdnVerifyBatched(p, max_nodes, on);
-  if (CanVerifyPaths(p, max_nodes)) return GdnVerifyPaths(p, on);
-  if (CanVerifyLong(p, max_nodes)) return GdnVerifyLong(p, on);
   return WithConfig(p, [&](auto config) {
     using C = decltype(config);
     return LaunchFused<C>(p, HeadsOfBlock(p, C::kHeads, /*wanted=*/200), on);

@@ -13,8 +13,8 @@ namespace bole::cuda {
 // memory for them.
 bool CanVerifyFused(const GdnCoreParams& params, const Launch& on);
 
-// Shared memory that a block of threads can have; 0 where it cannot be asked.
-int MaxSharedBytes();
+// Room for so many nodes a tree.
+int FusedNodes(const RowBatch& batch);
 
 // O of every node (Eq. 2), U not stored. Differs from the exact result by about
 // 1e-5 of its size before it is rounded to bfloat16. A tree has at most 128

@@ -61,12 +61,9 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 
 }  // namespace
 
-bool CanVerifyLong(const GdnCoreParams& p, int max_nodes) {
-  if (max_nodes <= kHalfNodes || max_nodes > kLongNodes ||
-      p.shape.value_heads * p.batch.max_requests <= 64) {
-    return false;
-  }
-  return IsBuiltForHopper(LongKernel);
+bool CanVerifyLong(const GdnCoreParams& p, int max_nodes, const Launch& on) {
+  return on.is_hopper && max_nodes > kHalfNodes && max_nodes <= kLongNodes &&
+         p.shape.value_heads * p.batch.max_requests > 64;
 }
 
 absl::Status GdnVerifyLong(const GdnCoreParams& p, const Launch& on) {

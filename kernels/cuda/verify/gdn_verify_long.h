@@ -12,7 +12,8 @@ namespace bole::cuda {
 // Whether GdnVerifyLong() takes a problem that GdnVerifyFused() takes, and is
 // the faster way: trees of more than 64 nodes, more than 64 heads, a GPU of
 // sm_90a.
-bool CanVerifyLong(const GdnCoreParams& params, int max_nodes);
+bool CanVerifyLong(const GdnCoreParams& params, int max_nodes,
+                   const Launch& on);
 
 // O of every node (Eq. 2), U not stored, as GdnVerifyBatched() does it for
 // smaller trees: O = D_P Q S + C (I + G)^-1 R. The states and the topology must

@@ -84,9 +84,9 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 
 }  // namespace
 
-bool CanVerifyPaths(const GdnCoreParams& p, int max_nodes) {
+bool CanVerifyPaths(const GdnCoreParams& p, int max_nodes, const Launch& on) {
   return p.batch.max_path > 0 && p.batch.max_path <= kMaxPath &&
-         CanVerifyLong(p, max_nodes);
+         CanVerifyLong(p, max_nodes, on);
 }
 
 absl::Status GdnVerifyPaths(const GdnCoreParams& p, const Launch& on) {

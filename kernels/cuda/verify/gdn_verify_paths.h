@@ -12,7 +12,8 @@ namespace bole::cuda {
 // Whether GdnVerifyPaths() takes a problem that GdnVerifyFused() takes, and is
 // the faster way: as CanVerifyLong(), where no path has more than 16 nodes
 // (RowBatch::max_path).
-bool CanVerifyPaths(const GdnCoreParams& params, int max_nodes);
+bool CanVerifyPaths(const GdnCoreParams& params, int max_nodes,
+                    const Launch& on);
 
 // As GdnVerifyLong(). A longer path stops the kernel, and with it the GPU's
 // context.

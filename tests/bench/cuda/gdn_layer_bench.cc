@@ -133,7 +133,8 @@ class Bench {
     }
     if (!options.chains) {
       operators.push_back({"verify", GdnRows::CoreBytes(options), [&](int l) {
-                             return GdnVerify(rows->Core(l), on_);
+                             return GdnVerify(rows->Core(l),
+                                              /*scratch=*/nullptr, on_);
                            }});
       operators.push_back({"three_operators", GdnRows::CoreBytes(options),
                            [&](int l) { return ThreeOperators(*rows, l); }});
@@ -151,7 +152,7 @@ class Bench {
 
   absl::Status ThreeOperators(const GdnRows& rows, int layer) {
     BOLE_RETURN_IF_ERROR(GdnConv(rows.Conv(layer), on_));
-    BOLE_RETURN_IF_ERROR(GdnVerify(rows.Core(layer), on_));
+    BOLE_RETURN_IF_ERROR(GdnVerify(rows.Core(layer), /*scratch=*/nullptr, on_));
     return GdnGatedNorm(rows.GatedNorm(layer), on_);
   }
 

@@ -1,0 +1,31 @@
+// Which kernel verifies the trees of a problem.
+#ifndef BOLE_KERNELS_CUDA_VERIFY_CHOOSE_VERIFY_H_
+#define BOLE_KERNELS_CUDA_VERIFY_CHOOSE_VERIFY_H_
+
+#include "kernels/cuda/operators.h"
+#include "kernels/gdn.h"
+
+namespace bole::cuda {
+
+// Each is a header gdn_verify_*.h, but for the plain versions.
+enum class VerifyWay {
+  kTwoStage,  // The finite series.
+  kAlone,     // Few heads, trees of 33 to 64 nodes.
+  kFew,       // Few heads, trees of up to 64 nodes.
+  kBatched,   // Many heads, trees of up to 64 nodes.
+  kPaths,     // Many heads, trees of up to 128 nodes with short paths.
+  kLong,      // Many heads, trees of up to 128 nodes.
+  kFused,     // Whatever else has heads of 128 dimensions.
+  kPlain,     // The closed form in float32.
+  kWalk,      // Node by node, with a snapshot of every state.
+  kSerial,    // Node by node.
+};
+
+// The fastest of those that take the problem. A function of the shape, the
+// solver and what the GPU is: nothing on the device is looked at, so that tests
+// can ask without one.
+VerifyWay ChooseVerify(const GdnCoreParams& params, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_VERIFY_CHOOSE_VERIFY_H_
