@@ -1,4 +1,5 @@
 // Whole runs of the demo model on a GPU: captured rounds against queued ones.
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -104,6 +105,48 @@ TEST_P(EngineCudaTest, CapturedRoundsWriteWhatQueuedOnesWrite) {
           1e3 * captured.busy / captured.rounds,
           1e3 * queued.idle / queued.rounds,
           1e3 * captured.idle / captured.rounds, graph_mib);
+    }
+  }
+}
+
+// No round is captured while the engine serves, and no operator needs more
+// scratch than was reserved, which would be an error.
+TEST_P(EngineCudaTest, WarmRoundsAreNotCapturedWhileItServes) {
+  for (GenerateOptions options : {Tree(20, 8), Tree(31, 3)}) {
+    for (const int lease : {1, kMaxLeaseRounds}) {
+      options.lease_rounds = lease;
+      const auto engine = Engine::Create(
+          model_.config, *model_.weights, *cuda_,
+          EngineOptionsFor(options, kContext, model_.num_valid_tokens()));
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      const size_t free_before = cuda_->memory()->free_bytes;
+      const auto begin = std::chrono::steady_clock::now();
+      int num_shapes = 0;
+
+      const absl::Status warm =
+          (*engine)->WarmUp(std::chrono::steady_clock::time_point::max(),
+                            [&](int done, int) { num_shapes = done; });
+
+      ASSERT_TRUE(warm.ok()) << warm;
+      const std::chrono::duration<double> took =
+          std::chrono::steady_clock::now() - begin;
+      std::printf(
+          "  %d shapes of at most %d graphs in %.2f s, %.1f MiB; "
+          "scratch %.1f MiB\n",
+          num_shapes, (*engine)->num_graphs(), took.count(),
+          static_cast<double>(free_before - cuda_->memory()->free_bytes) /
+              (1 << 20),
+          static_cast<double>((*engine)->memory_use().scratch) / (1 << 20));
+      const auto results =
+          Generate(**engine, options, Requests(2 * options.max_batch), nullptr);
+      ASSERT_TRUE(results.ok()) << results.status();
+      EXPECT_EQ((*engine)->graph_misses(), 0);
+      std::vector<std::vector<int32_t>> tokens;
+      for (const GenerateResult& result : *results) {
+        tokens.push_back(Tokens(result));
+      }
+      EngineTimes times;
+      EXPECT_EQ(tokens, Run(options, /*graphs=*/true, &times));
     }
   }
 }
