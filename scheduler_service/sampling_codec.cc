@@ -66,12 +66,11 @@ absl::Status DecodeTokens(const v1::SamplingParams& message,
 
 absl::StatusOr<SamplingParams> DecodeSampling(const v1::SamplingParams& message,
                                               const WorkerDescription& worker) {
-  SamplingParams params;
-  params.temperature =
-      message.has_temperature() ? message.temperature() : worker.temperature;
-  params.top_k = message.has_top_k() ? message.top_k() : worker.top_k;
+  SamplingParams params = DefaultSampling(worker);
+  if (message.has_temperature()) params.temperature = message.temperature();
+  if (message.has_top_k()) params.top_k = message.top_k();
   if (params.top_k == -1) params.top_k = 0;
-  params.top_p = message.has_top_p() ? message.top_p() : worker.top_p;
+  if (message.has_top_p()) params.top_p = message.top_p();
   if (message.has_min_p()) params.min_p = message.min_p();
   if (message.has_frequency_penalty()) {
     params.frequency_penalty = message.frequency_penalty();
@@ -119,6 +118,8 @@ v1::SamplingParams EncodeDefaults(const WorkerDescription& worker) {
   message.set_temperature(worker.temperature);
   message.set_top_k(worker.top_k);
   message.set_top_p(worker.top_p);
+  message.set_min_p(worker.min_p);
+  message.set_repetition_penalty(worker.repetition_penalty);
   return message;
 }
 

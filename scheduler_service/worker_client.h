@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/sampling_params.h"
 #include "common/step.h"
 
 namespace bole {
@@ -25,7 +26,20 @@ struct WorkerDescription {
   float temperature = 1;
   int32_t top_k = 0;  // 0: no limit.
   float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
 };
+
+// How a request to this worker is drawn that leaves every choice open.
+inline SamplingParams DefaultSampling(const WorkerDescription& worker) {
+  SamplingParams params;
+  params.temperature = worker.temperature;
+  params.top_k = worker.top_k;
+  params.top_p = worker.top_p;
+  params.min_p = worker.min_p;
+  params.repetition_penalty = worker.repetition_penalty;
+  return params;
+}
 
 // News of a worker. Each connection has its own epoch, higher than those
 // before.

@@ -16,9 +16,14 @@ absl::StatusOr<WorkerDescription> DecodeDescription(
   worker.device = message.device();
   worker.version = message.version();
   worker.has_drafter = message.has_drafter();
-  worker.temperature = message.defaults().temperature();
-  worker.top_k = message.defaults().top_k();
-  worker.top_p = message.defaults().top_p();
+  const worker::v1::GenerationDefaults& told = message.defaults();
+  worker.temperature = told.temperature();
+  worker.top_k = told.top_k();
+  worker.top_p = told.top_p();
+  if (told.has_min_p()) worker.min_p = told.min_p();
+  if (told.has_repetition_penalty()) {
+    worker.repetition_penalty = told.repetition_penalty();
+  }
   BOLE_ASSIGN_OR_RETURN(worker.limits, DecodeLimits(message.limits()));
   BOLE_RETURN_IF_ERROR(CheckAtMost("the number of eos_token_ids",
                                    message.eos_token_ids_size(),
@@ -31,11 +36,8 @@ absl::StatusOr<WorkerDescription> DecodeDescription(
   }
   worker.stop_tokens.assign(message.eos_token_ids().begin(),
                             message.eos_token_ids().end());
-  SamplingParams defaults;
-  defaults.temperature = worker.temperature;
-  defaults.top_k = worker.top_k;
-  defaults.top_p = worker.top_p;
-  const absl::Status valid = Validate(defaults, worker.limits.vocabulary);
+  const absl::Status valid =
+      Validate(DefaultSampling(worker), worker.limits.vocabulary);
   if (!valid.ok()) return InField("defaults", valid);
   return worker;
 }

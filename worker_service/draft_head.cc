@@ -40,8 +40,10 @@ absl::Status SetDraftHead(const std::string& directory, DraftHead head,
   if (!model.known_tokens.empty()) {
     return RestrictDraftHead(model.known_tokens, backend, *model.weights);
   }
+  // Without a list of the checkpoint's tokens an engine is refused later.
+  const int num_valid_tokens = model.num_ids.value_or(model.config.vocab_size);
   const absl::StatusOr<std::vector<int32_t>> tokens = LoadDraftTokens(
-      absl::StrCat(directory, "/", kDraftTokensFile), model.num_valid_tokens());
+      absl::StrCat(directory, "/", kDraftTokensFile), num_valid_tokens);
   if (absl::IsNotFound(tokens.status()) && !is_asked_for) {
     return absl::OkStatus();
   }

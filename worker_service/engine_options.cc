@@ -57,6 +57,13 @@ absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
         options.max_draft.depth, " is more than top-k ", kMaxDraftTopK,
         " and depth ", kMaxDraftDepth));
   }
+  if (options.num_valid_tokens == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "which of the model's ", config.vocab_size,
+        " ids are tokens is unknown, and padding must not be drawn: the "
+        "checkpoint needs its tokenizer.json, or else its vocab.json or the "
+        "added_tokens_decoder of its tokenizer_config.json"));
+  }
   if (options.num_valid_tokens < 1 ||
       options.num_valid_tokens > config.vocab_size) {
     return absl::InvalidArgumentError(

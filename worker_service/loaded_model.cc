@@ -1,15 +1,19 @@
 #include "worker_service/loaded_model.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/chat/chat_template.h"
 #include "common/status_macros.h"
 #include "worker_service/model/checkpoint.h"
 #include "worker_service/model/checkpoint_tensors.h"
+#include "worker_service/model/checkpoint_tokens.h"
 #include "worker_service/model/markov_chain.h"
 #include "worker_service/model/published_sizes.h"
 #include "worker_service/model/synthetic_spec.h"
@@ -40,28 +44,69 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
       GenerateWeights({.chain = chain, .draft_noise = noise, .seed = spec.seed},
                       config, backend));
   model.weights = std::make_unique<Weights>(std::move(weights));
+  model.num_ids = config.vocab_size;
   model.known_tokens.resize(chain.num_tokens);
   std::iota(model.known_tokens.begin(), model.known_tokens.end(), 0);
   return model;
+}
+
+absl::Status LoadGeneration(const std::string& directory, LoadedModel& model) {
+  BOLE_ASSIGN_OR_RETURN(const std::optional<GenerationConfig> generation,
+                        LoadGenerationConfig(directory));
+  model.generation = generation.value_or(GenerationConfig{});
+  if (!generation) {
+    model.notes.push_back(absl::StrCat(
+        "there is no generation_config.json, so requests are drawn with ",
+        DescribeDefaults(model.generation), " unless they say otherwise"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadTokens(const std::string& directory, LoadedModel& model) {
+  BOLE_ASSIGN_OR_RETURN(
+      CheckpointTokens tokens,
+      LoadCheckpointTokens(directory, model.config, model.generation));
+  model.tokenizer = std::move(tokens.tokenizer);
+  model.num_ids = tokens.num_ids;
+  model.stop_tokens = std::move(tokens.stop_tokens);
+  if (model.tokenizer == nullptr && model.num_ids) {
+    model.notes.push_back(absl::StrCat(
+        "there is no tokenizer.json; vocab.json and tokenizer_config.json list "
+        "ids below ",
+        *model.num_ids, ", and the others of ", model.config.vocab_size,
+        " are never drawn"));
+  }
+  if (!model.stop_tokens.empty()) return absl::OkStatus();
+  constexpr char kNoStop[] =
+      "neither eos_token_id of config.json or generation_config.json nor "
+      "eos_token of tokenizer_config.json names a token that ends a text";
+  if (!absl::IsNotFound(ChatTemplate::LoadFromCheckpoint(directory).status())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, ": ", kNoStop,
+                     ", so that a chat would never stop; add one of them"));
+  }
+  model.notes.push_back(absl::StrCat(
+      kNoStop, ", so texts end only where a request's own limits say"));
+  return absl::OkStatus();
+}
+
+// What the tensors and config.json say differently; the tensors count.
+void NoteDrafter(LoadedModel& model) {
+  const bool is_told = model.config.num_mtp_layers > 0;
+  if (is_told == model.weights->drafter.has_value()) return;
+  model.notes.push_back(
+      is_told ? "there are no mtp.* tensors, so nothing is drafted and every "
+                "round writes one token"
+              : "config.json says mtp_num_hidden_layers 0, but there are mtp.* "
+                "tensors, which are used as the drafter");
 }
 
 absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
                                            Backend& backend) {
   LoadedModel model;
   BOLE_ASSIGN_OR_RETURN(model.config, LoadModelConfig(directory));
-  BOLE_ASSIGN_OR_RETURN(model.generation, LoadGenerationConfig(directory));
-  BOLE_ASSIGN_OR_RETURN(const std::vector<int> stops,
-                        StopIds(model.config, model.generation));
-  model.stop_tokens.assign(stops.begin(), stops.end());
-
-  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
-      Tokenizer::Load(directory + "/tokenizer.json");
-  if (tokenizer.ok()) {
-    model.tokenizer = *std::move(tokenizer);
-  } else if (!absl::IsNotFound(tokenizer.status())) {
-    return tokenizer.status();
-  }
-
+  BOLE_RETURN_IF_ERROR(LoadGeneration(directory, model));
+  BOLE_RETURN_IF_ERROR(LoadTokens(directory, model));
   BOLE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
                         Checkpoint::Open(directory));
   BOLE_ASSIGN_OR_RETURN(const CheckpointTensors tensors,
@@ -69,6 +114,7 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
   BOLE_ASSIGN_OR_RETURN(Weights weights,
                         LoadWeights(tensors, model.config, backend));
   model.weights = std::make_unique<Weights>(std::move(weights));
+  NoteDrafter(model);
   return model;
 }
 
@@ -78,6 +124,12 @@ absl::StatusOr<LoadedModel> LoadModel(const std::string& model,
                                       Backend& backend) {
   return IsSynthetic(model) ? MakeSynthetic(model, backend)
                             : LoadCheckpoint(model, backend);
+}
+
+void PrintNotes(const char* program, const LoadedModel& model) {
+  for (const std::string& note : model.notes) {
+    std::fprintf(stderr, "%s: %s\n", program, note.c_str());
+  }
 }
 
 absl::Status CheckModelName(const std::string& model) {

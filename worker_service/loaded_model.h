@@ -2,9 +2,9 @@
 #ifndef BOLE_WORKER_SERVICE_LOADED_MODEL_H_
 #define BOLE_WORKER_SERVICE_LOADED_MODEL_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,25 +21,35 @@ namespace bole {
 struct LoadedModel {
   ModelConfig config;
   GenerationConfig generation;
-  std::vector<int32_t> stop_tokens;      // The model's own.
+  // Those of all files, ascending (model/checkpoint_tokens.h). A checkpoint
+  // with a chat template has at least one.
+  std::vector<int32_t> stop_tokens;
   std::unique_ptr<Tokenizer> tokenizer;  // Null without a tokenizer.json.
+  std::optional<int> num_ids;            // As CheckpointTokens.
   std::unique_ptr<Weights> weights;
   // All that a synthetic model writes, ascending; empty for a checkpoint.
   std::vector<int32_t> known_tokens;
 
-  // Ids that may be drawn: all of the vocabulary without a tokenizer.
-  int num_valid_tokens() const {
-    return tokenizer ? std::min(tokenizer->num_ids(), config.vocab_size)
-                     : config.vocab_size;
-  }
+  // What a user should know of the checkpoint, a sentence each, to be shown at
+  // the start: defaults that hold because a file is missing, and what the files
+  // disagree about.
+  std::vector<std::string> notes;
+
+  // Only ids below it may be drawn; further rows of the vocabulary are padding.
+  // 0 if no file tells how many there are: an engine is refused then.
+  int num_valid_tokens() const { return num_ids.value_or(0); }
 };
 
 // Reads the checkpoint in the folder `model` into the backend, which must
 // outlive the result; or computes a synthetic one, if `model` is the name of
 // such (model/synthetic_spec.h). Errors name the file and what is wrong with
-// it.
+// it. INVALID_ARGUMENT also for a checkpoint that has a chat template and no
+// stop token: no answer of it would ever end.
 absl::StatusOr<LoadedModel> LoadModel(const std::string& model,
                                       Backend& backend);
+
+// Writes the notes to standard error, each after "PROGRAM: ".
+void PrintNotes(const char* program, const LoadedModel& model);
 
 // For command lines: why LoadModel() cannot be asked for `model`, or nothing.
 // INVALID_ARGUMENT: neither a folder nor a synthetic model's name.

@@ -94,6 +94,7 @@ struct WorkerServer::Parts {
 absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
+  PrintNotes("bole-worker", model);
   BOLE_RETURN_IF_ERROR(
       SetDraftHead(options.model, options.draft_head, *backend, model));
   BOLE_RETURN_IF_ERROR(
@@ -110,18 +111,18 @@ absl::Status WorkerServer::Parts::LoadEngine(
 
 WorkerInfo WorkerServer::Parts::Describe(
     const WorkerServerOptions& options) const {
-  const GenerationConfig& generation = model.generation;
+  const SamplingParams defaults = SamplingDefaults(model.generation);
   return {.model = ModelName(options.model),
           .device = backend->description(),
           .version = kVersion,
           .limits = engine->limits(),
           .has_drafter = engine->has_drafter(),
           .stop_tokens = model.stop_tokens,
-          .temperature = generation.do_sample
-                             ? static_cast<float>(generation.temperature)
-                             : 0.0f,
-          .top_k = generation.top_k,
-          .top_p = static_cast<float>(generation.top_p)};
+          .temperature = defaults.temperature,
+          .top_k = defaults.top_k,
+          .top_p = defaults.top_p,
+          .min_p = defaults.min_p,
+          .repetition_penalty = defaults.repetition_penalty};
 }
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,

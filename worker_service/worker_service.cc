@@ -52,6 +52,8 @@ grpc::ServerUnaryReactor* WorkerService::Describe(
   response->mutable_defaults()->set_temperature(info.temperature);
   response->mutable_defaults()->set_top_k(info.top_k);
   response->mutable_defaults()->set_top_p(info.top_p);
+  response->mutable_defaults()->set_min_p(info.min_p);
+  response->mutable_defaults()->set_repetition_penalty(info.repetition_penalty);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

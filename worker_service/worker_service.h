@@ -35,6 +35,8 @@ struct WorkerInfo {
   float temperature = 1;
   int32_t top_k = 0;  // 0: no limit.
   float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
 };
 
 struct WorkerServiceOptions {

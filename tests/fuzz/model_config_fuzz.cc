@@ -1,6 +1,6 @@
 // A configuration that parses keeps what its header promises, and what is
-// computed from it is finite. The same bytes also go to the parser of
-// generation_config.json.
+// computed from it is finite. The same bytes also go to the parsers of
+// generation_config.json and tokenizer_config.json.
 
 #include <cmath>
 #include <cstddef>
@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/check.h"
+#include "common/tokenizer/tokenizer_config.h"
+#include "common/tokenizer/tokenizer_json.h"
 #include "worker_service/model/generation_config.h"
 #include "worker_service/model/model_config.h"
 #include "worker_service/model/rope_config.h"
@@ -57,6 +59,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (config.ok()) {
     bole::CheckSizes(*config);
     bole::CheckRope(*config);
+  }
+  const absl::StatusOr<bole::TokenizerConfig> tokenizer =
+      bole::ParseTokenizerConfig(text);
+  if (tokenizer.ok()) {
+    for (const bole::AddedToken& token : tokenizer->added_tokens) {
+      BOLE_CHECK(token.id >= 0 && token.id < bole::kMaxTokenizerIds);
+    }
   }
   if (config.ok() && generation.ok()) {
     const auto stop_ids = bole::StopIds(*config, *generation);

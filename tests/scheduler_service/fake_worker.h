@@ -144,6 +144,9 @@ class FakeWorker final : public worker::v1::Worker::Service {
     info_.mutable_defaults()->set_temperature(description.temperature);
     info_.mutable_defaults()->set_top_k(description.top_k);
     info_.mutable_defaults()->set_top_p(description.top_p);
+    info_.mutable_defaults()->set_min_p(description.min_p);
+    info_.mutable_defaults()->set_repetition_penalty(
+        description.repetition_penalty);
     grpc::Service* services[] = {this};
     auto host = ServiceHost::Start({}, services);
     BOLE_CHECK(host.ok());

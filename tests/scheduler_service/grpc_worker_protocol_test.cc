@@ -50,6 +50,8 @@ TEST(GrpcWorkerProtocolTest, ReportsWhatTheWorkerSaysOfItself) {
   EXPECT_EQ(got.temperature, description.temperature);
   EXPECT_EQ(got.top_k, description.top_k);
   EXPECT_EQ(got.top_p, description.top_p);
+  EXPECT_EQ(got.min_p, description.min_p);
+  EXPECT_EQ(got.repetition_penalty, description.repetition_penalty);
 }
 
 TEST(GrpcWorkerProtocolTest, PlansArriveInOrderAndResultsComeBack) {
@@ -211,12 +213,17 @@ TEST(GrpcWorkerProtocolTest, AWorkerThatMakesNoSenseIsNotUsed) {
   negative.limits.num_slots = -1;
   WorkerDescription hot = TinyWorker();
   hot.temperature = -1;
+  WorkerDescription repeating = TinyWorker();
+  repeating.repetition_penalty = 0;
+  WorkerDescription none_likely = TinyWorker();
+  none_likely.min_p = 1.5f;
   WorkerDescription stop = TinyWorker();
   stop.stop_tokens = {303};
   WorkerDescription stops = TinyWorker();
   stops.stop_tokens.assign(17, 1);
 
-  for (const WorkerDescription& description : {negative, hot, stop, stops}) {
+  for (const WorkerDescription& description :
+       {negative, hot, repeating, none_likely, stop, stops}) {
     Connection connection(
         Idle, [](auto&) {}, description);
 

@@ -30,6 +30,8 @@ TEST(SamplingCodecTest, WhatIsAbsentIsTheCheckpointsDefaultOrNeutral) {
   want.temperature = 0.5f;
   want.top_k = 20;
   want.top_p = 0.75f;
+  want.min_p = 0.0625f;
+  want.repetition_penalty = 1.125f;
   want.seed = params->seed;
   EXPECT_EQ(*params, want);
 }
@@ -146,6 +148,20 @@ TEST(SamplingCodecTest, DefaultsAreReportedAsTheyAreUsed) {
   EXPECT_EQ(params->temperature, 0.5f);
   EXPECT_EQ(params->top_k, 20);
   EXPECT_EQ(params->top_p, 0.75f);
+  EXPECT_EQ(params->min_p, 0.0625f);
+  EXPECT_EQ(params->repetition_penalty, 1.125f);
+}
+
+TEST(SamplingCodecTest, ARequestCanUndoTheCheckpointsDefaults) {
+  v1::SamplingParams message;
+  message.set_min_p(0);
+  message.set_repetition_penalty(1);
+
+  const auto params = DecodeSampling(message, TinyWorker());
+
+  ASSERT_TRUE(params.ok()) << params.status();
+  EXPECT_EQ(params->min_p, 0);
+  EXPECT_EQ(params->repetition_penalty, 1);
 }
 
 // A message that is wrong in one place, and what the error must name.

@@ -48,6 +48,8 @@ inline WorkerDescription TinyWorker() {
   worker.temperature = 0.5f;
   worker.top_k = 20;
   worker.top_p = 0.75f;
+  worker.min_p = 0.0625f;
+  worker.repetition_penalty = 1.125f;
   return worker;
 }
 

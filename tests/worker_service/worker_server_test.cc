@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include "proto/step_codec.h"
 #include "proto/worker.grpc.pb.h"
 #include "tests/worker_service/execute_client.h"
+#include "tests/worker_service/model/files.h"
 #include "worker_service/recorder.h"
 
 namespace bole {
@@ -96,6 +98,37 @@ TEST(WorkerServerTest, DescribesTheCheckpoint) {
   EXPECT_EQ(response.limits().vocabulary(), 8192);
   EXPECT_EQ(response.limits().max_context(), kMaxDefaultContext);
   EXPECT_GT(response.eos_token_ids_size(), 0);
+}
+
+TEST(WorkerServerTest, DescribesTheDefaultsOfTheGenerationConfig) {
+  namespace fs = std::filesystem;
+  const ScopedDirectory folder;
+  for (const fs::directory_entry& file : fs::directory_iterator(kModel)) {
+    const fs::path& path = file.path();
+    if (path.filename() == "generation_config.json") continue;
+    fs::create_symlink(fs::canonical(path),
+                       folder.File(path.filename().string()));
+  }
+  folder.Write("generation_config.json",
+               R"({"temperature": 0.5, "min_p": 0.25,
+                   "repetition_penalty": 1.5})");
+  WorkerServerOptions options = SmallWorker();
+  options.model = folder.path();
+  const auto server = StartOrDie(options);
+  grpc::ClientContext context;
+  wire::DescribeResponse response;
+
+  const grpc::Status status = wire::Worker::NewStub(ChannelTo(*server))
+                                  ->Describe(&context, {}, &response);
+
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.defaults().temperature(), 0.5f);
+  EXPECT_EQ(response.defaults().min_p(), 0.25f);
+  EXPECT_EQ(response.defaults().repetition_penalty(), 1.5f);
+  // Of config.json, and of tokenizer_config.json.
+  EXPECT_EQ(std::vector<int32_t>(response.eos_token_ids().begin(),
+                                 response.eos_token_ids().end()),
+            (std::vector<int32_t>{8187, 8189}));
 }
 
 TEST(WorkerServerTest, RecordsStepsThatAnotherWorkerRepeats) {

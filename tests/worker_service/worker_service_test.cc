@@ -48,7 +48,8 @@ class WorkerServiceTest : public ::testing::Test {
                      .version = "1",
                      .limits = RandomPlanLimits(),
                      .stop_tokens = {5, 6},
-                     .top_k = 20},
+                     .top_k = 20,
+                     .min_p = 0.5f},
             .step =
                 [this](const StepPlan& p, const OnRound& on_round) {
                   return engine_.Step(p, on_round);
@@ -99,6 +100,8 @@ TEST_F(WorkerServiceTest, DescribesWhatItRuns) {
   EXPECT_EQ(response.limits().num_pages(), RandomPlanLimits().num_pages);
   EXPECT_EQ(response.eos_token_ids_size(), 2);
   EXPECT_EQ(response.defaults().top_k(), 20);
+  EXPECT_EQ(response.defaults().min_p(), 0.5f);
+  EXPECT_EQ(response.defaults().repetition_penalty(), 1);
   EXPECT_FALSE(response.has_drafter());
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,10 +54,11 @@ absl::StatusOr<std::vector<int32_t>> SpecialTokens(const std::string& model,
                                                    const Tokenizer& tokenizer,
                                                    int num_ids) {
   BOLE_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(model));
-  BOLE_ASSIGN_OR_RETURN(const GenerationConfig generation,
+  BOLE_ASSIGN_OR_RETURN(const std::optional<GenerationConfig> generation,
                         LoadGenerationConfig(model));
-  BOLE_ASSIGN_OR_RETURN(const std::vector<int> stops,
-                        StopIds(config, generation));
+  BOLE_ASSIGN_OR_RETURN(
+      const std::vector<int> stops,
+      StopIds(config, generation.value_or(GenerationConfig{})));
   std::vector<int32_t> ids;
   for (const int id : stops) {
     if (id < num_ids) ids.push_back(id);

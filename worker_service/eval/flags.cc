@@ -39,6 +39,7 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
       running.backend,
       ChooseBackend(flags.device, ThreadsOrDefault(flags.num_threads)));
   BOLE_ASSIGN_OR_RETURN(running.model, LoadModel(flags.name, *running.backend));
+  PrintNotes("bole-eval", running.model);
   BOLE_RETURN_IF_ERROR(SetDraftHead(flags.name, flags.draft_head,
                                     *running.backend, running.model));
   BOLE_RETURN_IF_ERROR(SetDraftWeights(flags.draft_weights, *running.backend,

@@ -196,13 +196,11 @@ std::optional<TensorView> TakeHead(Taker& taker, const ModelConfig& config) {
   return std::nullopt;
 }
 
+// The tensors are trusted and not mtp_num_hidden_layers: saves exist that set
+// it to 0 and keep the tensors, and others that keep it and drop them.
 std::optional<DrafterTensors> TakeDrafter(Taker& taker,
                                           const ModelConfig& config) {
   if (!taker.HasPrefix(kDrafterPrefix)) return std::nullopt;
-  if (config.num_mtp_layers == 0) {
-    taker.Fail("mtp.*: present, but mtp_num_hidden_layers is 0");
-    return std::nullopt;
-  }
   const int64_t h = config.hidden_size;
   return DrafterTensors{
       .fc = taker.Take("mtp.fc.weight", {h, 2 * h}),

@@ -69,11 +69,12 @@ struct DrafterTensors {
 };
 
 struct CheckpointTensors {
-  TensorView embedding;                   // [V, H]
-  std::optional<TensorView> head;         // [V, H]; absent: the embedding.
-  TensorView final_norm;                  // [H], zero-centred.
-  std::vector<LayerTensors> layers;       // As config.layer_kinds.
-  std::optional<DrafterTensors> drafter;  // Absent if the files have none.
+  TensorView embedding;              // [V, H]
+  std::optional<TensorView> head;    // [V, H]; absent: the embedding.
+  TensorView final_norm;             // [H], zero-centred.
+  std::vector<LayerTensors> layers;  // As config.layer_kinds.
+  // Present if there are mtp.* tensors, whatever mtp_num_hidden_layers says.
+  std::optional<DrafterTensors> drafter;
 };
 
 // Takes the language model and the drafter out of a checkpoint's tensors. Finds

@@ -137,7 +137,13 @@ void ReadFeedForward(JsonFields& fields, ModelConfig& config) {
           fields.Int("shared_expert_intermediate_size", kIntermediateSize)};
 }
 
-std::vector<int> SortedIds(std::vector<int> ids) {
+// Those of both places, ascending, each once.
+std::vector<int> ReadEosTokenIds(JsonFields& root, JsonFields& text,
+                                 int vocab_size) {
+  const IntRange range = {0, vocab_size - 1};
+  std::vector<int> ids = text.IntOrInts("eos_token_id", range);
+  const std::vector<int> outer = root.IntOrInts("eos_token_id", range);
+  ids.insert(ids.end(), outer.begin(), outer.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
@@ -161,9 +167,7 @@ absl::StatusOr<ModelConfig> ReadConfig(JsonFields& root, JsonFields& text) {
   const bool root_ties = root.Bool("tie_word_embeddings", false);
   config.tie_word_embeddings =
       text.Bool("tie_word_embeddings", false) || root_ties;
-  JsonFields& with_eos = text.Has("eos_token_id") ? text : root;
-  config.eos_token_ids =
-      SortedIds(with_eos.IntOrInts("eos_token_id", {0, config.vocab_size - 1}));
+  config.eos_token_ids = ReadEosTokenIds(root, text, config.vocab_size);
   config.num_mtp_layers = text.Int("mtp_num_hidden_layers", kNumMtpLayers, 1);
   BOLE_RETURN_IF_ERROR(root.status());
   BOLE_RETURN_IF_ERROR(text.status());

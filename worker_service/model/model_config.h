@@ -54,8 +54,11 @@ struct ModelConfig {
   // Whether either place of tie_word_embeddings says so. A checkpoint without
   // an output head needs it; one with a head uses the head.
   bool tie_word_embeddings = false;
-  std::vector<int> eos_token_ids;  // Ascending, each once, in [0, V).
-  int num_mtp_layers = 0;          // 0 or 1, if the checkpoint has a drafter.
+  // At the top level and in text_config: ascending, each once, in [0, V).
+  std::vector<int> eos_token_ids;
+  // What the file says, 0 or 1, or 1 if it says nothing. Whether there is a
+  // drafter its tensors tell (checkpoint_tensors.h).
+  int num_mtp_layers = 0;
 
   int num_layers() const { return static_cast<int>(layer_kinds.size()); }
   int num_linear_layers() const;

@@ -151,11 +151,11 @@ TEST(ModelConfigTest, EitherTieFlagCounts) {
   EXPECT_FALSE(Parsed(Wrapped(untied)).tie_word_embeddings);
 }
 
-TEST(ModelConfigTest, StopIdsComeFromTheTextConfigOrTheOuterOne) {
+TEST(ModelConfigTest, StopIdsComeFromTheTextConfigAndTheOuterOne) {
   const json inner = With(Minimal(), "eos_token_id", json{7, 3, 7});
 
   EXPECT_EQ(Parsed(With(Wrapped(inner), "eos_token_id", 5)).eos_token_ids,
-            (std::vector<int>{3, 7}));
+            (std::vector<int>{3, 5, 7}));
   EXPECT_EQ(Parsed(With(Wrapped(Minimal()), "eos_token_id", 5)).eos_token_ids,
             (std::vector<int>{5}));
   EXPECT_EQ(ErrorOf(With(Minimal(), "eos_token_id", 512)),
