@@ -119,6 +119,8 @@ start_services() {
   if $serve && port_is_free 8400; then listen=127.0.0.1:8400; fi
   start worker "$bole_worker" --model "$model" \
     --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0
+  # What it has to say of the checkpoint.
+  grep '^bole-worker: ' "$logs/worker.log" >&2 || true
   start scheduler "$bole_scheduler" --model "$model" \
     --worker "$(said worker 'listening on')" \
     --listen "$listen" --metrics-listen 127.0.0.1:0

@@ -1,6 +1,8 @@
 #include "worker_service/model/checkpoint_tokens.h"
 
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -147,6 +149,33 @@ TEST_F(CheckpointTokensTest, ABadVocabularyIsNamed) {
   EXPECT_EQ(Error(), path +
                          ": [\"a\"]: must be an integer from 0 to 1048575, but "
                          "it is -1");
+}
+
+// The files of a release, with and without its tokenizer.json. Qwen3 has 151936
+// rows, of which 151669 are tokens.
+TEST_F(CheckpointTokensTest, AReleaseIsReadEitherWay) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing sets it.
+  const char* data = std::getenv("BOLE_DATA_DIR");
+  const std::string release =
+      std::string(data != nullptr ? data : ".") + "/tokenizer/qwen3";
+  if (!std::filesystem::exists(release)) {
+    GTEST_SKIP() << "needs tokenizer/qwen3 in BOLE_DATA_DIR";
+  }
+  model_.vocab_size = 151936;
+  model_.eos_token_ids = {151643};  // <|endoftext|>, as in its config.json.
+  std::filesystem::create_symlink(release + "/tokenizer_config.json",
+                                  folder_.File("tokenizer_config.json"));
+
+  const CheckpointTokens listed = LoadOrFail();
+  std::filesystem::create_symlink(release + "/tokenizer.json",
+                                  folder_.File("tokenizer.json"));
+  const CheckpointTokens whole = LoadOrFail();
+
+  EXPECT_NE(whole.tokenizer, nullptr);
+  for (const CheckpointTokens* tokens : {&listed, &whole}) {
+    EXPECT_EQ(tokens->num_ids, 151669);
+    EXPECT_EQ(tokens->stop_tokens, (Ids{151643, 151645}));  // <|im_end|>
+  }
 }
 
 }  // namespace
