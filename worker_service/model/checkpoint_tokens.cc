@@ -52,7 +52,12 @@ absl::StatusOr<TokenTable> ListedTokens(const std::string& directory,
                                         const TokenizerConfig& config) {
   TokenizerSpec spec;
   BOLE_ASSIGN_OR_RETURN(spec.vocab, LoadVocabulary(directory));
-  spec.added_tokens = config.added_tokens;
+  // Added tokens come after the vocabulary, which has the 256 bytes at least;
+  // those that begin earlier do not tell where the vocabulary ends.
+  constexpr int32_t kNumBytes = 256;
+  const bool come_last = !config.added_tokens.empty() &&
+                         config.added_tokens.front().id >= kNumBytes;
+  if (come_last || !spec.vocab.empty()) spec.added_tokens = config.added_tokens;
   return TokenTable(spec);
 }
 
@@ -94,6 +99,10 @@ absl::StatusOr<CheckpointTokens> LoadCheckpointTokens(
                           ListedTokens(directory, tokenizer_config));
     num_ids = listed.num_ids();
     eos_id = listed.Find(eos);
+    // What a file calls a stop token is one, wherever vocab.json ends.
+    if (num_ids > 0 && !tokens.stop_tokens.empty()) {
+      num_ids = std::max(num_ids, tokens.stop_tokens.back() + 1);
+    }
   } else {
     return tokenizer.status();
   }

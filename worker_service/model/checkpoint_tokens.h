@@ -20,9 +20,9 @@ struct CheckpointTokens {
 
   // Ids below it are tokens; the embedding's further rows are padding, which
   // must never be drawn. In [1, V]. Without a tokenizer.json it is one more
-  // than the largest id of vocab.json and of the added_tokens_decoder in
-  // tokenizer_config.json: added tokens come after the vocabulary. Unset if
-  // there are none of these files.
+  // than the largest id of vocab.json, of the added_tokens_decoder in
+  // tokenizer_config.json and of the stop tokens. Unset if neither of these
+  // files tells where the vocabulary ends.
   std::optional<int> num_ids;
 
   // Ascending, each once; may be empty. The union of eos_token_id in

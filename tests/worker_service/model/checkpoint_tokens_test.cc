@@ -114,8 +114,8 @@ TEST_F(CheckpointTokensTest, AStopTokenBeyondTheModelIsNamed) {
 }
 
 TEST_F(CheckpointTokensTest, WithoutATokenizerTheOtherFilesTellWhatIsPadding) {
-  folder_.Write("vocab.json", R"({"a": 0, "b": 1, "<|im_end|>": 2})");
-  EXPECT_EQ(LoadOrFail().num_ids, 3);
+  folder_.Write("vocab.json", R"({"a": 0, "b": 8, "<|im_end|>": 9})");
+  EXPECT_EQ(LoadOrFail().num_ids, 10);
 
   WriteConfig(R"({"eos_token": "<s>", "added_tokens_decoder":
                   {"400": {"content": "<s>"}, "401": {"content": "<t>"}}})");
@@ -134,6 +134,24 @@ TEST_F(CheckpointTokensTest, WithoutAnyListTheNumberOfTokensIsUnknown) {
   WriteConfig(R"({"eos_token": "<s>"})");
   EXPECT_EQ(LoadOrFail().num_ids, std::nullopt);
   EXPECT_EQ(LoadOrFail().stop_tokens, (Ids{7}));
+}
+
+// Of a byte-level vocabulary at least the 256 bytes come before added tokens.
+TEST_F(CheckpointTokensTest, AddedTokensThatComeFirstDoNotEndTheVocabulary) {
+  WriteConfig(R"({"added_tokens_decoder": {"0": {"content": "<unk>"},
+                                           "1": {"content": "<s>"}}})");
+  EXPECT_EQ(LoadOrFail().num_ids, std::nullopt);
+
+  folder_.Write("vocab.json", R"({"a": 2, "b": 3})");
+  EXPECT_EQ(LoadOrFail().num_ids, 8);  // 7 ends a text, so it is a token.
+}
+
+// It would never be drawn, and a chat would never stop.
+TEST_F(CheckpointTokensTest, AStopTokenIsNoPadding) {
+  folder_.Write("vocab.json", R"({"a": 0, "b": 1})");
+  generation_.eos_token_ids = {301};
+
+  EXPECT_EQ(LoadOrFail().num_ids, 302);
 }
 
 TEST_F(CheckpointTokensTest, MoreIdsThanRowsAreThoseOfTheModel) {
