@@ -39,18 +39,24 @@ bool SameBits(const A& a, const B& b) {
          std::memcmp(a.data(), b.data(), a.size() * sizeof(*a.data())) == 0;
 }
 
+// The larger of two errors; infinite if either is not a number, which
+// std::max() would let pass.
+inline double LargerError(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? INFINITY : std::max(a, b);
+}
+
 // The largest |got - want|; infinite where `got` is not a number.
 template <typename Got, typename Want>
 double MaxError(const Got& got, const Want& want) {
   double max = 0;
   for (size_t i = 0; i < want.size(); ++i) {
-    const double error = std::abs(static_cast<double>(got[i]) - want[i]);
-    max = std::isnan(error) ? INFINITY : std::max(max, error);
+    max = LargerError(max, std::abs(static_cast<double>(got[i]) - want[i]));
   }
   return max;
 }
 
-// The rms of got - want over the rms of want.
+// The rms of got - want over the rms of want; not a number where got or want
+// is not, or where want is all 0.
 template <typename Got, typename Want>
 double RelativeRmsError(const Got& got, const Want& want) {
   double error = 0;

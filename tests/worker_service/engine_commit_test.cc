@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/testing/matrices.h"
 #include "tests/worker_service/eval/demo_model.h"
 #include "tests/worker_service/stepped_sequence.h"
 
@@ -50,9 +51,10 @@ double Distance(const std::vector<float>& a, const std::vector<float>& b,
     double difference = 0;
     for (size_t i = layer; i < layer + size; ++i) {
       largest = std::max(largest, std::abs(double{b[i]}));
-      difference = std::max(difference, std::abs(double{a[i]} - b[i]));
+      difference =
+          testing::LargerError(difference, std::abs(double{a[i]} - b[i]));
     }
-    worst = std::max(worst, difference / largest);
+    worst = testing::LargerError(worst, difference / largest);
   }
   return worst;
 }

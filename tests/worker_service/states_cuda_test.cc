@@ -49,9 +49,10 @@ class StatesCudaTest : public testing::CudaTest {
     const size_t size = of_a.size() / a.num_layers();
     double worst = 0;
     for (size_t layer = 0; layer < of_a.size(); layer += size) {
-      worst = std::max(worst, testing::RelativeRmsError(
-                                  std::span(of_a).subspan(layer, size),
-                                  std::span(of_b).subspan(layer, size)));
+      worst = testing::LargerError(
+          worst,
+          testing::RelativeRmsError(std::span(of_a).subspan(layer, size),
+                                    std::span(of_b).subspan(layer, size)));
     }
     return worst;
   }

@@ -70,6 +70,9 @@ std::vector<std::vector<float>> RandomLogits(std::mt19937& rng, int num_nodes,
     for (int v = 0; v < vocabulary; ++v) {
       const float z = normal(rng);
       row.push_back(coarse ? std::round(4 * z) / 4 : z);
+      if (UniformInt(rng, 0, 50) == 0) {
+        row.back() = -std::numeric_limits<float>::infinity();
+      }
       if (UniformInt(rng, 0, 200) == 0) {
         row.back() = std::numeric_limits<float>::quiet_NaN();
       }
@@ -169,8 +172,11 @@ void ExpectBest(const SampledVisit& visit, const OracleCase& c) {
             std::min(c.request.control.top_logprobs, c.num_valid_tokens));
   for (size_t i = 0; i < visit.top.size(); ++i) {
     EXPECT_EQ(visit.top[i].first, order[i]);
-    if (std::isinf(log_probs[order[i]])) continue;
-    EXPECT_NEAR(visit.top[i].second, log_probs[order[i]], 1e-5);
+    if (std::isinf(log_probs[order[i]])) {
+      EXPECT_EQ(visit.top[i].second, log_probs[order[i]]);
+    } else {
+      EXPECT_NEAR(visit.top[i].second, log_probs[order[i]], 1e-5);
+    }
   }
 }
 
