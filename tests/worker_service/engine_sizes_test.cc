@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/scratch_meter.h"
 #include "worker_service/loaded_model.h"
 
 namespace bole {
@@ -19,13 +20,30 @@ using ::testing::HasSubstr;
 
 constexpr size_t kGiB = size_t{1} << 30;
 
-// A CPU that says it has memory of its own.
+// Sampling needs 7 bytes for each of its rows.
+class RowMeter final : public ScratchMeter {
+ public:
+  using ScratchMeter::ScratchMeter;
+  absl::Status Sample(const SampleParams& params) override {
+    return Note(size_t{7} * params.batch.rows.max);
+  }
+};
+
+// A CPU that says it has memory of its own, and operators that need scratch.
 class SizedBackend final : public ReferenceBackend {
  public:
   SizedBackend() : ReferenceBackend(/*num_threads=*/1) {}
   std::optional<MemoryState> memory() const override { return state; }
+  std::unique_ptr<ScratchMeter> MakeScratchMeter() const override {
+    return std::make_unique<RowMeter>(*this);
+  }
+  absl::Status ReserveScratch(size_t bytes) override {
+    reserved = bytes;
+    return absl::OkStatus();
+  }
 
   std::optional<MemoryState> state;
+  size_t reserved = 0;
 };
 
 class EngineSizesTest : public ::testing::Test {
@@ -64,8 +82,8 @@ TEST_F(EngineSizesTest, AHostsMemoryGivesTheSizesOfACpu) {
   ASSERT_TRUE(planned.ok()) << planned.status();
   const EngineOptions cpu = FitToModel(DefaultEngineOptions(), *model_);
   EXPECT_EQ(planned->options.num_pages, cpu.num_pages);
-  EXPECT_EQ(planned->options.max_context, kMaxDefaultContext);
-  EXPECT_EQ(planned->options.max_requests, 16);
+  EXPECT_EQ(planned->options.max_context, cpu.max_context);
+  EXPECT_EQ(planned->options.max_requests, cpu.max_requests);
   EXPECT_EQ(planned->memory.device, 0u);
   EXPECT_EQ(planned->memory.set_aside, 0u);
 }
@@ -90,6 +108,39 @@ TEST_F(EngineSizesTest, ThePlanIsWhatAnEngineAllocates) {
   EXPECT_EQ(planned->memory.logits, used.logits);
   EXPECT_EQ(planned->memory.buffers, used.buffers);
   EXPECT_EQ(used.logits, 64u * model_->config.vocab_size * sizeof(float));
+}
+
+TEST_F(EngineSizesTest, ScratchIsPlannedAndReserved) {
+  EngineOptions options = DefaultEngineOptions();
+  options.max_context = 2048;
+  options.max_nodes = 96;
+  options.max_requests = 2;
+  options.num_pages = 50;
+  const absl::StatusOr<PlannedEngine> planned = Fit(options);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->memory.scratch, 7u * 96);
+  EXPECT_THAT(ToString(planned->memory), HasSubstr("scratch"));
+
+  const auto engine = Engine::Create(model_->config, *model_->weights,
+                                     *backend_, planned->options);
+
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ(backend_->reserved, planned->memory.scratch);
+}
+
+TEST_F(EngineSizesTest, GraphsTakeMemoryFromPages) {
+  EngineOptions options = DefaultEngineOptions();
+  options.num_slots = 1024;
+  options.max_requests = 8;
+  options.max_nodes = 64;
+  const absl::StatusOr<PlannedEngine> with = Fit(options);
+  options.graphs = false;
+  const absl::StatusOr<PlannedEngine> without = Fit(options);
+
+  ASSERT_TRUE(with.ok()) << with.status();
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_GT(with->memory.set_aside, without->memory.set_aside);
+  EXPECT_LT(with->options.num_pages, without->options.num_pages);
 }
 
 TEST_F(EngineSizesTest, WhatIsLeftBecomesPages) {

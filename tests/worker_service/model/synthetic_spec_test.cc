@@ -3,7 +3,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "tests/worker_service/model/synthetic_tensors.h"
+#include "worker_service/model/model_config.h"
 #include "worker_service/model/published_sizes.h"
 
 namespace bole {
@@ -64,14 +64,65 @@ TEST(SyntheticSpecTest, SaysWhatIsWrong) {
   }
 }
 
-// Against the same numbers written down for the tests of the loader.
-TEST(PublishedSizesTest, AreThoseOfTheModels) {
+// Elements of the matrices that a token meets, and of all of them.
+struct Parameters {
+  double active = 0;
+  double all = 0;
+
+  void Add(double elements) {
+    active += elements;
+    all += elements;
+  }
+};
+
+Parameters ParametersOf(const ModelConfig& c) {
+  const double hidden = c.hidden_size;
+  const double values = c.value_dim();
+  const double keys = c.key_dim();
+  const double queries = c.query_dim();
+  const double kv = c.kv_dim();
+  Parameters sum;
+  sum.Add(c.vocab_size * hidden * (c.tie_word_embeddings ? 1 : 2));
+  for (const LayerKind kind : c.layer_kinds) {
+    if (kind == LayerKind::kLinearAttention) {
+      // q, k, v, z and the way back.
+      sum.Add(hidden * (2 * keys + 3 * values));
+    } else {
+      // q and its gate, k, v and the way back.
+      sum.Add(hidden * (3 * queries + 2 * kv));
+    }
+    if (!c.moe) {
+      sum.Add(3 * hidden * c.intermediate_size);
+      continue;
+    }
+    const double expert = 3 * hidden * c.moe->intermediate_size;
+    sum.Add(3 * hidden * c.moe->shared_intermediate_size);
+    sum.active += c.moe->experts_per_token * expert;
+    sum.all += c.moe->num_experts * expert;
+  }
+  return sum;
+}
+
+// A name says how many billions of parameters there are, and after an A how
+// many of them a token meets.
+TEST(PublishedSizesTest, HaveTheParametersThatTheirNamesSay) {
   for (const char* size :
        {"0.8B", "2B", "4B", "9B", "27B", "35B-A3B", "122B-A10B", "397B-A17B"}) {
+    SCOPED_TRACE(size);
     const auto config = ConfigOfSize(size);
-
     ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_EQ(*config, PublishedConfig(size)) << size;
+    const std::string name = size;
+    const size_t active = name.find('A');
+    const double billions = std::stod(name);
+    const double active_billions = active == std::string::npos
+                                       ? billions
+                                       : std::stod(name.substr(active + 1));
+
+    const Parameters parameters = ParametersOf(*config);
+
+    EXPECT_NEAR(parameters.all / 1e9, billions, 0.12 * billions);
+    EXPECT_NEAR(parameters.active / 1e9, active_billions,
+                0.2 * active_billions);
   }
   EXPECT_FALSE(ConfigOfSize("9b").ok());
 }
