@@ -94,8 +94,9 @@ struct SequenceResult {
   int32_t accepted_drafts = 0;        // Emitted tokens that the tree proposed.
   std::optional<ProposalTree> proposal;  // Root: the pending token.
   // Set: the sequence failed, because the model's logits at this position are
-  // not numbers. `emitted` has the tokens before; nothing else of the sequence
-  // can be used, and it has no nodes in later rounds of a lease.
+  // not numbers. `emitted` has the tokens before it, all of them drafted, and
+  // may be empty; slot and pages mean nothing any more, there is no proposal,
+  // and later rounds of a lease have no nodes for the sequence.
   std::optional<int32_t> bad_logits_position = {};
 
   friend bool operator==(const SequenceResult&,

@@ -127,6 +127,7 @@ std::vector<SequenceResult> SamplingBuffer::Results(
     for (int entry = first[b]; entry < first[b + 1]; ++entry) {
       if (emitted[entry] == kNoToken) {
         result.bad_logits_position = entry - first[b];
+        result.committed = entry - first[b];
         break;
       }
       EmittedToken& token = result.emitted.emplace_back();

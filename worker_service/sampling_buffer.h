@@ -50,7 +50,8 @@ class SamplingBuffer {
 
   // Emitted tokens, accepted drafts and length of the path (as `committed`) of
   // the first `num_requests` requests, from an image of the block that came
-  // down. A bad_logits_position counts from the path's start. num_top[b]:
+  // down. A path ends before a row without a token, which is its
+  // bad_logits_position, counted from the path's start. num_top[b]:
   // alternatives that request b asked for.
   std::vector<SequenceResult> Results(const TransferBlock& down, int image,
                                       std::span<const int32_t> num_top) const;

@@ -160,6 +160,10 @@ class BadLogitsTest : public ::testing::Test {
 
   void Take(int b, const SequenceResult& result) {
     SequencePlan& sequence = sequences_[b];
+    if (sequence.committed > 0) {
+      EXPECT_EQ(result.committed,
+                sequence.committed + std::ssize(result.emitted));
+    }
     sequence.committed = result.committed;
     sequence.max_new_tokens -= static_cast<int>(result.emitted.size());
     for (const EmittedToken& token : result.emitted) {
@@ -170,6 +174,7 @@ class BadLogitsTest : public ::testing::Test {
     EXPECT_LE(result.accepted_drafts, std::ssize(result.emitted));
     if (result.bad_logits_position) {
       texts_[b].bad_position = result.bad_logits_position;
+      EXPECT_EQ(result.accepted_drafts, std::ssize(result.emitted));
       EXPECT_FALSE(result.proposal.has_value());
     }
     if (!result.proposal) return;
