@@ -95,10 +95,16 @@ class ScratchMeter;  // kernels/scratch_meter.h
 // Operators return an error when a shape or option is not supported, before
 // anything is queued. Values in device memory (ids, slots, pages) are the
 // caller's to validate: out-of-range values are undefined behaviour.
-// Not thread-safe: one thread drives a backend.
+// Not thread-safe: one thread at a time drives a backend. The thread that made
+// the backend may do so at once; every other thread calls BindThread() first.
 class Backend {
  public:
   virtual ~Backend() = default;
+
+  // Lets the calling thread drive this backend, until it is bound to another
+  // one. INTERNAL if the device is gone. COST: well below a microsecond, so
+  // Engine binds the thread of every step.
+  virtual absl::Status BindThread() { return absl::OkStatus(); }
 
   // For people: "cpu, 2 threads".
   virtual std::string description() const = 0;

@@ -1,20 +1,17 @@
 #include "worker_service/compute_loop.h"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
+#include "worker_service/validate_plan.h"
 
 namespace bole {
 namespace {
 
-absl::Status Check(const StepPlan& plan, const ComputeLoopOptions& options) {
-  BOLE_RETURN_IF_ERROR(Validate(plan, options.limits));
-  if (!plan.draft || options.has_drafter) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "the plan asks for a draft, the checkpoint has no drafter");
-}
+// How often the step that runs is looked at: a hang is noticed a tenth of a
+// second late at most.
+constexpr std::chrono::milliseconds kMaxCheckInterval(100);
 
 int NumPrefillTokens(const StepPlan& plan) {
   int tokens = 0;
@@ -27,7 +24,14 @@ int NumPrefillTokens(const StepPlan& plan) {
 }  // namespace
 
 ComputeLoop::ComputeLoop(ComputeLoopOptions options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)),
+      watch_(options_.step_timeout),
+      thread_([this] { Run(); }) {
+  const std::chrono::milliseconds timeout = options_.step_timeout;
+  if (timeout.count() <= 0) return;
+  ticker_.emplace(std::min(timeout, kMaxCheckInterval),
+                  [this] { CheckStep(); });
+}
 
 ComputeLoop::~ComputeLoop() { Stop(); }
 
@@ -50,7 +54,7 @@ absl::Status ComputeLoop::Submit(uint64_t epoch, uint64_t sequence,
   if (epoch != epoch_ || stopping_) return absl::OkStatus();
   if (waiting_.size() >= kMaxWaiting) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(waiting_.size(), " plans wait already"));
+        absl::StrCat(waiting_.size(), " plans are queued already"));
   }
   waiting_.push_back({epoch, sequence, std::move(plan)});
   changed_.NotifyAll();
@@ -83,18 +87,30 @@ void ComputeLoop::Run() {
   }
 }
 
-bool ComputeLoop::RunJob(const Job& job) const {
-  using Clock = std::chrono::steady_clock;
+void ComputeLoop::CheckStep() {
+  if (hang_reported_) return;
+  const absl::Status status = watch_.Check(StepWatch::Clock::now());
+  if (status.ok()) return;
+  hang_reported_ = true;
+  options_.on_hang(status);
+}
+
+bool ComputeLoop::RunJob(const Job& job) {
+  using Clock = StepWatch::Clock;
   ComputeOutcome outcome{
       .epoch = job.epoch, .sequence = job.sequence, .result = StepResult{}};
-  if (absl::Status status = Check(job.plan, options_); !status.ok()) {
-    outcome.result = std::move(status);
+  absl::Status valid =
+      ValidatePlan(job.plan, options_.limits, options_.has_drafter);
+  if (!valid.ok()) {
+    outcome.result = std::move(valid);
     options_.on_outcome(std::move(outcome));
     return true;
   }
   Clock::time_point start = Clock::now();
+  watch_.Begin(job.epoch, job.sequence, job.plan, start);
   const auto report = [&](absl::StatusOr<StepResult> result) {
     const Clock::time_point now = Clock::now();
+    watch_.AddResult(now);
     ComputeOutcome next = outcome;
     next.step_seconds =
         std::chrono::duration<double>(now - std::exchange(start, now)).count();
@@ -109,11 +125,13 @@ bool ComputeLoop::RunJob(const Job& job) const {
   };
   const absl::Status status = options_.step(
       job.plan, [&](StepResult result) { report(std::move(result)); });
-  if (status.ok()) return true;
-  report(absl::InternalError(
-      absl::StrCat("the engine failed, and this worker has to be restarted: ",
-                   status.ToString())));
-  return false;
+  if (!status.ok()) {
+    report(absl::InternalError(absl::StrCat(
+        PlanName(job.epoch, job.sequence, job.plan),
+        " failed, and this worker has to be restarted: ", status.ToString())));
+  }
+  watch_.End();
+  return status.ok();
 }
 
 }  // namespace bole

@@ -2,10 +2,12 @@
 #ifndef BOLE_WORKER_SERVICE_COMPUTE_LOOP_H_
 #define BOLE_WORKER_SERVICE_COMPUTE_LOOP_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -13,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "common/step.h"
+#include "worker_service/step_watch.h"
+#include "worker_service/ticker.h"
 
 namespace bole {
 
@@ -24,9 +28,10 @@ struct ComputeOutcome {
   // INTERNAL: the engine failed; its memory is undefined and nothing more runs.
   absl::StatusOr<StepResult> result;
   int prefill_tokens = 0;
-  int nodes = 0;            // Of the round's forest.
-  double step_seconds = 0;  // In the engine, since the round before; 0 for a
-                            // plan that was refused.
+  int nodes = 0;  // In the forest of the round.
+  // In the engine, since the step began or gave its previous result; 0 for a
+  // plan that was refused.
+  double step_seconds = 0;
 
   bool is_last() const { return !result.ok() || result->is_last; }
 };
@@ -34,22 +39,30 @@ struct ComputeOutcome {
 struct ComputeLoopOptions {
   StepLimits limits;
   bool has_drafter = false;
-  // The engine. Called by the loop's thread alone, with plans that Validate()
-  // accepts. Any error means that memory is undefined.
+  // The engine. Called by the loop's thread alone, with plans that
+  // ValidatePlan() accepts. Any error means that memory is undefined.
   std::function<absl::Status(const StepPlan& plan, const OnRound& on_round)>
       step;
   // Called by the loop's thread, in the order of the plans and rounds.
   std::function<void(ComputeOutcome outcome)> on_outcome;
+  // A step that gives no result for longer than this hangs; 0: no limit.
+  std::chrono::milliseconds step_timeout{0};
+  // Called at most once, by a thread of its own, with INTERNAL naming the plan
+  // that hangs. The loop's thread is still in that step, and Stop() would wait
+  // for it.
+  std::function<void(const absl::Status& why)> on_hang = {};
 };
 
-// Runs plans one after the other on a thread of its own. At most one epoch is
-// open, and only plans of that one begin; a step that runs when its epoch ends
-// is finished first, so two epochs never touch memory at the same time.
+// Validates plans and runs them one after the other on a thread of its own. At
+// most one epoch is open, and only plans of that one begin; a step that runs
+// when its epoch ends is finished first, so two epochs never touch memory at
+// the same time.
 //
-// Thread-safe. Stop() and the destructor must not be called by on_outcome.
+// Thread-safe. Stop() and the destructor must not be called by on_outcome or
+// on_hang.
 class ComputeLoop {
  public:
-  // That may wait besides the one that runs.
+  // Plans that may be queued, not counting the one that runs.
   static constexpr size_t kMaxWaiting = 4;
 
   explicit ComputeLoop(ComputeLoopOptions options);
@@ -58,14 +71,14 @@ class ComputeLoop {
   ComputeLoop(const ComputeLoop&) = delete;
   ComputeLoop& operator=(const ComputeLoop&) = delete;
 
-  // Ends the epoch before: its waiting plans are dropped. The outcome of one
-  // that runs is still reported.
+  // Ends the previous epoch: its queued plans are dropped. The outcome of a
+  // plan that runs is still reported.
   void Open(uint64_t epoch);
   // Nothing happens if another epoch is open.
   void Close(uint64_t epoch);
 
   // Queues a plan, which is dropped if `epoch` is not open.
-  // RESOURCE_EXHAUSTED: kMaxWaiting plans wait.
+  // RESOURCE_EXHAUSTED: kMaxWaiting plans are queued.
   absl::Status Submit(uint64_t epoch, uint64_t sequence, StepPlan plan);
 
   // Finishes the step that runs and drops the others.
@@ -80,16 +93,21 @@ class ComputeLoop {
 
   void Run();
   // Reports every outcome. Returns whether the engine still works.
-  bool RunJob(const Job& job) const;
+  bool RunJob(const Job& job);
+  void CheckStep();
 
   const ComputeLoopOptions options_;
+  StepWatch watch_;
+  bool hang_reported_ = false;  // For CheckStep() alone.
   Mutex mutex_;
   CondVar changed_;
   std::deque<Job> waiting_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is open.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Mutex join_mutex_;
-  std::thread thread_ ABSL_GUARDED_BY(join_mutex_);  // Reads the rest: last.
+  // Both threads use the members above, and start last.
+  std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
+  std::optional<Ticker> ticker_;  // Calls CheckStep(), if there is a timeout.
 };
 
 }  // namespace bole

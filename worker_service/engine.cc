@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/scratch_meter.h"
 #include "worker_service/engine_prefill.h"
+#include "worker_service/validate_plan.h"
 
 namespace bole {
 
@@ -110,13 +112,19 @@ void Engine::AllocateBlocks() {
                     /*num_images=*/kMaxLeaseRounds, "results", arrays_);
 }
 
+// Memory and graphs are freed on the device that has them.
+Engine::~Engine() { backend_.BindThread().IgnoreError(); }
+
 absl::Status Engine::Step(const StepPlan& plan, const OnRound& on_round) {
   BOLE_RETURN_IF_ERROR(failure_);
-  BOLE_RETURN_IF_ERROR(Validate(plan, limits_));
-  if (plan.draft && !drafter_) {
-    return absl::InvalidArgumentError(
-        "the plan asks for a draft, the checkpoint has no drafter");
-  }
+  BOLE_RETURN_IF_ERROR(ValidatePlan(plan, limits_, has_drafter()));
+  return StepValidated(plan, on_round);
+}
+
+absl::Status Engine::StepValidated(const StepPlan& plan,
+                                   const OnRound& on_round) {
+  BOLE_DCHECK(ValidatePlan(plan, limits_, has_drafter()).ok());
+  BOLE_RETURN_IF_ERROR(failure_);
   failure_ = RunPlan(plan, on_round);
   return failure_;
 }
@@ -133,6 +141,7 @@ absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
 }
 
 absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
+  BOLE_RETURN_IF_ERROR(backend_.BindThread());
   StepResult result;
   if (!plan.prefills.empty()) {
     BOLE_ASSIGN_OR_RETURN(result.prefills, RunPrefills(plan));

@@ -57,7 +57,8 @@ struct EngineMemory {
 // graphs, of which there are at most num_graphs(). Between steps nothing is
 // kept but the bytes in slots and pages, so any plan may follow any other.
 //
-// Not thread-safe: one thread steps.
+// Not thread-safe: one thread at a time, which may be another one than that of
+// Create(). A step and the destructor bind their thread to the backend.
 class Engine {
  public:
   // `config`, `weights` and `backend` must outlive the engine.
@@ -75,6 +76,8 @@ class Engine {
                                               Backend& backend,
                                               const EngineOptions& options);
 
+  ~Engine();
+
   // Captures the rounds of a scheduler with default settings, the likeliest
   // first, so that none is captured while it serves; stops at `deadline`.
   // Calls on_progress after each shape. Slots and pages stay as they are; with
@@ -86,12 +89,16 @@ class Engine {
   // Runs the chunks, then the forest, then the further rounds of a lease: the
   // device has the next round queued when a result is handed out. A lease ends
   // early when all its sequences have. INVALID_ARGUMENT, before anything is
-  // touched, for a plan that Validate() refuses; any other error comes from the
-  // backend and leaves slots and pages undefined: from then on every step
+  // touched, for a plan that ValidatePlan() refuses; any other error comes from
+  // the backend and leaves slots and pages undefined: from then on every step
   // returns it.
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   // For a plan without a lease.
   absl::StatusOr<StepResult> Step(const StepPlan& plan);
+  // Step() for a plan that the caller has validated, so that a worker looks at
+  // each plan once. REQUIRES: ValidatePlan(plan, limits(), has_drafter()) is
+  // OK; otherwise memory outside of slots and pages may be overwritten.
+  absl::Status StepValidated(const StepPlan& plan, const OnRound& on_round);
 
   const StepLimits& limits() const { return limits_; }
   bool has_drafter() const { return drafter_.has_value(); }

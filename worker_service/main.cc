@@ -1,10 +1,7 @@
 // bole-worker: one model replica behind gRPC.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <future>
-#include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -14,6 +11,7 @@
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine_flags.h"
 #include "worker_service/loaded_model.h"
+#include "worker_service/worker_process.h"
 #include "worker_service/worker_server.h"
 
 namespace {
@@ -22,13 +20,14 @@ struct Flags {
   bole::WorkerServerOptions server;
   int heartbeat_ms = 1000;
   int drain_seconds = 30;
+  std::optional<int> step_timeout_seconds;
   bool allow_remote = false;
   bool no_warm_up = false;
 
   void AddTo(CLI::App& app);
 };
 
-// For CLI11: what is wrong with a model's name, if anything.
+// For CLI11: what is wrong with a model's name, or nothing.
 std::string CheckModel(const std::string& model) {
   return std::string(bole::CheckModelName(model).message());
 }
@@ -54,22 +53,26 @@ void Flags::AddTo(CLI::App& app) {
                  "is one")
       ->capture_default_str();
   app.add_option("--threads", server.num_threads,
-                 "threads that compute; 0: one for each processor, at most 16")
+                 "threads of the CPU; 0: one for each processor, at most 16")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   bole::AddDraftHeadFlag(app, server.draft_head);
   bole::AddDraftWeightsFlag(app, server.draft_weights);
   app.add_option("--heartbeat-ms", heartbeat_ms,
-                 "milliseconds between signs of life")
+                 "milliseconds between heartbeats")
       ->check(CLI::Range(10, 60'000))
       ->capture_default_str();
   app.add_option("--drain-seconds", drain_seconds,
                  "after SIGTERM, wait so long for the scheduler to leave")
       ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
+  app.add_option("--step-timeout-seconds", step_timeout_seconds,
+                 "end the process when a step gives no result for so long; 0: "
+                 "never; if left out, 60 on a GPU and never on a CPU")
+      ->check(CLI::Range(0, 86'400));
   app.add_option("--record", server.record_path,
-                 "write every plan and its result to this file, for bole-eval "
-                 "replay");
+                 "write every plan before it runs, and its results, to this "
+                 "file, for bole-eval replay");
   app.add_option("--memory-fraction", server.memory_fraction,
                  "share of a GPU's memory that may be used; what is left of it "
                  "becomes pages")
@@ -87,39 +90,18 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// Serves until a signal comes, or returns why the engine failed.
-absl::Status Serve(const Flags& flags, bole::Termination& termination) {
-  std::promise<absl::Status> end;
-  std::once_flag once;
-  const auto end_with = [&](const absl::Status& status) {
-    std::call_once(once, [&] { end.set_value(status); });
-  };
-  bole::WorkerServerOptions options = flags.server;
-  options.on_failure = end_with;
-  absl::StatusOr<std::unique_ptr<bole::WorkerServer>> server;
-  // Reading a checkpoint may take minutes, and can just be left.
-  termination.RunUntilSignal(
-      [&] { server = bole::WorkerServer::Start(options); },
-      [] { std::_Exit(0); });
-  if (!server.ok()) return server.status();
-  std::printf("memory: %s\n", bole::ToString((*server)->memory()).c_str());
-  if ((*server)->metrics_port() != 0) {
-    std::printf("metrics on port %d\n", (*server)->metrics_port());
+bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
+  bole::WorkerProcessOptions options{
+      .server = flags.server,
+      .drain_time = std::chrono::seconds(flags.drain_seconds)};
+  bole::WorkerServerOptions& server = options.server;
+  server.heartbeat_interval = std::chrono::milliseconds(flags.heartbeat_ms);
+  if (flags.step_timeout_seconds) {
+    server.step_timeout = std::chrono::seconds(*flags.step_timeout_seconds);
   }
-  std::printf("listening on %s\n", (*server)->address().ToString().c_str());
-  std::fflush(stdout);
-
-  std::future<absl::Status> ended = end.get_future();
-  const bool signalled = termination.RunUntilSignal(
-      [&] { ended.wait(); }, [&] { end_with(absl::OkStatus()); });
-  if (signalled) {
-    const auto deadline = std::chrono::steady_clock::now() +
-                          std::chrono::seconds(flags.drain_seconds);
-    termination.RunUntilSignal([&] { (*server)->Drain(deadline); },
-                               [&] { (*server)->Stop(); });
-  }
-  (*server)->Stop();
-  return ended.get();
+  if (flags.allow_remote) server.reach = bole::Reach::kAnywhere;
+  if (flags.no_warm_up) server.warm_up = std::chrono::seconds(0);
+  return options;
 }
 
 }  // namespace
@@ -135,10 +117,7 @@ int main(int argc, char** argv) {
   Flags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);
-  flags.server.heartbeat_interval =
-      std::chrono::milliseconds(flags.heartbeat_ms);
-  if (flags.allow_remote) flags.server.reach = bole::Reach::kAnywhere;
-  if (flags.no_warm_up) flags.server.warm_up = std::chrono::seconds(0);
-  const absl::Status status = Serve(flags, *termination);
+  const absl::Status status = bole::RunWorkerProcess(
+      ProcessOptions(flags), bole::WorkerServer::Start, *termination);
   return status.ok() ? 0 : Fail(status);
 }

@@ -16,15 +16,38 @@ namespace {
 
 namespace wire = worker::v1;
 
-absl::StatusOr<RecordedStep> Decode(const wire::RecordedStep& message) {
-  RecordedStep step;
-  BOLE_ASSIGN_OR_RETURN(step.plan, DecodePlan(message.plan()));
-  step.results.reserve(message.result_size());
+std::string Serialize(const wire::RecordedStep& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::util::SerializeDelimitedToZeroCopyStream(message, &stream);
+  return bytes;
+}
+
+// Begins a step or adds to the last one.
+absl::Status Add(const wire::RecordedStep& message,
+                 std::vector<RecordedStep>& steps) {
+  if (message.has_plan()) {
+    if (!steps.empty() && !steps.back().is_complete()) {
+      return absl::DataLossError(
+          "the next plan follows before the last of its results");
+    }
+    RecordedStep step;
+    BOLE_ASSIGN_OR_RETURN(step.plan, DecodePlan(message.plan()));
+    steps.push_back(std::move(step));
+  } else if (steps.empty() || steps.back().is_complete()) {
+    return absl::DataLossError("there are results and no plan before them");
+  }
   for (const wire::StepResult& result : message.result()) {
     BOLE_ASSIGN_OR_RETURN(StepResult decoded, DecodeResult(result));
-    step.results.push_back(std::move(decoded));
+    steps.back().results.push_back(std::move(decoded));
   }
-  return step;
+  return absl::OkStatus();
+}
+
+// The number of the step that the next message should belong to.
+size_t StepToRead(const std::vector<RecordedStep>& steps) {
+  const bool begins = steps.empty() || steps.back().is_complete();
+  return begins ? steps.size() : steps.size() - 1;
 }
 
 // A length that is no varint looks like the end to the parser.
@@ -42,19 +65,19 @@ absl::StatusOr<Recorder> Recorder::Create(const std::string& path) {
   return Recorder(path, file);
 }
 
-absl::Status Recorder::Write(const StepPlan& plan,
-                             std::span<const StepResult> results) {
+absl::Status Recorder::WritePlan(const StepPlan& plan) {
   wire::RecordedStep message;
   EncodePlan(plan, *message.mutable_plan());
-  for (const StepResult& result : results) {
-    EncodeResult(result, *message.add_result());
-  }
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::util::SerializeDelimitedToZeroCopyStream(message,
-                                                               &stream);
-  }
+  return Append(Serialize(message));
+}
+
+absl::Status Recorder::WriteResult(const StepResult& result) {
+  wire::RecordedStep message;
+  EncodeResult(result, *message.add_result());
+  return Append(Serialize(message));
+}
+
+absl::Status Recorder::Append(const std::string& bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size() ||
       std::fflush(file_.get()) != 0) {
     return absl::ErrnoToStatus(errno, path_);
@@ -74,15 +97,13 @@ absl::StatusOr<std::vector<RecordedStep>> ReadRecording(
     if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(
             &message, &stream, &at_end)) {
       if (at_end && IsAtEnd(stream)) return steps;
-      return absl::DataLossError(absl::StrCat(path, ": step ", steps.size(),
-                                              " is cut off or damaged"));
+      return absl::DataLossError(absl::StrCat(
+          path, ": step ", StepToRead(steps), " is cut off or damaged"));
     }
-    absl::StatusOr<RecordedStep> step = Decode(message);
-    if (!step.ok()) {
-      return absl::DataLossError(absl::StrCat(path, ": step ", steps.size(),
-                                              ": ", step.status().ToString()));
+    if (absl::Status status = Add(message, steps); !status.ok()) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": step ", StepToRead(steps), ": ", status.message()));
     }
-    steps.push_back(*std::move(step));
   }
 }
 

@@ -51,9 +51,12 @@ struct WorkerMetrics::Families {
   Counter& steps =
       Counters(registry, "bole_worker_steps_total", "Plans that were run.")
           .Add({});
-  Counter& failures = Counters(registry, "bole_worker_failures_total",
-                               "Plans that the engine failed at.")
-                          .Add({});
+  Family<Counter>& failures =
+      Counters(registry, "bole_worker_failures_total",
+               "Plans that ended the worker, by reason: error (the engine "
+               "failed), hang (no result within the step timeout).");
+  Counter& errors = failures.Add({{"reason", "error"}});
+  Counter& hangs = failures.Add({{"reason", "hang"}});
   Histogram& step_seconds = prometheus::BuildHistogram()
                                 .Name("bole_step_seconds")
                                 .Help("Time of a plan in the engine.")
@@ -153,7 +156,7 @@ void WorkerMetrics::Stepped(const ComputeOutcome& outcome) {
     return;
   }
   if (!outcome.result.ok()) {
-    families_->failures.Increment();
+    families_->errors.Increment();
     return;
   }
   families_->steps.Increment();
@@ -162,5 +165,7 @@ void WorkerMetrics::Stepped(const ComputeOutcome& outcome) {
   families_->nodes.Increment(outcome.nodes);
   families_->bad_logits.Increment(NumBadLogits(*outcome.result));
 }
+
+void WorkerMetrics::Hung() { families_->hangs.Increment(); }
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// The worker's metrics, by the names that dashboards know.
+// The worker's metrics.
 #ifndef BOLE_WORKER_SERVICE_WORKER_METRICS_H_
 #define BOLE_WORKER_SERVICE_WORKER_METRICS_H_
 
@@ -32,10 +32,12 @@ class WorkerMetrics {
   void Opened(uint64_t epoch);
   void StaleEpoch();
   void Closed();
-  // A request that ended its stream, because it was not understood.
+  // A request ended its stream, because it could not be read.
   void Malformed();
-  // A plan was run, refused, or broke the engine.
+  // A plan was run, was refused, or made the engine fail.
   void Stepped(const ComputeOutcome& outcome);
+  // A plan hangs.
+  void Hung();
 
  private:
   struct Families;

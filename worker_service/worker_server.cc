@@ -1,10 +1,9 @@
 #include "worker_service/worker_server.h"
 
 #include <cstdio>
+#include <future>
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
@@ -24,10 +23,10 @@ namespace {
 
 constexpr char kServiceName[] = "bole.worker.v1.Worker";
 
-// Of a plan: thousands of requests with long page tables.
+// A plan may have thousands of requests with long page tables.
 constexpr size_t kMaxMessageBytes = 16 << 20;
 
-// For the last messages of calls that were ended.
+// Time for the last messages of calls that were ended.
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 
 // Tells how far it is every few seconds, and what was done.
@@ -58,14 +57,9 @@ absl::Status WarmUp(std::chrono::seconds limit, Engine& engine) {
   return absl::OkStatus();
 }
 
-// A recording that cannot be written ends; the worker goes on.
-void Record(const StepPlan& plan, std::span<const StepResult> results,
-            std::optional<Recorder>& recorder) {
-  const absl::Status status = recorder->Write(plan, results);
-  if (status.ok()) return;
-  std::fprintf(stderr, "bole-worker: the recording ends here: %s\n",
-               status.ToString().c_str());
-  recorder.reset();
+// A GPU has memory of its own, and may hang.
+std::chrono::milliseconds DefaultStepTimeout(const Backend& backend) {
+  return backend.memory() ? kGpuStepTimeout : std::chrono::milliseconds(0);
 }
 
 }  // namespace
@@ -79,7 +73,7 @@ struct WorkerServer::Parts {
   LoadedModel model;
   std::unique_ptr<Engine> engine;
   MemoryPlan memory;
-  std::optional<Recorder> recorder;  // The compute loop's.
+  std::optional<Recorder> recorder;  // For the compute loop's thread.
   WorkerMetrics metrics;
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<ServiceHost> host;
@@ -88,6 +82,8 @@ struct WorkerServer::Parts {
   absl::Status LoadEngine(const WorkerServerOptions& options);
   WorkerInfo Describe(const WorkerServerOptions& options) const;
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
+  // Ends the recording, but not the worker, if `written` is an error.
+  void CheckRecording(const absl::Status& written);
   absl::Status Listen(const WorkerServerOptions& options);
 };
 
@@ -127,26 +123,39 @@ WorkerInfo WorkerServer::Parts::Describe(
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
                                        const OnRound& on_round) {
-  std::vector<StepResult> results;
-  const absl::Status status = engine->Step(plan, [&](StepResult result) {
-    if (recorder) results.push_back(result);
+  const OnRound report = [&](StepResult result) {
+    if (recorder) CheckRecording(recorder->WriteResult(result));
     on_round(std::move(result));
-  });
+  };
+  if (recorder) CheckRecording(recorder->WritePlan(plan));
+  const absl::Status status = engine->StepValidated(plan, report);
   metrics.SetGraphMisses(engine->graph_misses());
-  if (status.ok() && recorder) Record(plan, results, recorder);
   return status;
 }
 
+void WorkerServer::Parts::CheckRecording(const absl::Status& written) {
+  if (written.ok()) return;
+  std::fprintf(stderr, "bole-worker: the recording ends here: %s\n",
+               written.ToString().c_str());
+  recorder.reset();
+}
+
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
+  // A scheduler may connect, and a plan fail, before ServiceHost::Start() has
+  // returned: a failure waits for the host.
+  std::promise<ServiceHost*> started;
   service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
           .info = Describe(options),
           .step = [this](const StepPlan& plan, const OnRound& on_round)
               -> absl::Status { return Step(plan, on_round); },
+          .step_timeout =
+              options.step_timeout.value_or(DefaultStepTimeout(*backend)),
           .heartbeat_interval = options.heartbeat_interval,
           .on_failure =
-              [this, tell = options.on_failure](const absl::Status& why) {
-                host->SetServing(kServiceName, false);
+              [started_host = started.get_future().share(),
+               tell = options.on_failure](const absl::Status& why) {
+                started_host.get()->SetServing(kServiceName, false);
                 if (tell) tell(why);
               }},
       metrics);
@@ -157,6 +166,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
                                 .max_message_bytes = kMaxMessageBytes},
                                services));
   host->SetServing(kServiceName, true);
+  started.set_value(host.get());
   if (options.metrics_address.empty()) return absl::OkStatus();
   BOLE_ASSIGN_OR_RETURN(
       metrics_endpoint,
@@ -170,6 +180,11 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
   BOLE_ASSIGN_OR_RETURN(
       std::unique_ptr<Backend> backend,
       ChooseBackend(options.device, ThreadsOrDefault(options.num_threads)));
+  return StartOn(std::move(backend), options);
+}
+
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartOn(
+    std::unique_ptr<Backend> backend, const WorkerServerOptions& options) {
   auto parts = std::make_unique<Parts>(std::move(backend));
   if (!options.record_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(parts->recorder,

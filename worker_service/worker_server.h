@@ -5,10 +5,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/backend.h"
 #include "proto/listen_address.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
@@ -18,13 +20,17 @@
 
 namespace bole {
 
+// A GPU that gives no result for this long hangs. The first steps load kernels
+// and capture graphs, which takes seconds.
+inline constexpr std::chrono::milliseconds kGpuStepTimeout{60'000};
+
 struct WorkerServerOptions {
   std::string model;                    // As LoadModel() takes it.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
-  Reach reach = Reach::kLoopback;       // Of both addresses.
+  Reach reach = Reach::kLoopback;       // For both addresses.
   std::string device = "cpu";           // As ChooseBackend() reads it.
-  int num_threads = 0;  // Of the CPU; 0: one for each processor.
+  int num_threads = 0;  // That compute on the CPU; 0: one for each processor.
   DraftHead draft_head = DraftHead::kAuto;
   DraftWeights draft_weights = DraftWeights::kAuto;
   // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the
@@ -35,9 +41,15 @@ struct WorkerServerOptions {
   // long at most; 0: they are captured when they first come.
   std::chrono::seconds warm_up{60};
   std::chrono::milliseconds heartbeat_interval{1000};
+  // As ComputeLoopOptions::step_timeout; 0: no limit. If left out,
+  // kGpuStepTimeout on a GPU, and no limit on a CPU, which may compute for
+  // minutes.
+  std::optional<std::chrono::milliseconds> step_timeout = std::nullopt;
   std::string record_path;  // Empty: nothing is recorded.
-  // Called once, on a thread of the server, if the engine fails. The server is
-  // of no use then, and the process should end. Must not call Stop().
+  // Called once, on a thread of the server, if the engine fails or hangs; by
+  // then the failure is counted, health says NOT_SERVING and the scheduler has
+  // been told. The process should end without destructors: Stop() and the
+  // destructor wait for the step, which may never end.
   std::function<void(const absl::Status& why)> on_failure = {};
 };
 
@@ -48,12 +60,16 @@ class WorkerServer {
   // fit, or which address cannot be bound.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
       const WorkerServerOptions& options);
-  ~WorkerServer();  // Stop().
+  // The same on a backend of the caller's: `device` and `num_threads` are not
+  // read. The calling thread must be bound to it.
+  static absl::StatusOr<std::unique_ptr<WorkerServer>> StartOn(
+      std::unique_ptr<Backend> backend, const WorkerServerOptions& options);
+  ~WorkerServer();  // Stop(). Binds the calling thread to the backend.
 
   WorkerServer(const WorkerServer&) = delete;
   WorkerServer& operator=(const WorkerServer&) = delete;
 
-  // Where it listens, the port being the real one.
+  // Where it listens, with the port that was chosen.
   const ListenAddress& address() const;
   int port() const { return address().port; }
   int metrics_port() const;  // 0: no metrics.

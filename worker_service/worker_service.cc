@@ -27,12 +27,17 @@ WorkerService::WorkerService(WorkerServiceOptions options,
                              WorkerMetrics& metrics)
     : options_(std::move(options)),
       metrics_(metrics),
-      loop_(
-          {.limits = options_.info.limits,
-           .has_drafter = options_.info.has_drafter,
-           .step = options_.step,
-           .on_outcome =
-               [this](const ComputeOutcome& outcome) { OnOutcome(outcome); }}),
+      loop_({.limits = options_.info.limits,
+             .has_drafter = options_.info.has_drafter,
+             .step = options_.step,
+             .on_outcome =
+                 [this](const ComputeOutcome& outcome) { OnOutcome(outcome); },
+             .step_timeout = options_.step_timeout,
+             .on_hang =
+                 [this](const absl::Status& why) {
+                   metrics_.Hung();
+                   Fail(why);
+                 }}),
       ticker_(options_.heartbeat_interval, [this] { SendHeartbeat(); }) {}
 
 WorkerService::~WorkerService() { Stop(); }
@@ -104,8 +109,9 @@ absl::Status WorkerService::OnOpen(ExecuteStream& stream, uint64_t epoch) {
   BOLE_RETURN_IF_ERROR(closed_);
   if (epoch <= epoch_) {
     metrics_.StaleEpoch();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "epoch ", epoch, " is not higher than ", epoch_, ", which was here"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("epoch ", epoch, " is not higher than ", epoch_,
+                     ", which this worker has had; use a higher one"));
   }
   if (stream_ != nullptr) {
     stream_->End(absl::AbortedError(
@@ -139,17 +145,27 @@ void WorkerService::OnClosed(const ExecuteStream& stream) {
 
 void WorkerService::OnOutcome(const ComputeOutcome& outcome) {
   metrics_.Stepped(outcome);
-  if (!absl::IsInternal(outcome.result.status())) {
-    MutexLock lock(mutex_);
-    if (stream_ != nullptr && epoch_ == outcome.epoch) stream_->Answer(outcome);
+  if (absl::IsInternal(outcome.result.status())) {
+    Fail(outcome.result.status());
     return;
   }
+  MutexLock lock(mutex_);
+  if (stream_ != nullptr && epoch_ == outcome.epoch) stream_->Answer(outcome);
+}
+
+void WorkerService::Fail(const absl::Status& why) {
+  const auto deadline = std::chrono::steady_clock::now() + kFarewell;
   {
     MutexLock lock(mutex_);
-    closed_.Update(outcome.result.status());
-    if (stream_ != nullptr) stream_->End(outcome.result.status());
+    if (failed_) return;
+    failed_ = true;
+    closed_.Update(why);
+    if (stream_ != nullptr) stream_->End(why);
+    EndDrainCalls();
+    changed_.NotifyAll();
+    while (stream_ != nullptr && changed_.WaitUntil(mutex_, deadline)) continue;
   }
-  if (options_.on_failure) options_.on_failure(outcome.result.status());
+  if (options_.on_failure) options_.on_failure(why);
 }
 
 void WorkerService::SendHeartbeat() {

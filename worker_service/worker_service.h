@@ -44,20 +44,27 @@ struct WorkerServiceOptions {
   // As ComputeLoopOptions::step.
   std::function<absl::Status(const StepPlan& plan, const OnRound& on_round)>
       step;
+  // As ComputeLoopOptions::step_timeout.
+  std::chrono::milliseconds step_timeout{0};
   std::chrono::milliseconds heartbeat_interval{1000};
-  // Called once, without locks, if the engine fails: the stream has been ended
-  // and no other will be opened. Must not call Stop().
-  std::function<void(const absl::Status& why)> on_failure;
+  // Called once, without locks, if the engine fails or hangs: no stream will be
+  // opened any more, and the one that was open has been ended with INTERNAL.
+  // Its scheduler has received that, unless it takes longer than kFarewell.
+  // Must not call Stop(), which would wait for a step that hangs.
+  std::function<void(const absl::Status& why)> on_failure = {};
 };
 
-// Serves one scheduler at a time: the one with the highest epoch that ever
-// came. RPC threads decode, a thread of the compute loop runs plans, another
-// one sends heartbeats whatever the loop does.
+// Serves one scheduler at a time: the one with the highest epoch so far. RPC
+// threads decode, a thread of the compute loop runs plans, another one sends
+// heartbeats whatever the loop does.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class WorkerService final : public worker::v1::Worker::CallbackService,
                             private ExecuteStream::Owner {
  public:
+  // A failure waits this long for the scheduler to receive it.
+  static constexpr std::chrono::milliseconds kFarewell{300};
+
   // `metrics` must outlive the service.
   WorkerService(WorkerServiceOptions options, WorkerMetrics& metrics);
   ~WorkerService() override;  // Stop().
@@ -92,10 +99,12 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   void OnClosed(const ExecuteStream& stream) override;
 
   void OnOutcome(const ComputeOutcome& outcome);
+  // Ends all service, for an engine that failed or hangs.
+  void Fail(const absl::Status& why);
   void SendHeartbeat();
   void StartDraining() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndDrainCalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether it still waited.
+  // Returns whether the call was still waiting.
   bool Forget(DrainCall* call);
 
   const WorkerServiceOptions options_;
@@ -103,14 +112,16 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
 
   Mutex mutex_;
   CondVar changed_;
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // The highest that came.
-  ExecuteStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of epoch_.
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // The highest so far.
+  // The stream of epoch_, or null.
+  ExecuteStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failed_ ABSL_GUARDED_BY(mutex_) = false;
   // Not OK: why no stream is opened any more.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<DrainCall*> drain_calls_ ABSL_GUARDED_BY(mutex_);
 
-  // Their threads call the rest: last.
+  // Their threads use the members above, so they come last.
   ComputeLoop loop_;
   Ticker ticker_;
 };

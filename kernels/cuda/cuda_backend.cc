@@ -75,11 +75,12 @@ absl::Status CheckDevice(int device) {
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
     int device, ElementType type) {
   BOLE_RETURN_IF_ERROR(CheckDevice(device));
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(device), "choice of the GPU"));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(device, type));
+  BOLE_RETURN_IF_ERROR(backend->BindThread());
   cudaDeviceProp properties;
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, device), "properties"));
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(properties.name, type));
+  backend->name_ = properties.name;
   backend->on_.overlaps = properties.major >= 9;
   backend->on_.is_hopper = properties.major == 9;
   backend->on_.shared_bytes =
@@ -100,10 +101,15 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   return backend;
 }
 
-CudaBackend::CudaBackend(std::string name, ElementType type)
-    : name_(std::move(name)), on_{.type = type, .stream = nullptr} {}
+CudaBackend::CudaBackend(int device, ElementType type)
+    : device_(device), on_{.type = type, .stream = nullptr} {}
+
+absl::Status CudaBackend::BindThread() {
+  return ToStatus(cudaSetDevice(device_), "choice of the GPU");
+}
 
 CudaBackend::~CudaBackend() {
+  BindThread().IgnoreError();
   cudaStreamSynchronize(on_.stream);
   matrices_.clear();
   matmuls_.reset();
@@ -118,7 +124,7 @@ absl::StatusOr<DeviceMemory> CudaBackend::Allocate(size_t bytes,
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // It is told here, and not by the next launch.
+    cudaGetLastError();  // Reported here, so not by the next launch again.
     return absl::ResourceExhaustedError(
         absl::StrCat("no room on the GPU for ", bytes, " bytes of ",
                      std::string(what), ": ", cudaGetErrorString(error)));

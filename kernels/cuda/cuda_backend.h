@@ -22,19 +22,22 @@ namespace bole::cuda {
 // no driver, no device, or none of the compiled targets.
 absl::Status CheckDevice(int device = 0);
 
-// Operators are queued on one stream, in order; errors of execution come with
-// the next Download. Activations, weights and KV are bfloat16, or float32 for
-// comparisons with the reference; recurrent states, logits and all arithmetic
-// within an operator are float32.
+// Operators are queued on one stream, in order; the next Download, or the next
+// awaited mark, returns the errors of their execution. Activations, weights and
+// KV are bfloat16, or float32 for comparisons with the reference; recurrent
+// states, logits and all arithmetic within an operator are float32.
 //
-// One thread at a time.
+// One thread at a time. CUDA chooses the device for each thread separately, and
+// a thread that has chosen none uses GPU 0: BindThread() is the only place
+// where a thread chooses.
 class CudaBackend final : public Backend {
  public:
   // UNAVAILABLE as CheckDevice().
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
       int device = 0, ElementType type = ElementType::kBFloat16);
-  ~CudaBackend() override;
+  ~CudaBackend() override;  // Binds the calling thread.
 
+  absl::Status BindThread() override;
   std::string description() const override { return name_; }
   ElementType activation_type() const override { return on_.type; }
   cudaStream_t stream() const { return on_.stream; }
@@ -109,7 +112,7 @@ class CudaBackend final : public Backend {
   size_t ScratchBytes(const AttentionParams& params) const;
 
  private:
-  CudaBackend(std::string name, ElementType type);
+  CudaBackend(int device, ElementType type);
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
   // Whether both products are run as one.
@@ -118,7 +121,8 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
                                                           int columns) const;
 
-  const std::string name_;
+  const int device_;
+  std::string name_;
   Launch on_;
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   std::unique_ptr<MatMuls> matmuls_;
@@ -126,8 +130,8 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
   MoeRunner moe_;
   std::unique_ptr<TileAttention> tile_attention_;
-  Scratch scratch_;           // Of operators that need some.
-  DeviceMemory num_claimed_;  // Of commits: int32, 0 between them.
+  Scratch scratch_;           // For the operators that need some.
+  DeviceMemory num_claimed_;  // int32 that commits count in; 0 between them.
 };
 
 }  // namespace bole::cuda

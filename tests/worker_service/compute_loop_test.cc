@@ -1,6 +1,7 @@
 #include "worker_service/compute_loop.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -185,7 +186,44 @@ TEST_F(ComputeLoopTest, StopFinishesTheStepThatRunsAndNoOther) {
   EXPECT_EQ(engine_.begun(), begun);
 }
 
-// Schedulers that take the worker over from each other while plans run.
+TEST_F(ComputeLoopTest, ReportsAStepThatHangsOnceAndOnAnotherThread) {
+  std::vector<absl::Status> hangs;
+  std::thread::id reporter;
+  ComputeLoop loop({.limits = RandomPlanLimits(),
+                    .step =
+                        [this](const StepPlan& p, const OnRound& on_round) {
+                          return engine_.Step(p, on_round);
+                        },
+                    .on_outcome =
+                        [this](ComputeOutcome outcome) {
+                          watched_.Change(
+                              [&] { outcomes_.push_back(std::move(outcome)); });
+                        },
+                    .step_timeout = std::chrono::milliseconds(20),
+                    .on_hang =
+                        [&](const absl::Status& why) {
+                          watched_.Change([&] {
+                            reporter = std::this_thread::get_id();
+                            hangs.push_back(why);
+                          });
+                        }});
+  engine_.Hold();
+  loop.Open(3);
+  ASSERT_EQ(loop.Submit(3, 1, NamedPlan(1)), absl::OkStatus());
+
+  watched_.Await([&] { return !hangs.empty(); });
+  EXPECT_EQ(hangs[0].code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(hangs[0].message().find("plan 1 of epoch 3 (1 prefill chunk"), 0u)
+      << hangs[0];
+  engine_.Release();  // It was only slow.
+  Await(1);
+  loop.Stop();
+
+  EXPECT_EQ(hangs.size(), 1u);
+  EXPECT_NE(reporter, std::this_thread::get_id());
+}
+
+// Schedulers take the worker over from each other while plans run.
 TEST_F(ComputeLoopTest, EpochsFromManyThreadsNeverMix) {
   constexpr int kThreads = 4;
   constexpr int kEpochsEach = 50;

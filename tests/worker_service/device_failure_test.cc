@@ -1,8 +1,8 @@
-// A device that fails: the engine takes no further step, and neither does the
-// worker.
+// An engine on a device that fails, or that minds which thread drives it.
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -10,33 +10,16 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/eval/demo_model.h"
+#include "tests/worker_service/faulty_backend.h"
 #include "worker_service/compute_loop.h"
 #include "worker_service/engine.h"
 
 namespace bole::testing_support {
 namespace {
 
+using ::bole::testing::FaultyBackend;
 using ::testing::HasSubstr;
-
-// Fails once it has been told to, and from then on counts who still asks.
-class FailingBackend final : public ReferenceBackend {
- public:
-  FailingBackend() : ReferenceBackend(/*num_threads=*/1) {}
-
-  absl::Status Sample(const SampleParams& params) override {
-    if (!fails) return ReferenceBackend::Sample(params);
-    return absl::InternalError("work on the GPU: cudaErrorIllegalAddress");
-  }
-  absl::Status Upload(void* device, const void* host, size_t bytes) override {
-    ++num_uploads;
-    return ReferenceBackend::Upload(device, host, bytes);
-  }
-
-  bool fails = false;
-  int num_uploads = 0;
-};
 
 class DeviceFailureTest : public ::testing::Test {
  protected:
@@ -61,21 +44,21 @@ class DeviceFailureTest : public ::testing::Test {
     return plan;
   }
 
-  FailingBackend backend_;
+  FaultyBackend backend_;
   LoadedModel model_;
   std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(DeviceFailureTest, AnEngineThatFailedTakesNoStep) {
   ASSERT_TRUE(engine_->Step(Plan()).ok());
-  backend_.fails = true;
+  backend_.BreakAfter(0, FaultyBackend::Fault::kError);
   const absl::Status first = engine_->Step(Plan()).status();
   EXPECT_THAT(first.ToString(), HasSubstr("cudaErrorIllegalAddress"));
-  backend_.fails = false;
-  const int uploads = backend_.num_uploads;
+  backend_.Mend();
+  const int uploads = backend_.num_uploads();
 
   EXPECT_EQ(engine_->Step(Plan()).status(), first);
-  EXPECT_EQ(backend_.num_uploads, uploads);
+  EXPECT_EQ(backend_.num_uploads(), uploads);
 }
 
 TEST_F(DeviceFailureTest, AnInvalidPlanIsNoFailure) {
@@ -94,7 +77,7 @@ TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
                     .has_drafter = engine_->has_drafter(),
                     .step =
                         [&](const StepPlan& plan, const OnRound& on_round) {
-                          return engine_->Step(plan, on_round);
+                          return engine_->StepValidated(plan, on_round);
                         },
                     .on_outcome =
                         [&](const ComputeOutcome& outcome) {
@@ -102,7 +85,7 @@ TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
                           if (outcome.result.ok()) return;
                           failure.set_value(outcome.result.status());
                         }});
-  backend_.fails = true;
+  backend_.BreakAfter(0, FaultyBackend::Fault::kError);
   loop.Open(1);
   for (int sequence = 1; sequence <= 3; ++sequence) {
     ASSERT_TRUE(loop.Submit(1, sequence, Plan()).ok());
@@ -111,10 +94,29 @@ TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
   const absl::Status why = failure.get_future().get();
 
   EXPECT_TRUE(absl::IsInternal(why)) << why;
+  EXPECT_THAT(std::string(why.message()),
+              HasSubstr("plan 1 of epoch 1 (1 prefill chunk of 3 tokens)"));
   EXPECT_THAT(std::string(why.message()), HasSubstr("restarted"));
   EXPECT_THAT(std::string(why.message()), HasSubstr("cudaErrorIllegalAddress"));
   loop.Stop();
   EXPECT_EQ(num_outcomes, 1);
+}
+
+// A thread that is not bound would use GPU 0, whichever holds the memory.
+TEST_F(DeviceFailureTest, AStepBindsItsThreadBeforeItTouchesTheDevice) {
+  ASSERT_EQ(backend_.bound_thread(), std::this_thread::get_id());
+  std::thread::id stepping;
+
+  std::thread([&] {
+    stepping = std::this_thread::get_id();
+    EXPECT_TRUE(engine_->Step(Plan()).ok());
+    EXPECT_EQ(backend_.bound_thread(), stepping);
+  }).join();
+
+  EXPECT_EQ(backend_.num_unbound_calls(), 0);
+  engine_.reset();
+  EXPECT_EQ(backend_.bound_thread(), std::this_thread::get_id());
+  EXPECT_NE(stepping, std::this_thread::get_id());
 }
 
 }  // namespace

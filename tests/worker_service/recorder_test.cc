@@ -30,8 +30,9 @@ class RecorderTest : public ::testing::Test {
     for (int i = 0; i < count; ++i) {
       steps.push_back({.plan = RandomPlan(rng, RandomPlanLimits()),
                        .results = {RandomResult(rng)}});
-      EXPECT_EQ(recorder->Write(steps[i].plan, steps[i].results),
-                absl::OkStatus());
+      steps[i].results[0].is_last = true;
+      EXPECT_EQ(recorder->WritePlan(steps[i].plan), absl::OkStatus());
+      EXPECT_EQ(recorder->WriteResult(steps[i].results[0]), absl::OkStatus());
       // In the file while the recorder is still open.
       EXPECT_EQ(ReadRecording(path_)->size(), steps.size());
     }
@@ -54,6 +55,48 @@ TEST_F(RecorderTest, StepsComeBackAsTheyWere) {
     EXPECT_TRUE(Same((*read)[i].plan, steps[i].plan)) << i;
     EXPECT_EQ((*read)[i].results, steps[i].results) << i;
   }
+}
+
+// A worker that fails, or is killed, leaves such a file.
+TEST_F(RecorderTest, APlanIsInTheFileBeforeItsResults) {
+  std::mt19937 rng(2);
+  const StepPlan lease = RandomPlan(rng, RandomPlanLimits());
+  const StepPlan failing = RandomPlan(rng, RandomPlanLimits());
+  std::vector<StepResult> rounds = {RandomResult(rng), RandomResult(rng)};
+  rounds[0].is_last = false;
+  rounds[1].is_last = true;
+  absl::StatusOr<Recorder> recorder = Recorder::Create(path_);
+  ASSERT_EQ(recorder.status(), absl::OkStatus());
+
+  ASSERT_EQ(recorder->WritePlan(lease), absl::OkStatus());
+  ASSERT_EQ(recorder->WriteResult(rounds[0]), absl::OkStatus());
+  EXPECT_FALSE(ReadRecording(path_)->back().is_complete());
+  ASSERT_EQ(recorder->WriteResult(rounds[1]), absl::OkStatus());
+  EXPECT_TRUE(ReadRecording(path_)->back().is_complete());
+  ASSERT_EQ(recorder->WritePlan(failing), absl::OkStatus());
+
+  const auto steps = ReadRecording(path_);
+  ASSERT_EQ(steps.status(), absl::OkStatus());
+  ASSERT_EQ(steps->size(), 2u);
+  EXPECT_EQ((*steps)[0].results, rounds);
+  EXPECT_TRUE(Same((*steps)[1].plan, failing));
+  EXPECT_FALSE((*steps)[1].is_complete());
+}
+
+TEST_F(RecorderTest, OnlyTheLastStepMayLackResults) {
+  absl::StatusOr<Recorder> recorder = Recorder::Create(path_);
+  ASSERT_EQ(recorder.status(), absl::OkStatus());
+  ASSERT_EQ(recorder->WritePlan({}), absl::OkStatus());
+  ASSERT_EQ(recorder->WritePlan({}), absl::OkStatus());
+
+  const absl::Status two_plans = ReadRecording(path_).status();
+  *recorder = *Recorder::Create(path_);
+  ASSERT_EQ(recorder->WriteResult({}), absl::OkStatus());
+  const absl::Status no_plan = ReadRecording(path_).status();
+
+  EXPECT_EQ(two_plans.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(two_plans.message().find("step 0"), absl::string_view::npos);
+  EXPECT_EQ(no_plan.code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(RecorderTest, AFileThatIsThereIsReplaced) {
@@ -110,7 +153,7 @@ TEST_F(RecorderTest, SaysThatTheDiskIsFull) {
   absl::StatusOr<Recorder> recorder = Recorder::Create("/dev/full");
   ASSERT_EQ(recorder.status(), absl::OkStatus());
 
-  EXPECT_EQ(recorder->Write({}, {}).code(),
+  EXPECT_EQ(recorder->WritePlan({}).code(),
             absl::StatusCode::kResourceExhausted);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/step.h"
+#include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
@@ -20,13 +22,16 @@
 #include "proto/step_codec.h"
 #include "proto/worker.grpc.pb.h"
 #include "tests/worker_service/execute_client.h"
+#include "tests/worker_service/faulty_backend.h"
 #include "tests/worker_service/model/files.h"
 #include "worker_service/recorder.h"
 
 namespace bole {
 namespace {
 
+using ::bole::testing::FaultyBackend;
 using ::bole::testing::OpenAt;
+using ::testing::HasSubstr;
 namespace wire = worker::v1;
 using Serving = grpc::health::v1::HealthCheckResponse;
 using std::chrono::milliseconds;
@@ -229,6 +234,29 @@ TEST(WorkerServerTest, DrainsUntilTheSchedulerLeaves) {
   client->Finish();
 
   EXPECT_TRUE(server->Drain(steady_clock::now() + std::chrono::seconds(30)));
+}
+
+TEST(WorkerServerTest, ADeviceThatFailsIsToldToTheSchedulerAndByHealth) {
+  auto owned = std::make_unique<FaultyBackend>();
+  owned->BreakAfter(/*good_steps=*/1, FaultyBackend::Fault::kError);
+  WorkerServerOptions options = SmallWorker();
+  std::promise<absl::Status> failure;
+  options.on_failure = [&](const absl::Status& why) { failure.set_value(why); };
+  const auto server = WorkerServer::StartOn(std::move(owned), options);
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  const StepPlan plan = GoldenSteps()[0].plan;
+  const auto client = OpenAt(ChannelTo(**server), 1);
+  client->SendPlan(1, 1, plan);
+  EXPECT_TRUE(client->ReceiveOutcome().has_result());
+
+  client->SendPlan(1, 2, plan);
+  const grpc::Status end = client->Finish();
+
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(end.error_message(), HasSubstr("plan 2 of epoch 1 ("));
+  EXPECT_THAT(end.error_message(), HasSubstr("cudaErrorIllegalAddress"));
+  EXPECT_EQ(failure.get_future().get().message(), end.error_message());
+  EXPECT_EQ(HealthOf(**server), Serving::NOT_SERVING);
 }
 
 TEST(WorkerServerTest, SaysWhyItCannotStart) {

@@ -11,9 +11,11 @@
 
 #include "absl/status/status.h"
 #include "common/step.h"
+#include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "prometheus/text_serializer.h"
 #include "proto/service_host.h"
 #include "proto/worker.grpc.pb.h"
 #include "tests/testing/random_step.h"
@@ -30,6 +32,7 @@ using ::bole::testing::InvalidPlan;
 using ::bole::testing::NamedPlan;
 using ::bole::testing::OpenAt;
 using ::bole::testing::RandomPlanLimits;
+using ::testing::HasSubstr;
 namespace wire = worker::v1;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -39,7 +42,8 @@ class WorkerServiceTest : public ::testing::Test {
  protected:
   WorkerServiceTest() { Serve(milliseconds(20)); }
 
-  void Serve(milliseconds heartbeat_interval) {
+  void Serve(milliseconds heartbeat_interval,
+             milliseconds step_timeout = milliseconds(0)) {
     host_.reset();
     service_ = std::make_unique<WorkerService>(
         WorkerServiceOptions{
@@ -54,6 +58,7 @@ class WorkerServiceTest : public ::testing::Test {
                 [this](const StepPlan& p, const OnRound& on_round) {
                   return engine_.Step(p, on_round);
                 },
+            .step_timeout = step_timeout,
             .heartbeat_interval = heartbeat_interval,
             .on_failure =
                 [this](const absl::Status& why) { failure_.set_value(why); }},
@@ -71,6 +76,11 @@ class WorkerServiceTest : public ::testing::Test {
     ExecuteClient client(channel_);
     for (const wire::ExecuteRequest& request : requests) client.Send(request);
     return client.Finish();
+  }
+
+  std::string MetricsText() const {
+    return prometheus::TextSerializer().Serialize(
+        metrics_.registry()->Collect());
   }
 
   HeldEngine engine_;
@@ -308,6 +318,26 @@ TEST_F(WorkerServiceTest, AnEngineThatFailsEndsTheStreamAndAllService) {
             std::string::npos);
   EXPECT_EQ(failure_.get_future().get().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(MetricsText(),
+              HasSubstr("bole_worker_failures_total{reason=\"error\"} 1"));
+}
+
+TEST_F(WorkerServiceTest, AnEngineThatHangsEndsTheStreamAndAllService) {
+  Serve(milliseconds(20), /*step_timeout=*/milliseconds(50));
+  engine_.Hold();
+  const auto client = OpenAt(channel_, 1);
+  client->SendPlan(1, 1, NamedPlan(1));
+
+  const grpc::Status status = client->Finish();
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(status.error_message(), HasSubstr("plan 1 of epoch 1 ("));
+  EXPECT_THAT(status.error_message(), HasSubstr("--step-timeout-seconds"));
+  EXPECT_EQ(failure_.get_future().get().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(MetricsText(),
+              HasSubstr("bole_worker_failures_total{reason=\"hang\"} 1"));
+  engine_.Release();
 }
 
 TEST_F(WorkerServiceTest, StopEndsTheStream) {

@@ -105,10 +105,13 @@ std::string FirstDifference(const StepResult& got, const StepResult& want,
 
 namespace {
 
-// Of all rounds of a step.
+// Where the results of a step's rounds first differ from the recorded ones.
 std::string Difference(std::span<const StepResult> got,
-                       std::span<const StepResult> want, float tolerance) {
-  if (got.size() != want.size()) {
+                       const RecordedStep& recorded, float tolerance) {
+  const std::vector<StepResult>& want = recorded.results;
+  const bool enough = recorded.is_complete() ? got.size() == want.size()
+                                             : got.size() >= want.size();
+  if (!enough) {
     return absl::StrCat("number of rounds is ", got.size(), ", was ",
                         want.size());
   }
@@ -137,12 +140,15 @@ absl::StatusOr<ReplayReport> Replay(Engine& engine,
       return absl::Status(status.code(),
                           absl::StrCat("step ", i, ": ", status.message()));
     }
-    std::string difference = Difference(results, steps[i].results, tolerance);
-    if (difference.empty()) {
-      ++report.equal;
-    } else if (report.first_difference.empty()) {
+    std::string difference = Difference(results, steps[i], tolerance);
+    if (!difference.empty()) {
+      if (report.first_different) continue;
       report.first_different = i;
       report.first_difference = std::move(difference);
+    } else if (steps[i].is_complete()) {
+      ++report.equal;
+    } else {
+      report.has_incomplete = true;
     }
   }
   return report;

@@ -3,6 +3,7 @@
 #define BOLE_WORKER_SERVICE_EVAL_REPLAY_H_
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,15 +21,22 @@ std::string FirstDifference(const StepResult& got, const StepResult& want,
                             float tolerance);
 
 struct ReplayReport {
-  size_t equal = 0;              // Steps with the recorded result.
-  size_t first_different = 0;    // Number of the step, where equal < steps.
-  std::string first_difference;  // Of that step.
+  size_t equal = 0;  // Steps that gave the recorded results again.
+  // The last step, whose recording lacks results, gave those that are there
+  // again and then ended without an error. It does not count as equal.
+  bool has_incomplete = false;
+  // The first step with another result, if any, and how it differs.
+  std::optional<size_t> first_different = std::nullopt;
+  std::string first_difference;
 };
 
 // Runs all plans in order, those after a difference too: a plan holds its
-// tokens, so one that was drawn otherwise changes no later plan.
-// INVALID_ARGUMENT, naming the step: the engine refuses a plan, because it is
-// smaller than the one that was recorded for example.
+// tokens, so one that was drawn otherwise changes no later plan. The plan at
+// which a recording ends without its results runs as well, since it may be the
+// one that the worker failed at.
+// Errors name the step: INVALID_ARGUMENT if the engine refuses a plan, for
+// example because it is smaller than the one that was recorded; others are the
+// engine's.
 absl::StatusOr<ReplayReport> Replay(Engine& engine,
                                     std::span<const RecordedStep> steps,
                                     float tolerance);

@@ -39,9 +39,13 @@ absl::Status Run(const Flags& flags) {
   BOLE_ASSIGN_OR_RETURN(const ReplayReport report,
                         Replay(*engine, steps, flags.tolerance));
   std::printf("%zu of %zu steps equal\n", report.equal, steps.size());
-  if (report.equal == steps.size()) return absl::OkStatus();
+  if (report.has_incomplete) {
+    std::printf("step %zu, whose results were not recorded, ran to its end\n",
+                steps.size() - 1);
+  }
+  if (!report.first_different) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("step ", report.first_different,
+      absl::StrCat("step ", *report.first_different,
                    " is the first that differs: ", report.first_difference));
 }
 

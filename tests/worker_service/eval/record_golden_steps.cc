@@ -48,7 +48,8 @@ void Record(const Run& run, const std::string& folder) {
   Recorder recorder = Value(Recorder::Create(path));
   GenerateOptions options = run.options;
   options.on_step = [&](const StepPlan& plan, const StepResult& result) {
-    CheckOk(recorder.Write(plan, {&result, 1}));
+    CheckOk(recorder.WritePlan(plan));
+    CheckOk(recorder.WriteResult(result));
   };
   CheckOk(Generate(*engine, options, run.requests, nullptr).status());
   std::printf("%s: %zu steps\n", path.c_str(),

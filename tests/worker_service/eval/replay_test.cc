@@ -1,6 +1,7 @@
 #include "worker_service/eval/replay.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,8 @@ TEST_P(GoldenStepsTest, GiveTheirResultsAgain) {
 
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->equal, steps.size())
-      << "step " << report->first_different << ": " << report->first_difference;
+      << "step " << report->first_different.value_or(0) << ": "
+      << report->first_difference;
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenStepsTest,
@@ -73,10 +75,26 @@ TEST(ReplayTest, SaysWhichStepDiffersFirstAndGoesOn) {
 
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->equal, steps.size() - 2);
-  EXPECT_EQ(report->first_different, 2u);
+  EXPECT_EQ(report->first_different, std::optional<size_t>(2));
   EXPECT_NE(report->first_difference.find("sequence 1: emitted 0: token is"),
             std::string::npos)
       << report->first_difference;
+}
+
+// What a worker leaves that was killed, or failed at its last plan.
+TEST(ReplayTest, RunsThePlanThatHasNoResults) {
+  std::vector<RecordedStep> steps = Steps("seeded_penalties");
+  steps.resize(4);
+  steps.back().results.clear();
+  const auto engine = FreshEngine(DefaultEngineOptions());
+
+  const absl::StatusOr<ReplayReport> report =
+      Replay(*engine, steps, kTolerance);
+
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->equal, 3u);
+  EXPECT_TRUE(report->has_incomplete);
+  EXPECT_EQ(report->first_different, std::nullopt);
 }
 
 TEST(ReplayTest, NamesThePlanThatASmallerEngineRefuses) {

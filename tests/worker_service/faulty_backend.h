@@ -1,0 +1,84 @@
+// A device that fails or hangs when it is told to.
+#ifndef BOLE_TESTS_WORKER_SERVICE_FAULTY_BACKEND_H_
+#define BOLE_TESTS_WORKER_SERVICE_FAULTY_BACKEND_H_
+
+#include <atomic>
+#include <limits>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace bole::testing {
+
+// Computes on the CPU like its base class, and minds which thread drives it as
+// a GPU does.
+class FaultyBackend final : public ReferenceBackend {
+ public:
+  enum class Fault { kError, kHang };
+
+  FaultyBackend() : ReferenceBackend(/*num_threads=*/1) {}
+
+  // Sample() works so many times, once in a step, and then no more.
+  void BreakAfter(int good_steps, Fault fault) {
+    MutexLock lock(mutex_);
+    good_steps_ = good_steps;
+    fault_ = fault;
+  }
+  // From now on everything works again, and what hangs goes on.
+  void Mend() {
+    MutexLock lock(mutex_);
+    good_steps_ = std::numeric_limits<int>::max();
+    mended_.NotifyAll();
+  }
+
+  // Calls by a thread that was not bound.
+  int num_unbound_calls() const { return num_unbound_calls_; }
+  std::thread::id bound_thread() const { return bound_thread_; }
+  int num_uploads() const { return num_uploads_; }
+
+  absl::Status BindThread() override {
+    bound_thread_ = std::this_thread::get_id();
+    return absl::OkStatus();
+  }
+  absl::Status Upload(void* device, const void* host, size_t bytes) override {
+    ++num_uploads_;
+    CheckThread();
+    return ReferenceBackend::Upload(device, host, bytes);
+  }
+  absl::Status AwaitMark(int mark) override {
+    CheckThread();
+    return ReferenceBackend::AwaitMark(mark);
+  }
+  absl::Status Sample(const SampleParams& params) override {
+    CheckThread();
+    {
+      MutexLock lock(mutex_);
+      if (good_steps_ == 0 && fault_ == Fault::kError) {
+        return absl::InternalError("work on the GPU: cudaErrorIllegalAddress");
+      }
+      while (good_steps_ == 0) mended_.Wait(mutex_);
+      --good_steps_;
+    }
+    return ReferenceBackend::Sample(params);
+  }
+
+ private:
+  void CheckThread() {
+    if (std::this_thread::get_id() != bound_thread_) ++num_unbound_calls_;
+  }
+
+  std::atomic<std::thread::id> bound_thread_{std::this_thread::get_id()};
+  std::atomic<int> num_unbound_calls_{0};
+  std::atomic<int> num_uploads_{0};
+  Mutex mutex_;
+  CondVar mended_;
+  int good_steps_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<int>::max();
+  Fault fault_ ABSL_GUARDED_BY(mutex_) = Fault::kError;
+};
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_WORKER_SERVICE_FAULTY_BACKEND_H_

@@ -1,0 +1,40 @@
+// A worker as a process: from its start to its exit status.
+#ifndef BOLE_WORKER_SERVICE_WORKER_PROCESS_H_
+#define BOLE_WORKER_SERVICE_WORKER_PROCESS_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/termination.h"
+#include "worker_service/worker_server.h"
+
+namespace bole {
+
+struct WorkerProcessOptions {
+  WorkerServerOptions server;  // Its on_failure is replaced.
+  // After the first signal, the scheduler has this long to leave.
+  std::chrono::seconds drain_time{30};
+};
+
+// WorkerServer::Start, or another way to make a server of these options.
+using StartWorker = std::function<absl::StatusOr<std::unique_ptr<WorkerServer>>(
+    const WorkerServerOptions& options)>;
+
+// Starts a server, says on stdout where it listens, and serves until a signal
+// comes. Returns OK once it has drained and stopped, which a second signal
+// hastens, or why it could not start. A signal while it starts ends the process
+// with status 0.
+//
+// An engine that fails or hangs ends the process within a second: why is on
+// stderr and the status is 1. No destructor runs, because destructors wait for
+// the device.
+absl::Status RunWorkerProcess(const WorkerProcessOptions& options,
+                              const StartWorker& start,
+                              Termination& termination);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_WORKER_PROCESS_H_
