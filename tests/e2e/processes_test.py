@@ -71,7 +71,8 @@ class ProcessesTest(unittest.TestCase):
             channel.close()
 
     def test_a_drain_ends_at_its_deadline(self):
-        with Services(worker_flags=["--drain-seconds", "1"],
+        with Services(worker_flags=["--drain-seconds", "1",
+                                    "--step-timeout-seconds", "60"],
                       scheduler_flags=["--drain-seconds", "1"]) as services:
             channel, stub = connect(services)
             call = stub.Generate(greedy(4000))

@@ -19,6 +19,7 @@ namespace bole::testing_support {
 namespace {
 
 using ::bole::testing::FaultyBackend;
+using ::bole::testing::SmallPlan;
 using ::testing::HasSubstr;
 
 class DeviceFailureTest : public ::testing::Test {
@@ -34,40 +35,30 @@ class DeviceFailureTest : public ::testing::Test {
     engine_ = *std::move(engine);
   }
 
-  StepPlan Plan() const {
-    PrefillPlan prefill{.sequence = {.slot = SlotId(0),
-                                     .pages = {PageId(0), PageId(1)},
-                                     .prompt_length = 3},
-                        .tokens = {1, 2, 3}};
-    StepPlan plan;
-    plan.prefills.push_back(prefill);
-    return plan;
-  }
-
   FaultyBackend backend_;
   LoadedModel model_;
   std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(DeviceFailureTest, AnEngineThatFailedTakesNoStep) {
-  ASSERT_TRUE(engine_->Step(Plan()).ok());
+  ASSERT_TRUE(engine_->Step(SmallPlan()).ok());
   backend_.BreakAfter(0, FaultyBackend::Fault::kError);
-  const absl::Status first = engine_->Step(Plan()).status();
+  const absl::Status first = engine_->Step(SmallPlan()).status();
   EXPECT_THAT(first.ToString(), HasSubstr("cudaErrorIllegalAddress"));
   backend_.Mend();
   const int uploads = backend_.num_uploads();
 
-  EXPECT_EQ(engine_->Step(Plan()).status(), first);
+  EXPECT_EQ(engine_->Step(SmallPlan()).status(), first);
   EXPECT_EQ(backend_.num_uploads(), uploads);
 }
 
 TEST_F(DeviceFailureTest, AnInvalidPlanIsNoFailure) {
-  StepPlan plan = Plan();
+  StepPlan plan = SmallPlan();
   plan.prefills[0].tokens[0] = -1;
 
   EXPECT_TRUE(absl::IsInvalidArgument(engine_->Step(plan).status()));
 
-  EXPECT_TRUE(engine_->Step(Plan()).ok());
+  EXPECT_TRUE(engine_->Step(SmallPlan()).ok());
 }
 
 TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
@@ -88,7 +79,7 @@ TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
   backend_.BreakAfter(0, FaultyBackend::Fault::kError);
   loop.Open(1);
   for (int sequence = 1; sequence <= 3; ++sequence) {
-    ASSERT_TRUE(loop.Submit(1, sequence, Plan()).ok());
+    ASSERT_TRUE(loop.Submit(1, sequence, SmallPlan()).ok());
   }
 
   const absl::Status why = failure.get_future().get();
@@ -109,7 +100,7 @@ TEST_F(DeviceFailureTest, AStepBindsItsThreadBeforeItTouchesTheDevice) {
 
   std::thread([&] {
     stepping = std::this_thread::get_id();
-    EXPECT_TRUE(engine_->Step(Plan()).ok());
+    EXPECT_TRUE(engine_->Step(SmallPlan()).ok());
     EXPECT_EQ(backend_.bound_thread(), stepping);
   }).join();
 

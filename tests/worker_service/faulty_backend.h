@@ -1,14 +1,16 @@
-// A device that fails or hangs when it is told to.
+// A device that fails or hangs when it is told to, and a plan for it.
 #ifndef BOLE_TESTS_WORKER_SERVICE_FAULTY_BACKEND_H_
 #define BOLE_TESTS_WORKER_SERVICE_FAULTY_BACKEND_H_
 
 #include <atomic>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/mutex.h"
+#include "common/step.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace bole::testing {
@@ -78,6 +80,17 @@ class FaultyBackend final : public ReferenceBackend {
   int good_steps_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<int>::max();
   Fault fault_ ABSL_GUARDED_BY(mutex_) = Fault::kError;
 };
+
+// A plan of one step for any model: the prompt 1, 2, 3.
+inline StepPlan SmallPlan() {
+  PrefillPlan prefill{.sequence = {.slot = SlotId(0),
+                                   .pages = {PageId(0), PageId(1)},
+                                   .prompt_length = 3},
+                      .tokens = {1, 2, 3}};
+  StepPlan plan;
+  plan.prefills.push_back(std::move(prefill));
+  return plan;
+}
 
 }  // namespace bole::testing
 

@@ -1,6 +1,5 @@
-// The end of a worker's process, seen from outside.
-#include "worker_service/worker_process.h"
-
+// How a worker's process ends (worker_service/worker_process.h), seen from
+// outside.
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -8,13 +7,13 @@
 #include <thread>
 #include <vector>
 
-#include "common/step.h"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "tests/clients/cli/process.h"
 #include "tests/worker_service/execute_client.h"
+#include "tests/worker_service/faulty_backend.h"
 #include "worker_service/recorder.h"
 
 namespace bole {
@@ -22,6 +21,7 @@ namespace {
 
 using ::bole::testing::ExecuteClient;
 using ::bole::testing::OpenAt;
+using ::bole::testing::SmallPlan;
 using ::bole::testing_support::Process;
 using ::bole::testing_support::Streams;
 using ::testing::HasSubstr;
@@ -30,16 +30,6 @@ using Clock = std::chrono::steady_clock;
 // A process has 0.3 s for its farewells and 0.1 s to notice a hang; the rest is
 // for a busy machine. One that ran destructors would never end.
 constexpr std::chrono::seconds kEndsWithin(5);
-
-StepPlan SmallPlan() {
-  PrefillPlan prefill{.sequence = {.slot = SlotId(0),
-                                   .pages = {PageId(0), PageId(1)},
-                                   .prompt_length = 3},
-                      .tokens = {1, 2, 3}};
-  StepPlan plan;
-  plan.prefills.push_back(prefill);
-  return plan;
-}
 
 class WorkerProcessTest : public ::testing::Test {
  protected:
@@ -58,6 +48,17 @@ class WorkerProcessTest : public ::testing::Test {
         out.substr(begin, out.find('\n', begin) - begin);
     client_ = OpenAt(
         grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), 1);
+  }
+
+  // A plan is recorded when its step begins.
+  void AwaitStep() const {
+    const auto deadline = Clock::now() + std::chrono::seconds(30);
+    while (Clock::now() < deadline) {
+      const auto steps = ReadRecording(recording_);
+      if (steps.ok() && !steps->empty()) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << "no step began";
   }
 
   const std::string recording_ = ::testing::TempDir() + "/steps.binpb";
@@ -109,10 +110,7 @@ TEST_F(WorkerProcessTest, ADeviceThatHangsEndsItAfterTheTimeout) {
 TEST_F(WorkerProcessTest, ADeviceThatHangsEndsADrainToo) {
   Start("hang", /*good_steps=*/0, /*timeout_ms=*/500);
   client_->SendPlan(1, 1, SmallPlan());
-  // The plan is recorded when its step begins.
-  while (ReadRecording(recording_)->empty()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  AwaitStep();
   const auto begin = Clock::now();
   process_->Signal(SIGTERM);
   EXPECT_TRUE(client_->ReceiveHeartbeat().draining());
