@@ -69,7 +69,7 @@ struct LogitRow {
     bool has_nan = false;
 #pragma unroll
     for (int i = 0; i < kThreadTokens; ++i) {
-      has_nan = has_nan || isnan(logit[i]);
+      has_nan |= logit[i] != logit[i];
       logit[i] = CleanLogit(logit[i]);
     }
     return has_nan;
