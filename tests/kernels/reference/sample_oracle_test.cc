@@ -36,7 +36,8 @@ SamplingControl RandomControl(std::mt19937& rng) {
   control.min_p = OneOf<float>(rng, {0, 0, 0.05f, 0.4f});
   control.presence_penalty = OneOf<float>(rng, {0, 0, 0.5f, -1.5f});
   control.frequency_penalty = OneOf<float>(rng, {0, 0, 0.25f, -0.75f});
-  control.repetition_penalty = OneOf<float>(rng, {1, 1, 1.25f, 2, 0.5f});
+  // Powers of two: what ties in float also ties in the oracle's double.
+  control.repetition_penalty = OneOf<float>(rng, {1, 1, 4, 2, 0.5f});
   control.prompt_length = UniformInt(rng, 0, 20);
   control.top_logprobs = OneOf<int>(rng, {0, 0, 3, 20});
   return control;
