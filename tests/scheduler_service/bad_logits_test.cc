@@ -1,11 +1,10 @@
 // A request whose logits are not numbers fails by name, and alone.
-#include <algorithm>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/step.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,26 +36,16 @@ class BadLogitsTest : public SchedulerTest {
     Tell(worker_.Connect());
   }
 
-  // A round whose result says that the sequence failed after `kept` of the
-  // tokens that it would have emitted.
-  void RunRoundThatFails(std::vector<SequenceResult> StepResult::*of,
-                         size_t index, int kept) {
-    now_ += std::chrono::milliseconds(1);
-    WorkerOutcome outcome = worker_.Run();
-    SequenceResult& result = ((*outcome.result).*of)[index];
-    ASSERT_GT(std::ssize(result.emitted), kept);
-    result.emitted.resize(kept);
-    result.accepted_drafts = std::min(result.accepted_drafts, kept);
-    result.proposal.reset();
-    result.bad_logits_position = 1234;
-    Tell(std::move(outcome));
-  }
-
-  static void ExpectBadLogits(Reader& reader) {
+  // How a request ends whose logits at that position are not numbers: with the
+  // tokens up to the position.
+  static void ExpectFailure(Reader& reader, const std::vector<int32_t>& prompt,
+                            int position) {
     ExpectEnd(reader, absl::StatusCode::kInternal);
-    EXPECT_THAT(
-        std::string(reader.end->status().message()),
-        HasSubstr("the model's logits at position 1234 are not numbers"));
+    EXPECT_EQ(reader.end->status().message(),
+              absl::StrCat("the model's logits at position ", position,
+                           " are not numbers"));
+    const int before = position + 1 - static_cast<int>(prompt.size());
+    EXPECT_EQ(reader.tokens, SimulatedOutput(prompt, before));
   }
 
   std::string Scrape() const {
@@ -72,14 +61,13 @@ TEST_F(BadLogitsTest, OneSequenceOfARoundFailsAndTheOthersGoOn) {
     prompts.push_back(RandomPrompt(rng_, 10 + i));
     readers.push_back(Ask(prompts.back(), 40));
   }
-  RunRound();
   while (worker_.next_plan().sequences.size() < 3) RunRound();
+  const SequencePlan bad = worker_.next_plan().sequences[1];
 
-  RunRoundThatFails(&StepResult::sequences, 1, /*kept=*/0);
+  worker_.FailAt(bad.slot, bad.committed);
   RunAll();
 
-  ExpectBadLogits(readers[1]);
-  EXPECT_LT(readers[1].tokens.size(), 40u);
+  ExpectFailure(readers[1], prompts[1], bad.committed);
   ExpectOutput(readers[0], SimulatedOutput(prompts[0], 40));
   ExpectOutput(readers[2], SimulatedOutput(prompts[2], 40));
   ExpectAllFree();
@@ -87,44 +75,46 @@ TEST_F(BadLogitsTest, OneSequenceOfARoundFailsAndTheOthersGoOn) {
 }
 
 TEST_F(BadLogitsTest, TokensFromBeforeAreDelivered) {
-  const std::vector<int32_t> prompt = RandomPrompt(rng_, 20);
-  Reader reader = Ask(prompt, 60);
-  RunRound();
-  reader.Read();
-  const size_t before = reader.tokens.size();
+  for (int position = 20; position < 50; ++position) {
+    SCOPED_TRACE(position);
+    const std::vector<int32_t> prompt = RandomPrompt(rng_, 20);
+    Reader reader = Ask(prompt, 60);
+    worker_.FailAt(worker_.next_plan().prefills[0].sequence.slot, position);
 
-  RunRoundThatFails(&StepResult::sequences, 0, /*kept=*/1);
+    RunAll();
 
-  ExpectBadLogits(reader);
-  EXPECT_EQ(reader.tokens,
-            SimulatedOutput(prompt, static_cast<int>(before) + 1));
+    ExpectFailure(reader, prompt, position);
+    ExpectAllFree();
+  }
 }
 
 TEST_F(BadLogitsTest, APromptFails) {
-  Reader bad = Ask(RandomPrompt(rng_, 20), 60);
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 20);
+  Reader reader = Ask(prompt, 60);
+  worker_.FailAt(worker_.next_plan().prefills[0].sequence.slot, 19);
 
-  RunRoundThatFails(&StepResult::prefills, 0, /*kept=*/0);
+  RunAll();
 
-  ExpectBadLogits(bad);
-  EXPECT_TRUE(bad.tokens.empty());
-  EXPECT_FALSE(worker_.has_plan());
+  ExpectFailure(reader, prompt, 19);
+  EXPECT_TRUE(reader.tokens.empty());
   ExpectAllFree();
 }
 
 // The rounds of the lease that are still to come have nothing for it.
 TEST_F(BadLogitsTest, ASequenceFailsWithinALease) {
-  const std::vector<int32_t> prompt = RandomPrompt(rng_, 12);
-  Reader bad = Ask(RandomPrompt(rng_, 30), 90);
-  Reader good = Ask(prompt, 90);
-  RunRound();
+  const std::vector<int32_t> bad_prompt = RandomPrompt(rng_, 30);
+  const std::vector<int32_t> good_prompt = RandomPrompt(rng_, 12);
+  Reader bad_reader = Ask(bad_prompt, 90);
+  Reader good_reader = Ask(good_prompt, 90);
   while (!worker_.next_plan().lease) RunRound();
-  RunRound();
+  const SequencePlan bad = worker_.next_plan().sequences[0];
+  const int position = bad.committed + 6;  // Not in its first round.
 
-  RunRoundThatFails(&StepResult::sequences, 0, /*kept=*/1);
+  worker_.FailAt(bad.slot, position);
   RunAll();
 
-  ExpectBadLogits(bad);
-  ExpectOutput(good, SimulatedOutput(prompt, 90));
+  ExpectFailure(bad_reader, bad_prompt, position);
+  ExpectOutput(good_reader, SimulatedOutput(good_prompt, 90));
   ExpectAllFree();
   EXPECT_THAT(Scrape(), HasSubstr("\nbole_bad_logits_total 1\n"));
 }

@@ -105,7 +105,8 @@ bool SimulatedWorker::Advance(Sent& sent, const StepResult& result) const {
     sequence.committed = of.committed;
     sequence.max_new_tokens -= static_cast<int>(of.emitted.size());
     const auto& stops = sequence.stop_tokens;
-    const bool ended = of.emitted.empty() || sequence.max_new_tokens <= 0 ||
+    const bool ended = of.emitted.empty() || of.bad_logits_position ||
+                       sequence.max_new_tokens <= 0 ||
                        std::find(stops.begin(), stops.end(),
                                  of.emitted.back().token) != stops.end();
     if (ended) continue;
@@ -156,6 +157,11 @@ void SimulatedWorker::Commit(const SequencePlan& sequence,
   }
 }
 
+bool SimulatedWorker::IsBad(const SequencePlan& sequence, int position) const {
+  const auto found = bad_.find(sequence.slot.value());
+  return found != bad_.end() && found->second == position;
+}
+
 bool SimulatedWorker::Emit(const SequencePlan& sequence, int32_t token,
                            SequenceResult& result) {
   result.emitted.push_back({.token = token, .logprob = -1, .top = {}});
@@ -173,6 +179,10 @@ SequenceResult SimulatedWorker::RunPrefill(
   SequenceResult result;
   result.committed = position;
   if (chunk.next_token) return result;
+  if (IsBad(chunk.sequence, position - 1)) {
+    result.bad_logits_position = position - 1;
+    return result;
+  }
   const int32_t next = SimulatedToken(position, chunk.tokens.back());
   Emit(chunk.sequence, next, result);
   if (draft) result.proposal = Propose(position, next, *draft);
@@ -192,6 +202,12 @@ SequenceResult SimulatedWorker::RunTree(const StepPlan& plan, int request) {
   int node = 0;
   std::vector<int32_t> path = {forest.token[first]};
   while (true) {
+    const int position = past + static_cast<int>(path.size()) - 1;
+    if (IsBad(sequence, position)) {
+      result.bad_logits_position = position;
+      path.pop_back();
+      break;
+    }
     const int32_t next =
         SimulatedToken(past + static_cast<int>(path.size()), path.back());
     int child = -1;
@@ -208,7 +224,7 @@ SequenceResult SimulatedWorker::RunTree(const StepPlan& plan, int request) {
   }
   Commit(sequence, path);
   result.committed = past + static_cast<int>(path.size());
-  if (plan.draft) {
+  if (plan.draft && !result.bad_logits_position) {
     result.proposal =
         Propose(result.committed, result.emitted.back().token, *plan.draft);
   }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/step.h"
 #include "scheduler_service/worker_client.h"
 
@@ -47,6 +48,10 @@ class SimulatedWorker : public WorkerClient {
   // Runs the oldest plan, or the next round of its lease.
   WorkerOutcome Run();
 
+  // From now on the model's logits after that position of the slot are not
+  // numbers.
+  void FailAt(SlotId slot, int position) { bad_[slot.value()] = position; }
+
   uint64_t epoch() const { return epoch_; }
   uint64_t closed() const { return closed_; }  // The last one; 0: none.
 
@@ -68,6 +73,7 @@ class SimulatedWorker : public WorkerClient {
   // Tokens of slot and pages up to committed; fails the test if they differ.
   std::vector<int32_t>& Recall(const SequencePlan& sequence);
   void Commit(const SequencePlan& sequence, std::span<const int32_t> tokens);
+  bool IsBad(const SequencePlan& sequence, int position) const;
   // Emits `token` if the sequence has not stopped. Returns whether it goes on.
   static bool Emit(const SequencePlan& sequence, int32_t token,
                    SequenceResult& result);
@@ -80,6 +86,7 @@ class SimulatedWorker : public WorkerClient {
   uint64_t closed_ = 0;
   std::deque<Sent> plans_;
   std::map<int32_t, std::vector<int32_t>> slots_;
+  std::map<int32_t, int> bad_;                       // Slots to positions.
   std::map<int32_t, std::map<int, int32_t>> pages_;  // Offset to token.
 };
 

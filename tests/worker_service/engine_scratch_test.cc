@@ -1,5 +1,6 @@
 // Scratch is measured for every shape that an operator is called with, by
 // whatever plans.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -140,6 +141,8 @@ TEST(EngineScratchTest, EveryShapeThatRunsWasMeasuredBefore) {
       std::vector<GenerateRequest> requests(7);
       for (size_t i = 0; i < requests.size(); ++i) {
         requests[i].prompt = prompts[i];
+        requests[i].prompt.resize(
+            std::min<size_t>(prompts[i].size(), 20 + 25 * i));
         requests[i].sampling.max_tokens = 4 + 3 * static_cast<int>(i);
       }
 
