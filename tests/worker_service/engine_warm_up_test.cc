@@ -75,7 +75,7 @@ class EngineWarmUpTest : public ::testing::Test {
   static std::vector<std::vector<int32_t>> Texts(
       Engine& engine, const GenerateOptions& options) {
     const auto prompts = DemoModel::Get().Prompts();
-    std::vector<GenerateRequest> requests(6);
+    std::vector<GenerateRequest> requests(5);
     for (size_t i = 0; i < requests.size(); ++i) {
       requests[i].prompt = prompts[i];
       requests[i].sampling.max_tokens = 3 + 4 * static_cast<int>(i);
@@ -97,7 +97,7 @@ KeepingBackend* EngineWarmUpTest::backend_ = nullptr;
 LoadedModel* EngineWarmUpTest::model_ = nullptr;
 
 TEST_F(EngineWarmUpTest, NoRoundOfAUsualSchedulerIsCapturedWhileItServes) {
-  GenerateOptions options = Tree(19, 4);
+  GenerateOptions options = Tree(9, 3);
   for (const int lease : {1, 4}) {
     options.lease_rounds = lease;
     const std::unique_ptr<Engine> cold = MakeEngine(options);
@@ -120,7 +120,7 @@ TEST_F(EngineWarmUpTest, NoRoundOfAUsualSchedulerIsCapturedWhileItServes) {
 }
 
 TEST_F(EngineWarmUpTest, StopsAtItsDeadline) {
-  const GenerateOptions options = Tree(19, 4);
+  const GenerateOptions options = Tree(9, 3);
   const std::unique_ptr<Engine> engine = MakeEngine(options);
 
   const absl::Status status = engine->WarmUp(
@@ -133,7 +133,7 @@ TEST_F(EngineWarmUpTest, StopsAtItsDeadline) {
 
 TEST_F(EngineWarmUpTest, ABackendWithoutGraphsHasNothingToDo) {
   EngineOptions options =
-      EngineOptionsFor(Tree(19, 4), 200, model_->num_valid_tokens());
+      EngineOptionsFor(Tree(9, 3), 200, model_->num_valid_tokens());
   options.graphs = false;
   const auto engine =
       Engine::Create(model_->config, *model_->weights, *backend_, options);
