@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "common/draft_shape.h"
+
 namespace bole {
 namespace {
 

@@ -3,6 +3,7 @@
 // shape and of what the GPU is.
 #include <cstdint>
 #include <optional>
+#include <ostream>
 
 #include "gtest/gtest.h"
 #include "kernels/attention.h"
