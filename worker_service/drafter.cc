@@ -140,11 +140,11 @@ RowBatch Drafter::LaneBatch(const Committed& committed, int level) const {
   RowBatch batch = committed.batch;
   batch.mask_words = MaskWords(shape_);
   batch.max_path = 0;
-  batch.rows = {counts_.device + 1, lanes};
+  batch.rows = {counts_.DeviceFrom(1), lanes};
   batch.first_row = lane_first_.device;
   batch.request = lane_request_.device;
-  batch.node = lane_node_.device + first;
-  batch.depth = lane_depth_.device + first;
+  batch.node = lane_node_.DeviceFrom(first);
+  batch.depth = lane_depth_.DeviceFrom(first);
   batch.parent = lane_parent_;
   batch.ancestors = lane_ancestors_;
   batch.committed = next_committed_;

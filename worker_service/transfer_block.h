@@ -21,6 +21,10 @@ struct TransferArray {
   int64_t count = 0;
 
   std::span<T> values() const { return {host, static_cast<size_t>(count)}; }
+  // From element `i` on.
+  T* DeviceFrom(int64_t i) const {
+    return device == nullptr ? nullptr : device + i;
+  }
 };
 
 // A piece of device memory and its images on the host. Arrays are taken from
