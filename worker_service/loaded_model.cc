@@ -29,6 +29,7 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
   LoadedModel model;
   BOLE_ASSIGN_OR_RETURN(model.config, ConfigOfSize(spec.size));
   ModelConfig& config = model.config;
+  model.num_ids = config.vocab_size;
   if (spec.layers && *spec.layers < config.num_layers()) {
     config.layer_kinds.resize(*spec.layers);
   }
@@ -44,7 +45,6 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
       GenerateWeights({.chain = chain, .draft_noise = noise, .seed = spec.seed},
                       config, backend));
   model.weights = std::make_unique<Weights>(std::move(weights));
-  model.num_ids = config.vocab_size;
   model.known_tokens.resize(chain.num_tokens);
   std::iota(model.known_tokens.begin(), model.known_tokens.end(), 0);
   return model;
