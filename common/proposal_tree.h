@@ -15,8 +15,8 @@ inline constexpr int32_t kNoParent = -1;
 // The candidates for one sequence, parents before children.
 //
 // Node 0, the root, is the pending token: sampled, so certain, but not yet run
-// through the target. Nodes are numbered 0 .. T-1 where the paper writes 1 ..
-// T, so its pi(i) = 0 is our kNoParent.
+// through the target. Nodes are numbered 0 .. T-1; Eq. 2 numbers them 1 .. T,
+// and its pi(i) = 0 is kNoParent here.
 //
 // log_rho[i] is the log, in nats, of the product of draft probabilities on the
 // way from the root to node i. It is stored as a sum, so that choosing nodes is

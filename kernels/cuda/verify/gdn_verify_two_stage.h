@@ -1,4 +1,4 @@
-// Verification of trees as the paper does it: a producer of G and C, and value
+// Verification of trees as in Sec. IV-B: a producer of G and C, and value
 // tiles that apply the finite Neumann series (Eq. 6).
 #ifndef BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_TWO_STAGE_H_
 #define BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_TWO_STAGE_H_
