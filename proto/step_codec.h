@@ -25,6 +25,10 @@ namespace bole {
 inline constexpr int kMaxCodedSequences = 4096;
 // Nodes of one tree of a forest that is decoded.
 inline constexpr int kMaxCodedTreeNodes = 128;
+// Slots and pages of limits that are decoded: who reads them keeps a list of
+// each.
+inline constexpr int kMaxCodedSlots = 1 << 20;
+inline constexpr int kMaxCodedPages = 1 << 24;
 
 void EncodePlan(const StepPlan& plan, worker::v1::StepPlan& message);
 
@@ -40,8 +44,9 @@ absl::StatusOr<StepResult> DecodeResult(const worker::v1::StepResult& message);
 
 void EncodeLimits(const StepLimits& limits, worker::v1::StepLimits& message);
 
-// Checks as well that every limit is at least 1 and that sizes computed from
-// them do not overflow.
+// Checks as well that every limit is at least 1, that sizes computed from them
+// do not overflow, and that together they let every sequence of a full batch
+// run: a root for each, a prefill that gets on, pages for the shortest text.
 absl::StatusOr<StepLimits> DecodeLimits(const worker::v1::StepLimits& message);
 
 }  // namespace bole

@@ -324,6 +324,29 @@ TEST(StepCodecTest, RefusesLimitsOfNoWorker) {
        "max_context is 2147483647"},
       {"large trees", [](Limits& l) { l.set_max_nodes_per_tree(129); },
        "max_nodes_per_tree is 129"},
+      {"pages that a scheduler could not list",
+       [](Limits& l) { l.set_num_pages(1 << 25); },
+       "num_pages is 33554432, not in [1, 16777216]"},
+      {"slots that a scheduler could not list",
+       [](Limits& l) { l.set_num_slots(1 << 21); },
+       "num_slots is 2097152, not in [1, 1048576]"},
+      {"fewer nodes than requests",
+       [](Limits& l) {
+         l.set_max_requests(9);
+         l.set_max_nodes(8);
+       },
+       "max_nodes is 8, not at least 9, a root for each of max_requests"},
+      {"a prefill that never reaches a place to cut",
+       [](Limits& l) { l.set_max_prefill_tokens(63); },
+       "max_prefill_tokens is 63, not at least 64"},
+      {"no place for an answer", [](Limits& l) { l.set_max_context(1); },
+       "max_context is 1, not at least 2"},
+      {"pages that hold no text",
+       [](Limits& l) {
+         l.set_num_pages(1);
+         l.set_page_size(13);
+       },
+       "num_pages * page_size is 13, not at least 14"},
   };
 
   ExpectRefused(cases, good, DecodeLimits);
