@@ -55,16 +55,21 @@ GrpcWorkerClient::~GrpcWorkerClient() {
   thread_.join();
 }
 
-void GrpcWorkerClient::Send(uint64_t epoch, uint64_t sequence,
+void GrpcWorkerClient::Send(uint64_t epoch, uint64_t plan_number,
                             const StepPlan& plan) {
   MutexLock lock(mutex_);
   if (stream_ == nullptr || stream_->epoch() != epoch) return;
-  stream_->Send(sequence, plan);
+  stream_->Send(plan_number, plan);
 }
 
 void GrpcWorkerClient::Close(uint64_t epoch) {
   MutexLock lock(mutex_);
   if (stream_ != nullptr && stream_->epoch() == epoch) stream_->Close();
+}
+
+void GrpcWorkerClient::Disconnect(uint64_t epoch, const absl::Status& why) {
+  MutexLock lock(mutex_);
+  if (stream_ != nullptr && stream_->epoch() == epoch) stream_->Cancel(why);
 }
 
 void GrpcWorkerClient::Run() {

@@ -49,8 +49,10 @@ class GrpcWorkerClient final : public WorkerClient {
   GrpcWorkerClient(const GrpcWorkerClient&) = delete;
   GrpcWorkerClient& operator=(const GrpcWorkerClient&) = delete;
 
-  void Send(uint64_t epoch, uint64_t sequence, const StepPlan& plan) override;
+  void Send(uint64_t epoch, uint64_t plan_number,
+            const StepPlan& plan) override;
   void Close(uint64_t epoch) override;
+  void Disconnect(uint64_t epoch, const absl::Status& why) override;
 
  private:
   void Run();
@@ -64,15 +66,16 @@ class GrpcWorkerClient final : public WorkerClient {
   const GrpcWorkerClientOptions options_;
   const std::function<void(WorkerEvent)> sink_;
 
-  // Of the thread.
+  // Used by the thread alone.
   std::minstd_rand random_;
   std::chrono::milliseconds backoff_;
-  std::chrono::microseconds epoch_lead_{0};  // Of epochs before the clock.
+  std::chrono::microseconds epoch_lead_{
+      0};  // How far epochs are ahead of the clock.
 
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of the call that is going on.
+  // The call that is going on; null if there is none.
   grpc::ClientContext* describing_ ABSL_GUARDED_BY(mutex_) = nullptr;
   WorkerStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
 

@@ -37,10 +37,10 @@ void WorkerStream::Start(worker::v1::Worker::Stub& stub) {
   StartCall();
 }
 
-void WorkerStream::Send(uint64_t sequence, const StepPlan& plan) {
+void WorkerStream::Send(uint64_t plan_number, const StepPlan& plan) {
   worker::v1::ExecuteRequest request;
   request.set_epoch(epoch_);
-  request.set_sequence(sequence);
+  request.set_sequence(plan_number);
   EncodePlan(plan, *request.mutable_plan());
   MutexLock lock(mutex_);
   if (ending_ || closing_) return;

@@ -36,7 +36,7 @@ class WorkerStream final
   uint64_t epoch() const { return epoch_; }
 
   // Queues a plan. Dropped if the call is ending.
-  void Send(uint64_t sequence, const StepPlan& plan);
+  void Send(uint64_t plan_number, const StepPlan& plan);
 
   // No plan follows: the worker is to end the call when it has read all.
   void Close();
@@ -67,7 +67,7 @@ class WorkerStream final
   const Sink& sink_;
   grpc::ClientContext context_;
 
-  // Of the reaction to a read.
+  // Used by the reaction to a read alone.
   worker::v1::ExecuteResponse response_;
   WorkerDescription description_;  // Until it is reported.
   bool draining_ = false;

@@ -16,6 +16,7 @@ namespace {
 struct Flags {
   bole::SchedulerServerOptions server;
   int worker_timeout_ms = 10'000;
+  int round_timeout_ms = 120'000;
   int drain_seconds = 30;
   bool allow_remote = false;
 
@@ -50,6 +51,11 @@ void Flags::AddAddressesTo(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--worker-timeout-ms", worker_timeout_ms,
                  "a worker that is silent for so many milliseconds is lost")
+      ->check(CLI::Range(100, 3'600'000))
+      ->capture_default_str();
+  app.add_option("--round-timeout-ms", round_timeout_ms,
+                 "a worker that takes longer for a round is lost, although it "
+                 "is heard of; prefill gets as much again per 1024 tokens")
       ->check(CLI::Range(100, 3'600'000))
       ->capture_default_str();
   app.add_option("--drain-seconds", drain_seconds,
@@ -146,6 +152,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   flags.server.worker_timeout =
       std::chrono::milliseconds(flags.worker_timeout_ms);
+  flags.server.scheduler.round_timeout =
+      std::chrono::milliseconds(flags.round_timeout_ms);
   if (flags.allow_remote) flags.server.reach = bole::Reach::kAnywhere;
   const absl::Status status = Serve(flags, *termination);
   return status.ok() ? 0 : Fail(status);

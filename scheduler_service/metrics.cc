@@ -168,8 +168,8 @@ struct Metrics::Families {
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {
   // A rate needs its zero before the first event.
-  for (const char* code :
-       {"OK", "CANCELLED", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE"}) {
+  for (const char* code : {"OK", "CANCELLED", "DEADLINE_EXCEEDED", "INTERNAL",
+                           "INVALID_ARGUMENT", "UNAVAILABLE"}) {
     families_->requests.Add({{"code", code}});
   }
   for (const char* reason :

@@ -33,7 +33,20 @@ PlanOptions PlanOptionsFor(const Speculation& speculation,
   return options;
 }
 
-// Of a round whose forest the worker chose.
+absl::Status BrokenProtocol(const absl::AlphaNum& what) {
+  return absl::InternalError(
+      absl::StrCat("the worker broke the protocol: ", what));
+}
+
+int NumPrefillTokens(const StepPlan& plan) {
+  int tokens = 0;
+  for (const PrefillPlan& chunk : plan.prefills) {
+    tokens += static_cast<int>(chunk.tokens.size());
+  }
+  return tokens;
+}
+
+// Counts a forest that the worker chose.
 void CountNodes(const PackedForest& forest, RoundMetrics& metrics) {
   metrics.nodes = forest.num_nodes();
   metrics.sequences = 0;
@@ -58,18 +71,19 @@ Scheduler::Scheduler(const SchedulerOptions& options,
 void Scheduler::Handle(Mail mail, TimePoint now) {
   now_ = now;
   for (std::unique_ptr<Request>& request : mail.requests) {
-    Wait(std::make_unique<Sequence>(std::move(request), tokenizer_));
+    Enqueue(std::make_unique<Sequence>(std::move(request), tokenizer_));
   }
   for (WorkerEvent& event : mail.events) {
     std::visit([this](auto& e) { On(std::move(e)); }, event);
   }
+  CheckDeadline();
   if (mail.stopped) EndAll(absl::UnavailableError("the server is stopping"));
   Sweep();
   if (batch_ && !in_flight_) StartRound();
   Deliver();
 }
 
-void Scheduler::Wait(std::unique_ptr<Sequence> sequence) {
+void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
   const auto later = [](TimePoint arrival,
                         const std::unique_ptr<Sequence>& other) {
     return arrival < other->request().arrival;
@@ -96,7 +110,7 @@ void Scheduler::On(WorkerConnected event) {
   batch_.emplace(description_->limits, plan_options_.draft,
                  plan_options_.max_nodes_per_tree, options_.max_running);
   epoch_ = event.epoch;
-  next_sequence_ = 1;
+  next_plan_number_ = 1;
   worker_draining_ = false;
   closed_ = false;
   outcome_at_.reset();
@@ -121,7 +135,7 @@ void Scheduler::On(const WorkerLost& event) {
         batch_->Remove(*batch_->running().front());
     sequence->Restart();
     if (++sequence->restarts_after_loss < 2) {
-      Wait(std::move(sequence));
+      Enqueue(std::move(sequence));
     } else {
       Finish(std::move(sequence),
              absl::UnavailableError(absl::StrCat(
@@ -132,31 +146,48 @@ void Scheduler::On(const WorkerLost& event) {
   batch_.reset();
 }
 
+void Scheduler::Disconnect(const absl::Status& why) {
+  worker_.Disconnect(epoch_, why);
+  On(WorkerLost{epoch_, why});
+}
+
 void Scheduler::On(WorkerOutcome event) {
-  const bool expected = in_flight_ && event.epoch == epoch_ &&
-                        event.sequence == in_flight_->sequence;
-  if (!expected) return;  // Of a connection that is gone.
-  InFlight round = *std::exchange(in_flight_, std::nullopt);
+  if (!batch_ || event.epoch != epoch_) return;  // The connection is gone.
+  if (!in_flight_ || event.plan_number != in_flight_->plan_number) {
+    return Disconnect(BrokenProtocol(absl::StrCat(
+        "it answered plan ", event.plan_number, ", awaited is ",
+        in_flight_ ? absl::StrCat("plan ", in_flight_->plan_number) : "none")));
+  }
+  if (!event.result.ok()) return FailRound(event.result.status());
+  const absl::Status valid =
+      ValidateResult(in_flight_->awaited, plan_options_.limits, *event.result);
+  if (!valid.ok()) {
+    return Disconnect(BrokenProtocol(absl::StrCat(
+        "its result of plan ", event.plan_number, ": ", valid.message())));
+  }
+  InFlight& round = *in_flight_;
   outcome_at_ = now_;
   round.metrics.round_seconds = Seconds(round.sent, now_);
   round.metrics.step_seconds = event.step_seconds;
-  if (event.result.ok() && Fits(round, *event.result)) {
-    const bool more = !event.result->is_last;
-    if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
-    // So that sequences which end are taken out of what is still to come.
-    if (more) in_flight_ = round;
-    Apply(round, *std::move(event.result));
-    if (!more) return;
-    ++in_flight_->next_round;
-    in_flight_->sent = now_;
-    in_flight_->metrics.prefill_tokens = 0;
-    in_flight_->metrics.host_seconds = 0;
+  if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
+  if (event.result->is_last) {
+    Apply(*std::move(event.result));
+    in_flight_.reset();
     return;
   }
-  const absl::Status why = absl::InternalError(absl::StrCat(
-      "the worker refused the round: ",
-      event.result.ok() ? "its result is of another shape"
-                        : std::string(event.result.status().message())));
+  AdvanceRound(plan_options_.limits, *event.result, round.awaited);
+  Apply(*std::move(event.result));
+  round.sent = now_;
+  round.deadline = DeadlineOf(round.awaited.plan);
+  round.metrics.prefill_tokens = 0;
+  round.metrics.host_seconds = 0;
+}
+
+void Scheduler::FailRound(const absl::Status& refusal) {
+  const InFlight round = *std::exchange(in_flight_, std::nullopt);
+  outcome_at_ = now_;
+  const absl::Status why = absl::InternalError(
+      absl::StrCat("the worker refused the round: ", refusal.message()));
   for (auto* sequences : {&round.prefills, &round.sequences}) {
     for (Sequence* sequence : *sequences) {
       if (sequence != nullptr) End(*sequence, why);
@@ -164,15 +195,9 @@ void Scheduler::On(WorkerOutcome event) {
   }
 }
 
-bool Scheduler::Fits(const InFlight& round, const StepResult& result) {
-  const int last_round = round.rounds - 1;
-  return result.prefills.size() == round.prefills.size() &&
-         result.sequences.size() == round.sequences.size() &&
-         result.round == round.next_round &&
-         (result.is_last || result.round < last_round);
-}
-
-void Scheduler::Apply(const InFlight& round, StepResult result) {
+void Scheduler::Apply(StepResult result) {
+  // A sequence that ends becomes null in the round.
+  const InFlight& round = *in_flight_;
   RoundMetrics metrics = round.metrics;
   for (size_t i = 0; i < round.prefills.size(); ++i) {
     if (round.prefills[i] == nullptr) continue;
@@ -237,7 +262,7 @@ void Scheduler::StartRound() {
   if (evicted.empty()) Admit();
   for (std::unique_ptr<Sequence>& sequence : evicted) {
     metrics_.Preempted();
-    Wait(std::move(sequence));
+    Enqueue(std::move(sequence));
   }
   if (worker_draining_ && NumRunning() == 0 && !closed_) {
     closed_ = true;
@@ -249,23 +274,42 @@ void Scheduler::StartRound() {
     return;
   }
   Lend(round);
-  const uint64_t sequence = next_sequence_++;
-  worker_.Send(epoch_, sequence, round.plan);
+  const uint64_t plan_number = next_plan_number_++;
+  worker_.Send(epoch_, plan_number, round.plan);
   RoundMetrics metrics;
   metrics.sequences = static_cast<int>(round.sequences.size());
   metrics.nodes = round.plan.forest.num_nodes();
   metrics.draft_nodes = metrics.nodes - metrics.sequences;
-  for (const PrefillPlan& chunk : round.plan.prefills) {
-    metrics.prefill_tokens += static_cast<int>(chunk.tokens.size());
-  }
+  metrics.prefill_tokens = NumPrefillTokens(round.plan);
   const TimePoint sent = std::chrono::steady_clock::now();
   metrics.host_seconds = outcome_at_ ? Seconds(*outcome_at_, sent) : 0;
-  in_flight_ = {.sequence = sequence,
+  const TimePoint deadline = DeadlineOf(round.plan);
+  in_flight_ = {.plan_number = plan_number,
+                .awaited = {.plan = std::move(round.plan)},
                 .prefills = std::move(round.prefills),
                 .sequences = std::move(round.sequences),
                 .sent = sent,
-                .metrics = metrics,
-                .rounds = round.plan.lease ? round.plan.lease->rounds : 1};
+                .deadline = deadline,
+                .metrics = metrics};
+}
+
+TimePoint Scheduler::DeadlineOf(const StepPlan& plan) const {
+  const auto timeout = std::chrono::duration<double>(options_.round_timeout);
+  const double share =
+      1 + static_cast<double>(NumPrefillTokens(plan)) / kTokensPerRoundTimeout;
+  return now_ +
+         std::chrono::duration_cast<TimePoint::duration>(timeout * share);
+}
+
+void Scheduler::CheckDeadline() {
+  if (!in_flight_ || now_ < in_flight_->deadline) return;
+  const StepPlan& plan = in_flight_->awaited.plan;
+  Disconnect(absl::DeadlineExceededError(absl::StrCat(
+      "plan ", in_flight_->plan_number, ", round ", in_flight_->awaited.round,
+      ", with ", NumPrefillTokens(plan), " prefill tokens and ",
+      plan.sequences.size(),
+      " decoding sequences was not answered in time, by ",
+      "a round timeout of ", options_.round_timeout.count(), " ms")));
 }
 
 // While there is nothing to decide, the worker decides by itself.

@@ -22,9 +22,12 @@
 #include "scheduler_service/scheduler_status.h"
 #include "scheduler_service/sequence.h"
 #include "scheduler_service/speculation.h"
+#include "scheduler_service/validate_result.h"
 #include "scheduler_service/worker_client.h"
 
 namespace bole {
+
+inline constexpr int kTokensPerRoundTimeout = 1024;
 
 struct SchedulerOptions {
   AdmissionLimits admission;
@@ -35,7 +38,11 @@ struct SchedulerOptions {
   // cancellations wait for longer.
   int lease_rounds = 4;
   // Requests wait for so long for a worker that was lost to come back.
-  std::chrono::milliseconds reconnect_grace{30000};
+  std::chrono::milliseconds reconnect_grace{30'000};
+  // A worker that does not answer a round within this time is lost, although it
+  // is heard of. A round that prefills gets as much again for every
+  // kTokensPerRoundTimeout tokens.
+  std::chrono::milliseconds round_timeout{120'000};
 };
 
 // Owns every request from its arrival to its end, and all numbers of slots and
@@ -47,6 +54,10 @@ struct SchedulerOptions {
 // results come one by one. A request that ends gives everything back
 // at once: the worker runs plans in order, so that whoever gets the numbers
 // next writes after the plan on its way.
+//
+// Nothing that a worker returns is used before ValidateResult() has accepted
+// it. A worker that answers wrongly, or not in time, is disconnected, and its
+// requests go on with the next connection.
 //
 // Not thread-safe.
 class Scheduler {
@@ -70,15 +81,16 @@ class Scheduler {
   SchedulerStatus status() const;
 
  private:
-  // What is on its way to the worker. Null for a sequence that ended meanwhile.
+  // The plan that the worker has, and the sequences that it is about, null for
+  // those that ended meanwhile.
   struct InFlight {
-    uint64_t sequence;
+    uint64_t plan_number;
+    AwaitedRound awaited;
     std::vector<Sequence*> prefills;
     std::vector<Sequence*> sequences;
-    TimePoint sent;  // Of a lease: when the last result came.
+    TimePoint sent;      // For a lease, the arrival time of its latest result.
+    TimePoint deadline;  // When the awaited round is late.
     RoundMetrics metrics;
-    int rounds = 1;      // That may be answered.
-    int next_round = 0;  // That will be.
   };
   // What a stream is told once the next plan is on its way.
   struct Delivery {
@@ -92,9 +104,12 @@ class Scheduler {
   void On(WorkerOutcome event);
   void On(const WorkerDraining& event);
   void On(const WorkerLost& event);
-  // Whether the result is the next one of the round.
-  static bool Fits(const InFlight& round, const StepResult& result);
-  void Apply(const InFlight& round, StepResult result);
+  // The worker refused the plan in flight: its requests fail, others go on.
+  void FailRound(const absl::Status& refusal);
+  // Gives the worker up, and sends its requests back to wait.
+  void Disconnect(const absl::Status& why);
+  // A result of the round in flight that ValidateResult() accepts.
+  void Apply(StepResult result);
   void Advance(Sequence& sequence, SequenceResult result,
                RoundMetrics& metrics);
 
@@ -102,12 +117,20 @@ class Scheduler {
   void Lend(PlannedRound& round);
   void Admit();
   void Sweep();
-  void Wait(std::unique_ptr<Sequence> sequence);
+  // When the worker has to have answered a round of `plan` that starts now.
+  TimePoint DeadlineOf(const StepPlan& plan) const;
+  // Disconnects the worker if the round in flight is late.
+  void CheckDeadline();
+  // Puts it among the waiting ones, by its arrival.
+  void Enqueue(std::unique_ptr<Sequence> sequence);
   absl::Status OverdueOrCancelled(const Sequence& sequence) const;
 
   int NumRunning() const;
+  // Whether the worker has nothing to do although requests could run. Never
+  // after Handle(): nothing would wake the loop.
+  bool IsStalled() const;
   void End(Sequence& running, absl::StatusOr<Completion> end);
-  // Of one that holds nothing.
+  // Ends a sequence that holds neither slot nor pages.
   void Finish(std::unique_ptr<Sequence> sequence,
               absl::StatusOr<Completion> end);
   void EndAll(const absl::Status& why);
@@ -132,7 +155,7 @@ class Scheduler {
   PlanOptions plan_options_;
   std::unique_ptr<const BudgetPolicy> budget_;
   uint64_t epoch_ = 0;
-  uint64_t next_sequence_ = 1;
+  uint64_t next_plan_number_ = 1;
   bool worker_draining_ = false;
   bool closed_ = false;  // The draining worker was told that it can leave.
   std::string last_error_ = "no worker has connected yet";

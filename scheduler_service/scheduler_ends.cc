@@ -50,6 +50,11 @@ int Scheduler::NumRunning() const {
   return batch_ ? static_cast<int>(batch_->running().size()) : 0;
 }
 
+bool Scheduler::IsStalled() const {
+  if (!batch_ || in_flight_) return false;
+  return NumRunning() > 0 || (!waiting_.empty() && !worker_draining_);
+}
+
 void Scheduler::End(Sequence& running, absl::StatusOr<Completion> end) {
   if (in_flight_) {
     std::replace(in_flight_->prefills.begin(), in_flight_->prefills.end(),
@@ -97,7 +102,7 @@ void Scheduler::Deliver() {
 }
 
 TimePoint Scheduler::NextWakeup() const {
-  TimePoint next = TimePoint::max();
+  TimePoint next = in_flight_ ? in_flight_->deadline : TimePoint::max();
   for (const auto& sequence : waiting_) {
     next = std::min(next, sequence->request().deadline);
   }
@@ -136,6 +141,11 @@ SchedulerStatus Scheduler::status() const {
     status.slots = batch_->slots();
     status.pages = batch_->pages();
     status.audit = batch_->Audit();
+    if (status.audit.empty() && IsStalled()) {
+      status.audit =
+          absl::StrCat(status.running, " requests run and ", status.waiting,
+                       " wait, but the worker has no plan");
+    }
   }
   return status;
 }

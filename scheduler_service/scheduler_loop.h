@@ -38,8 +38,9 @@ class SchedulerLoop {
 
   // As Mailbox::Submit(). Ends are told on the request's stream:
   //   DEADLINE_EXCEEDED, CANCELLED  as the names say.
-  //   UNAVAILABLE  the worker is gone, or Stop() was called.
-  //   INTERNAL     the worker refused a plan.
+  //   INVALID_ARGUMENT  the worker can never hold prompt and max_tokens.
+  //   UNAVAILABLE       the worker is gone, or Stop() was called.
+  //   INTERNAL          the worker refused a plan.
   absl::Status Submit(std::unique_ptr<Request>& request);
 
   // A stream was cancelled.

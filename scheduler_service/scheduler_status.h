@@ -18,7 +18,7 @@ struct PoolStatus {
 
 // A snapshot between two rounds.
 struct SchedulerStatus {
-  // Of the worker that is connected, or was last; null before the first.
+  // The worker that is connected, or was last; null before the first.
   std::shared_ptr<const WorkerDescription> worker;
   bool connected = false;
   bool worker_draining = false;
@@ -30,8 +30,8 @@ struct SchedulerStatus {
   PoolStatus pages;
   // In use: what was asked for, as far as the worker can.
   Speculation speculation;
-  // Empty if every slot and page is free or held by exactly one request, else
-  // what is wrong.
+  // Empty if every slot and page is free or held by exactly one request, and
+  // the worker is busy while requests could run; otherwise what is wrong.
   std::string audit;
 };
 

@@ -31,7 +31,7 @@ class Sequence {
   const Request& request() const { return *request_; }
   int prompt_length() const;
   int num_output() const;
-  int max_new_tokens() const;  // That are still allowed; 0: at its end.
+  int max_new_tokens() const;  // Still allowed; 0 once it has ended.
 
   // Tokens that a worker has to know before a tree can be verified: all but the
   // pending one, the last of the output.

@@ -47,11 +47,12 @@ struct WorkerConnected {
   uint64_t epoch;
   WorkerDescription description;
 };
-// The answer to a plan. INVALID_ARGUMENT: the worker refused it and changed
-// nothing.
+// The answer to a plan, or to one round of a lease. INVALID_ARGUMENT: the
+// worker refused the plan and changed nothing. Whether a result can be the
+// answer to its plan is for who sent that (ValidateResult()).
 struct WorkerOutcome {
   uint64_t epoch;
-  uint64_t sequence;
+  uint64_t plan_number;
   absl::StatusOr<StepResult> result;
   double step_seconds = 0;  // In the engine.
 };
@@ -73,15 +74,20 @@ class WorkerClient {
  public:
   virtual ~WorkerClient() = default;
 
-  // Queues a plan for the worker and returns at once. Sequence numbers are 1,
-  // 2, 3, ... in every epoch. Dropped if the epoch has ended: WorkerLost is on
-  // its way then. Called by the loop thread alone.
-  virtual void Send(uint64_t epoch, uint64_t sequence,
+  // Queues a plan for the worker and returns at once. Plans are numbered 1, 2,
+  // 3, ... in every epoch. Dropped if the epoch has ended: WorkerLost is on its
+  // way then. Called by the loop thread alone.
+  virtual void Send(uint64_t epoch, uint64_t plan_number,
                     const StepPlan& plan) = 0;
 
   // Ends the connection of `epoch` in good order, so that a worker that drains
   // can leave. WorkerLost follows. Called by the loop thread alone.
   virtual void Close(uint64_t epoch) = 0;
+
+  // Ends the connection of `epoch` at once, because its worker does not answer
+  // or breaks the protocol. WorkerLost follows, with `why`, and another attempt
+  // to connect. Called by the loop thread alone.
+  virtual void Disconnect(uint64_t epoch, const absl::Status& why) = 0;
 };
 
 }  // namespace bole

@@ -12,8 +12,28 @@ namespace bole {
 namespace {
 
 constexpr int kVocabulary = 8000;
+constexpr int32_t kNeverProposed = kVocabulary - 1;
 constexpr int kPromptTokens = 256;
 constexpr int kMaxContext = 1 << 14;
+
+// Tokens of the nodes on the way from the root of a request's tree, which is
+// left out, to its first node at `depth`, or else to the deepest one.
+std::vector<int32_t> DeepPath(const PackedForest& forest, int request,
+                              int depth) {
+  const int first = forest.first_node[request];
+  int end = first;
+  for (int i = first; i < forest.first_node[request + 1]; ++i) {
+    if (forest.depth[i] > forest.depth[end] && forest.depth[i] <= depth) {
+      end = i;
+    }
+  }
+  std::vector<int32_t> tokens(forest.depth[end]);
+  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+    *token = forest.token[end];
+    end = first + forest.parent[end];
+  }
+  return tokens;
+}
 
 }  // namespace
 
@@ -51,14 +71,19 @@ StepResult CannedWorker::Answer(const StepPlan& plan) {
     sequence.proposal = Candidates(sequence.emitted.back().token);
   }
   result.sequences.reserve(plan.sequences.size());
-  for (const SequencePlan& planned : plan.sequences) {
+  for (size_t b = 0; b < plan.sequences.size(); ++b) {
+    const SequencePlan& planned = plan.sequences[b];
     SequenceResult& sequence = result.sequences.emplace_back();
     const int count = std::min(kCannedTokens, planned.max_new_tokens);
-    sequence.committed = planned.committed + count;
-    sequence.accepted_drafts = count - 1;
-    sequence.emitted.reserve(count);
-    for (int i = 0; i < count; ++i) {
-      sequence.emitted.push_back({.token = token(), .logprob = -1, .top = {}});
+    std::vector<int32_t> tokens =
+        DeepPath(plan.forest, static_cast<int>(b), count - 1);
+    sequence.accepted_drafts = static_cast<int32_t>(tokens.size());
+    tokens.push_back(kNeverProposed);
+    sequence.committed =
+        planned.committed + static_cast<int32_t>(tokens.size());
+    sequence.emitted.reserve(tokens.size());
+    for (const int32_t emitted : tokens) {
+      sequence.emitted.push_back({.token = emitted, .logprob = -1, .top = {}});
     }
     sequence.proposal = Candidates(sequence.emitted.back().token);
   }
@@ -74,7 +99,10 @@ ProposalTree CannedWorker::Candidates(int32_t root) {
     for (const int parent : expanded) {
       for (int k = 0; k < kCannedShape.top_k; ++k) {
         tree.parent.push_back(parent);
-        tree.token.push_back(static_cast<int32_t>(random_() % kVocabulary));
+        tree.token.push_back(static_cast<int32_t>(
+            random_() % (kNeverProposed / kCannedShape.top_k) *
+                kCannedShape.top_k +
+            k));
         const float share = static_cast<float>(random_() % 900 + 1) / 1000;
         tree.log_rho.push_back(tree.log_rho[parent] + std::log(share));
       }

@@ -22,7 +22,8 @@ class CannedWorker {
  public:
   static WorkerDescription Description();
 
-  // What a worker could have answered.
+  // What a worker could have answered: as many drafts as make kCannedTokens are
+  // accepted, or as many as the deepest path of a tree has.
   StepResult Answer(const StepPlan& plan);
 
  private:
@@ -31,7 +32,8 @@ class CannedWorker {
   std::mt19937 random_{1};
 };
 
-// Requests that live for `rounds` rounds, and whose output nobody is told of.
+// Requests that live for `rounds` rounds or a few more, and whose output nobody
+// is told of.
 std::vector<std::unique_ptr<Request>> CannedRequests(int rounds);
 
 }  // namespace bole

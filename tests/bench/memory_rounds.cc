@@ -27,10 +27,11 @@ using std::chrono::steady_clock;
 // The wire cut short: plans end as bytes in memory, results begin as such.
 class MemoryLine : public WorkerClient {
  public:
-  void Send(uint64_t epoch, uint64_t sequence, const StepPlan& plan) override {
+  void Send(uint64_t epoch, uint64_t plan_number,
+            const StepPlan& plan) override {
     const auto start = steady_clock::now();
     request_.set_epoch(epoch);
-    request_.set_sequence(sequence);
+    request_.set_sequence(plan_number);
     EncodePlan(plan, *request_.mutable_plan());
     BOLE_CHECK(request_.SerializeToString(&bytes_));
     sent_ = steady_clock::now();
@@ -38,6 +39,9 @@ class MemoryLine : public WorkerClient {
     ready_.release();
   }
   void Close(uint64_t) override {}
+  void Disconnect(uint64_t, const absl::Status& why) override {
+    BOLE_CHECK(why.ok());  // Never: the answers are right.
+  }
 
   void WaitForPlan() { ready_.acquire(); }
 
@@ -77,7 +81,7 @@ WorkerOutcome Decode(const std::string& bytes) {
   worker::v1::ExecuteResponse response;
   BOLE_CHECK(response.ParseFromString(bytes));
   return {.epoch = response.epoch(),
-          .sequence = response.outcome().sequence(),
+          .plan_number = response.outcome().sequence(),
           .result = DecodeResult(response.outcome().result())};
 }
 

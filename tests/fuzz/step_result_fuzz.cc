@@ -1,8 +1,11 @@
 // Bytes that decode to a result are that result: encoded and decoded again it
-// is the same, and its proposals are trees.
+// is the same, and its proposals are trees. Whatever it holds, it is checked
+// against a plan without harm; a result that may be followed by another round
+// is a plan for that.
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/check.h"
@@ -10,6 +13,75 @@
 #include "common/step.h"
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
+#include "scheduler_service/validate_result.h"
+
+namespace bole {
+namespace {
+
+constexpr StepLimits kLimits = {.max_requests = 4,
+                                .max_nodes = 32,
+                                .max_nodes_per_tree = 16,
+                                .max_prefill_tokens = 64,
+                                .max_draft = {.top_k = 2, .depth = 3},
+                                .num_slots = 4,
+                                .num_pages = 32,
+                                .page_size = 16,
+                                .max_context = 100,
+                                .vocabulary = 50,
+                                .max_lease_rounds = 4};
+
+SequencePlan Sequence(int slot, int committed) {
+  SequencePlan sequence{.slot = SlotId(slot),
+                        .committed = committed,
+                        .stop_tokens = {49},
+                        .prompt_length = 1,
+                        .max_new_tokens = 5};
+  for (int i = 0; i < 8; ++i) sequence.pages.emplace_back(8 * slot + i);
+  return sequence;
+}
+
+// Two chunks, of which one ends its prompt, and a tree:
+// corpus/step_result_fuzz/answer_*.
+StepPlan MixedPlan() {
+  StepPlan plan;
+  plan.draft = DraftShape{.top_k = 2, .depth = 3};
+  plan.prefills = {
+      {.sequence = Sequence(0, 0), .tokens = {1, 2, 3}, .next_token = 4},
+      {.sequence = Sequence(1, 0), .tokens = {1}}};
+  plan.sequences = {Sequence(2, 20)};
+  plan.sequences[0].sampling.logprobs = true;
+  plan.sequences[0].sampling.top_logprobs = 1;
+  plan.forest = *BuildForest(std::vector<NodeList>{
+      {.token = {10, 11, 12, 13}, .parent = {kNoParent, 0, 0, 1}}});
+  return plan;
+}
+
+// A lease over two trees: corpus/step_result_fuzz/lease_*.
+StepPlan LeasedPlan() {
+  StepPlan plan;
+  plan.draft = DraftShape{.top_k = 2, .depth = 3};
+  plan.sequences = {Sequence(0, 20), Sequence(1, 30)};
+  plan.forest = *BuildForest(
+      std::vector<NodeList>{{.token = {10, 11}, .parent = {kNoParent, 0}},
+                            {.token = {20}, .parent = {kNoParent}}});
+  plan.lease = {.rounds = 3, .budget = 6, .max_nodes_per_tree = 3};
+  return plan;
+}
+
+void CheckAgainst(const StepPlan& plan, const StepResult& result) {
+  BOLE_CHECK(Validate(plan, kLimits).ok());
+  AwaitedRound awaited{.plan = plan};
+  StepResult round = result;
+  // As the answer to each round, the later ones after the same tokens.
+  while (ValidateResult(awaited, kLimits, round).ok() && !round.is_last) {
+    AdvanceRound(kLimits, round, awaited);
+    ++round.round;
+    round.forest = awaited.plan.forest;
+  }
+}
+
+}  // namespace
+}  // namespace bole
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bole::worker::v1::StepResult message;
@@ -20,6 +92,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!sequence.proposal) continue;
     BOLE_CHECK(bole::Validate(*sequence.proposal).ok());
   }
+  bole::CheckAgainst(bole::MixedPlan(), *result);
+  bole::CheckAgainst(bole::LeasedPlan(), *result);
 
   bole::worker::v1::StepResult encoded;
   bole::EncodeResult(*result, encoded);

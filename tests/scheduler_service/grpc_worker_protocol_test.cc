@@ -86,7 +86,7 @@ TEST(GrpcWorkerProtocolTest, PlansArriveInOrderAndResultsComeBack) {
     const auto outcome = connection.log.NextAs<WorkerOutcome>();
     ASSERT_TRUE(outcome);
     EXPECT_EQ(outcome->epoch, connected->epoch);
-    EXPECT_EQ(outcome->sequence, static_cast<uint64_t>(i + 1));
+    EXPECT_EQ(outcome->plan_number, static_cast<uint64_t>(i + 1));
     EXPECT_DOUBLE_EQ(outcome->step_seconds, 0.0015);
     ASSERT_TRUE(outcome->result.ok()) << outcome->result.status();
     EXPECT_TRUE(*outcome->result == results[i]);
@@ -118,11 +118,11 @@ TEST(GrpcWorkerProtocolTest, ARefusalIsAnOutcomeAndTheStreamGoesOn) {
 
   const auto refused = connection.log.NextAs<WorkerOutcome>();
   ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->sequence, 1u);
+  EXPECT_EQ(refused->plan_number, 1u);
   EXPECT_EQ(refused->result.status(), absl::InvalidArgumentError("slot is 9"));
   const auto answered = connection.log.NextAs<WorkerOutcome>();
   ASSERT_TRUE(answered);
-  EXPECT_EQ(answered->sequence, 2u);
+  EXPECT_EQ(answered->plan_number, 2u);
   EXPECT_TRUE(answered->result.ok());
 }
 
@@ -161,6 +161,29 @@ TEST(GrpcWorkerProtocolTest, PlansOfAnotherEpochAreDropped) {
   connection.client->Send(connected->epoch, 1, StepPlan());
 
   EXPECT_EQ(first_sequence.get_future().get(), 1u);
+}
+
+TEST(GrpcWorkerProtocolTest, DisconnectingEndsTheConnectionByName) {
+  Connection connection([](FakeExecute& call) {
+    call.Open();
+    call.AwaitClient();
+    EXPECT_TRUE(call.cancelled());
+    return grpc::Status::OK;
+  });
+  const auto first = connection.log.NextAs<WorkerConnected>();
+  ASSERT_TRUE(first);
+
+  connection.client->Disconnect(first->epoch - 1, absl::InternalError("no"));
+  connection.client->Disconnect(first->epoch,
+                                absl::DeadlineExceededError("plan 1 is late"));
+
+  const auto lost = connection.log.NextAs<WorkerLost>();
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->epoch, first->epoch);
+  EXPECT_EQ(lost->why, absl::DeadlineExceededError("plan 1 is late"));
+  const auto second = connection.log.NextAs<WorkerConnected>();
+  ASSERT_TRUE(second);
+  EXPECT_GT(second->epoch, first->epoch);
 }
 
 TEST(GrpcWorkerProtocolTest, BrokenProtocolEndsTheConnection) {
@@ -221,9 +244,11 @@ TEST(GrpcWorkerProtocolTest, AWorkerThatMakesNoSenseIsNotUsed) {
   stop.stop_tokens = {303};
   WorkerDescription stops = TinyWorker();
   stops.stop_tokens.assign(17, 1);
+  WorkerDescription crowded = TinyWorker();
+  crowded.limits.max_nodes = crowded.limits.max_requests - 1;
 
   for (const WorkerDescription& description :
-       {negative, hot, repeating, none_likely, stop, stops}) {
+       {negative, hot, repeating, none_likely, stop, stops, crowded}) {
     Connection connection(
         Idle, [](auto&) {}, description);
 

@@ -36,9 +36,9 @@ absl::Status Submit(Mailbox& mailbox, int tokens, size_t bytes = 0) {
   return mailbox.Submit(request);
 }
 
-WorkerEvent Outcome(uint64_t sequence) {
+WorkerEvent Outcome(uint64_t plan_number) {
   return WorkerOutcome{
-      .epoch = 1, .sequence = sequence, .result = StepResult{}};
+      .epoch = 1, .plan_number = plan_number, .result = StepResult{}};
 }
 
 TEST(MailboxTest, RequestsAndEventsComeOldestFirst) {
@@ -57,8 +57,8 @@ TEST(MailboxTest, RequestsAndEventsComeOldestFirst) {
   EXPECT_EQ(mail.requests[0]->id, "a");
   EXPECT_EQ(mail.requests[2]->id, "c");
   ASSERT_EQ(mail.events.size(), 2);
-  EXPECT_EQ(std::get<WorkerOutcome>(mail.events[0]).sequence, 1);
-  EXPECT_EQ(std::get<WorkerOutcome>(mail.events[1]).sequence, 2);
+  EXPECT_EQ(std::get<WorkerOutcome>(mail.events[0]).plan_number, 1);
+  EXPECT_EQ(std::get<WorkerOutcome>(mail.events[1]).plan_number, 2);
   EXPECT_FALSE(mail.draining);
   EXPECT_FALSE(mail.stopped);
 }
@@ -247,9 +247,9 @@ TEST(MailboxThreadsTest, EventsOfAClientArriveInItsOrderWhileOthersWake) {
     const Mail mail = mailbox.Take(TimePoint::max());
     stopped = mail.stopped;
     for (const WorkerEvent& event : mail.events) {
-      const uint64_t sequence = std::get<WorkerOutcome>(event).sequence;
-      ordered &= sequence == last + 1;
-      last = sequence;
+      const uint64_t number = std::get<WorkerOutcome>(event).plan_number;
+      ordered &= number == last + 1;
+      last = number;
     }
   }
   client.join();

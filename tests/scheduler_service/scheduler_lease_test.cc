@@ -1,8 +1,10 @@
 // When a scheduler lets the worker go on by itself, and what comes of it.
+#include <chrono>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/scheduler_fixture.h"
@@ -119,14 +121,47 @@ TEST_F(SchedulerLeaseTest, AWorkerLostWithinALeaseCostsNoToken) {
   ExpectAllFree();
 }
 
-TEST_F(SchedulerLeaseTest, ARoundOutOfTurnIsRefused) {
-  Reader reader = Ask(RandomPrompt(rng_, 12), 70);
+TEST_F(SchedulerLeaseTest, ARoundOutOfTurnLosesTheWorker) {
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 12);
+  Reader reader = Ask(prompt, 70);
   RunRound();
   WorkerOutcome outcome = worker_.Run();
   outcome.result->round = 2;
   Tell(std::move(outcome));
 
-  ExpectEnd(reader, absl::StatusCode::kInternal);
+  EXPECT_EQ(worker_.disconnected().message(),
+            "the worker broke the protocol: its result of plan 2: round is 2; "
+            "allowed is 0");
+  Tell(worker_.Connect());
+  RunAll();
+  ExpectOutput(reader, SimulatedOutput(prompt, 70));
+}
+
+TEST_F(SchedulerLeaseTest, ARoundTooManyLosesTheWorker) {
+  Ask(RandomPrompt(rng_, 12), 90);
+  RunRound();
+  for (int round = 0; round < 3; ++round) RunRound();
+  WorkerOutcome outcome = worker_.Run();
+  outcome.result->is_last = false;
+  Tell(std::move(outcome));
+
+  EXPECT_EQ(worker_.disconnected().message(),
+            "the worker broke the protocol: its result of plan 2: a round "
+            "follows round 3, of 4");
+}
+
+TEST_F(SchedulerLeaseTest, EveryRoundHasADeadlineOfItsOwn) {
+  Ask(RandomPrompt(rng_, 12), 90);
+  RunRound();
+  now_ += std::chrono::seconds(100);
+  RunRound();
+  ASSERT_EQ(plan().lease->rounds, 4);
+  EXPECT_EQ(scheduler_.NextWakeup(), now_ + std::chrono::seconds(120));
+
+  now_ += std::chrono::seconds(120);
+  Look();
+
+  EXPECT_TRUE(absl::IsDeadlineExceeded(worker_.disconnected()));
 }
 
 // Pages for a round of two requests, but not for the rounds of a lease.

@@ -47,12 +47,17 @@ class ThreadedWorker : public WorkerClient {
     thread_.join();
   }
 
-  void Send(uint64_t epoch, uint64_t sequence, const StepPlan& plan) override {
+  void Send(uint64_t epoch, uint64_t plan_number,
+            const StepPlan& plan) override {
     MutexLock lock(mutex_);
-    worker_.Send(epoch, sequence, plan);
+    worker_.Send(epoch, plan_number, plan);
     changed_.NotifyAll();
   }
   void Close(uint64_t /*epoch*/) override {}
+  void Disconnect(uint64_t epoch, const absl::Status& why) override {
+    MutexLock lock(mutex_);
+    worker_.Disconnect(epoch, why);
+  }
 
   // Answers nothing until it is resumed.
   void Pause(bool paused) {

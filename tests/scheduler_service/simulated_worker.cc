@@ -44,7 +44,8 @@ StepLimits SimulatedWorker::SmallLimits() {
 
 WorkerEvent SimulatedWorker::Connect() {
   ++epoch_;
-  last_sequence_ = 0;
+  last_plan_number_ = 0;
+  disconnected_ = absl::OkStatus();
   slots_.clear();
   pages_.clear();
   plans_.clear();
@@ -62,18 +63,25 @@ WorkerEvent SimulatedWorker::Lose() {
   return WorkerLost{epoch_, absl::UnavailableError("it was unplugged")};
 }
 
-void SimulatedWorker::Send(uint64_t epoch, uint64_t sequence,
+void SimulatedWorker::Disconnect(uint64_t epoch, const absl::Status& why) {
+  EXPECT_EQ(epoch, epoch_);
+  EXPECT_FALSE(why.ok());
+  disconnected_ = why;
+  plans_.clear();
+}
+
+void SimulatedWorker::Send(uint64_t epoch, uint64_t plan_number,
                            const StepPlan& plan) {
   EXPECT_EQ(epoch, epoch_);
-  EXPECT_EQ(sequence, ++last_sequence_);
+  EXPECT_EQ(plan_number, ++last_plan_number_);
   const absl::Status status = Validate(plan, limits_);
   EXPECT_TRUE(status.ok()) << status;
-  plans_.push_back({epoch, sequence, plan});
+  plans_.push_back({epoch, plan_number, plan});
 }
 
 WorkerOutcome SimulatedWorker::Run() {
   Sent& sent = plans_.front();
-  WorkerOutcome outcome{sent.epoch, sent.sequence, StepResult{}};
+  WorkerOutcome outcome{sent.epoch, sent.plan_number, StepResult{}};
   StepResult& result = *outcome.result;
   for (const PrefillPlan& chunk : sent.plan.prefills) {
     result.prefills.push_back(RunPrefill(chunk, sent.plan.draft));
@@ -165,6 +173,9 @@ bool SimulatedWorker::IsBad(const SequencePlan& sequence, int position) const {
 bool SimulatedWorker::Emit(const SequencePlan& sequence, int32_t token,
                            SequenceResult& result) {
   result.emitted.push_back({.token = token, .logprob = -1, .top = {}});
+  for (int i = 0; i < sequence.sampling.top_logprobs; ++i) {
+    result.emitted.back().top.push_back({.token = i, .logprob = -1});
+  }
   const auto& stops = sequence.stop_tokens;
   return std::ssize(result.emitted) < sequence.max_new_tokens &&
          std::find(stops.begin(), stops.end(), token) == stops.end();

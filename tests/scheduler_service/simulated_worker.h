@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/ids.h"
 #include "common/step.h"
 #include "scheduler_service/worker_client.h"
@@ -40,8 +41,10 @@ class SimulatedWorker : public WorkerClient {
   WorkerEvent Connect();
   WorkerEvent Lose();
 
-  void Send(uint64_t epoch, uint64_t sequence, const StepPlan& plan) override;
+  void Send(uint64_t epoch, uint64_t plan_number,
+            const StepPlan& plan) override;
   void Close(uint64_t epoch) override { closed_ = epoch; }
+  void Disconnect(uint64_t epoch, const absl::Status& why) override;
 
   bool has_plan() const { return !plans_.empty(); }
   const StepPlan& next_plan() const { return plans_.front().plan; }
@@ -54,12 +57,14 @@ class SimulatedWorker : public WorkerClient {
 
   uint64_t epoch() const { return epoch_; }
   uint64_t closed() const { return closed_; }  // The last one; 0: none.
+  // Why the connection was ended by the other side; OK if it was not.
+  const absl::Status& disconnected() const { return disconnected_; }
 
  private:
   struct Sent {
     uint64_t epoch;
-    uint64_t sequence;
-    StepPlan plan;  // Of the next round.
+    uint64_t plan_number;
+    StepPlan plan;  // As it is in the next round.
     int round = 0;
   };
 
@@ -82,8 +87,9 @@ class SimulatedWorker : public WorkerClient {
   const StepLimits limits_;
   std::mt19937 rng_{7};
   uint64_t epoch_ = 0;
-  uint64_t last_sequence_ = 0;
+  uint64_t last_plan_number_ = 0;
   uint64_t closed_ = 0;
+  absl::Status disconnected_;
   std::deque<Sent> plans_;
   std::map<int32_t, std::vector<int32_t>> slots_;
   std::map<int32_t, int> bad_;                       // Slots to positions.

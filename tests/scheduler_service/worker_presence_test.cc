@@ -60,7 +60,7 @@ TEST(WorkerPresenceTest, OutcomesChangeNothing) {
   presence.Note(Connected(1, "m"));
 
   presence.Note(WorkerOutcome{
-      .epoch = 1, .sequence = 1, .result = absl::InternalError("refused")});
+      .epoch = 1, .plan_number = 1, .result = absl::InternalError("refused")});
 
   EXPECT_TRUE(presence.Get().ready());
 }
