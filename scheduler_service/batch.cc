@@ -45,25 +45,37 @@ int Batch::PagesFor(int committed, int rows) const {
   return (kv_rows + limits_.page_size - 1) / limits_.page_size;
 }
 
-int Batch::RowsOf(const Sequence& sequence) const {
-  if (sequence.in_prefill()) {
-    return sequence.prefill_target() - sequence.committed();
-  }
+int Batch::LeastRows(const Sequence& sequence) {
+  return sequence.in_prefill()
+             ? sequence.prefill_target() - sequence.committed()
+             : 1;
+}
+
+int Batch::MostRows(const Sequence& sequence) const {
+  if (sequence.in_prefill()) return LeastRows(sequence);
   return std::min({max_rows_, sequence.tree().size(),
                    limits_.max_context - sequence.committed()});
+}
+
+bool Batch::TakePages(Sequence& sequence, int count) {
+  while (std::ssize(sequence.pages) < count && pages_.num_free() > 0) {
+    sequence.pages.push_back(pages_.Take());
+  }
+  return std::ssize(sequence.pages) >= count;
 }
 
 absl::Status Batch::Fits(const Sequence& sequence) const {
   const int length =
       sequence.prompt_length() + *sequence.request().sampling.max_tokens;
   if (length > limits_.max_context) {
-    return absl::ResourceExhaustedError(
+    return absl::InvalidArgumentError(
         absl::StrCat("prompt and max_tokens are ", length,
-                     " tokens, the worker's context is ", limits_.max_context));
+                     " tokens, the worker's context is ", limits_.max_context,
+                     "; ask for fewer tokens"));
   }
   const int needed = PagesFor(length, 0);
   if (needed <= pages_.total()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  return absl::InvalidArgumentError(
       absl::StrCat("prompt and max_tokens are ", length, " tokens and need ",
                    needed, " pages of KV memory, of which the worker has ",
                    pages_.total(), "; ask for fewer tokens"));
@@ -78,7 +90,7 @@ bool Batch::Admit(std::unique_ptr<Sequence>& sequence) {
     return false;
   }
   sequence->slot = slots_.Take();
-  for (int i = 0; i < needed; ++i) sequence->pages.push_back(pages_.Take());
+  BOLE_CHECK(TakePages(*sequence, needed));
   const auto later = [](const TimePoint& arrival,
                         const std::unique_ptr<Sequence>& other) {
     return arrival < other->request().arrival;
@@ -93,17 +105,16 @@ std::vector<std::unique_ptr<Sequence>> Batch::Grow() {
   std::vector<std::unique_ptr<Sequence>> evicted;
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
-    const size_t needed = PagesFor(sequence.committed(), RowsOf(sequence));
-    while (sequence.pages.size() < needed && i < running_.size()) {
-      if (pages_.num_free() > 0) {
-        sequence.pages.push_back(pages_.Take());
-      } else {
-        Release(*running_.back());
-        running_.back()->Restart();
-        evicted.push_back(std::move(running_.back()));
-        running_.pop_back();
-      }
+    const int needed = PagesFor(sequence.committed(), LeastRows(sequence));
+    while (i < running_.size() && !TakePages(sequence, needed)) {
+      Release(*running_.back());
+      running_.back()->Restart();
+      evicted.push_back(std::move(running_.back()));
+      running_.pop_back();
     }
+  }
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    TakePages(*sequence, PagesFor(sequence->committed(), MostRows(*sequence)));
   }
   std::reverse(evicted.begin(), evicted.end());
   return evicted;
@@ -112,21 +123,20 @@ std::vector<std::unique_ptr<Sequence>> Batch::Grow() {
 bool Batch::GrowFor(const Lease& lease) {
   const StepPlan plan{.draft = draft_, .lease = lease};
   const int path = draft_ ? draft_->depth + 1 : 1;
-  std::vector<size_t> needed;
+  std::vector<int> needed;
   needed.reserve(running_.size());
-  size_t missing = 0;
+  int64_t missing = 0;
   for (const auto& sequence : running_) {
-    const int rows = RowsOf(*sequence);
+    const int rows = MostRows(*sequence);
     const int kv_rows =
         limits_.LeaseKvRows(sequence->Plan(), rows, std::min(rows, path), plan);
     needed.push_back((kv_rows + limits_.page_size - 1) / limits_.page_size);
-    missing += std::max(needed.back(), sequence->pages.size()) -
-               sequence->pages.size();
+    missing +=
+        std::max<int64_t>(needed.back() - std::ssize(sequence->pages), 0);
   }
-  if (missing > static_cast<size_t>(pages_.num_free())) return false;
+  if (missing > pages_.num_free()) return false;
   for (size_t i = 0; i < running_.size(); ++i) {
-    std::vector<PageId>& pages = running_[i]->pages;
-    while (pages.size() < needed[i]) pages.push_back(pages_.Take());
+    BOLE_CHECK(TakePages(*running_[i], needed[i]));
   }
   return true;
 }

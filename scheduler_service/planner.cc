@@ -19,9 +19,15 @@ int ChunkLength(const Sequence& sequence, int room) {
   return std::max(end - sequence.committed(), 0);
 }
 
-// What of its tree a sequence can use.
+// What of its tree a sequence can use: the context, its pages behind the
+// drafter's rows, and the tokens that it may still emit bound it.
 ProposalTree UsableTree(const Sequence& sequence, const PlanOptions& options) {
-  const int positions = options.limits.max_context - sequence.committed();
+  const StepLimits& limits = options.limits;
+  const int kv_rows =
+      static_cast<int>(sequence.pages.size()) * limits.page_size;
+  const int positions =
+      std::min(limits.max_context - sequence.committed(),
+               kv_rows - limits.KvRows(sequence.committed(), 0, options.draft));
   const int max_depth = sequence.max_new_tokens();
   const ProposalTree& tree = sequence.tree();
   const bool deep = options.draft && options.draft->depth > max_depth;

@@ -25,17 +25,19 @@ struct PlannedRound {
   StepPlan plan;
   std::vector<Sequence*> prefills;
   std::vector<Sequence*> sequences;
-  int budget = 0;  // That its forest was chosen with.
+  int budget = 0;  // The forest was chosen with it.
 
   bool empty() const { return prefills.empty() && sequences.empty(); }
 };
 
 // Every sequence past its prefill verifies a tree: the nodes are the likeliest
-// of the whole batch, as many as the budget says (Sec. V-A). The others get the
-// next chunk of their prefill, oldest first, until the worker's limit on tokens
-// is reached. Chunks end on kPrefillGrid, where a cut leaves no trace.
+// of the whole batch, as many as the budget says (Sec. V-A), and of each tree
+// no more than its sequence has pages for. The others get the next chunk of
+// their prefill, oldest first, until the worker's limit on tokens is reached.
+// Chunks end on kPrefillGrid, where a cut leaves no trace.
 //
-// REQUIRES: the sequences hold the pages for it (Batch::Grow()).
+// REQUIRES: every sequence holds the pages of its prefill, or of a root
+//     (Batch::Grow()).
 // COST: O(candidates of the batch).
 PlannedRound PlanRound(std::span<const std::unique_ptr<Sequence>> running,
                        const BudgetPolicy& budget, const PlanOptions& options);

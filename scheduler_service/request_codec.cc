@@ -74,8 +74,8 @@ absl::Status CheckPrompt(const std::vector<int32_t>& prompt, int capacity,
   }
   if (std::ssize(prompt) >= capacity) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the prompt has ", capacity, " tokens or more; the context holds ",
-        capacity, ", at least one of them new"));
+        "the prompt has ", capacity, " tokens or more; the worker holds ",
+        capacity, " of a request, at least one of them new"));
   }
   for (size_t i = 0; i < prompt.size(); ++i) {
     if (prompt[i] >= 0 && prompt[i] < vocabulary) continue;
@@ -102,7 +102,8 @@ std::vector<int32_t> StopTokens(const SamplingParams& sampling,
 }  // namespace
 
 int ContextCapacity(const StepLimits& limits) {
-  // A sequence needs rows for its tokens and for what is drafted behind them.
+  // As Batch::Fits(): a sequence needs rows for its tokens and for what is
+  // drafted behind them.
   const int64_t rows = int64_t{limits.num_pages} * limits.page_size;
   const int64_t drafted = limits.KvRows(0, 0, limits.max_draft);
   return static_cast<int>(

@@ -100,6 +100,33 @@ TEST_F(E2eTextTest, MaxTokensEndsWithLength) {
   }
 }
 
+TEST_F(E2eTextTest, ARequestThatNeedsAllPagesEndsAsWithManyOfThem) {
+  v1::GenerateRequest request = GreedyRequest("", 20);
+  const std::vector<int32_t> ids = *tokenizer().Encode(kPrompt);
+  for (size_t i = 0; i < 960; ++i) {
+    request.mutable_tokenized()->add_input_ids(ids[i % ids.size()]);
+  }
+  SystemOptions options;
+  options.engine.num_pages = 16;
+  System small(options);
+
+  const Generation got = Generate(small.stub(), request);
+
+  EXPECT_TRUE(got.status.ok()) << got.status.error_message();
+  EXPECT_EQ(got.ids(), Run(request).ids());
+  EXPECT_EQ(got.ids().size(), 20);
+  small.ExpectIdle();
+  // 16 pages of 64 rows less 28 of the drafter are 996 tokens.
+  for (size_t i = 960; i < 996; ++i) {
+    request.mutable_tokenized()->add_input_ids(ids[0]);
+  }
+  const Generation refused = Generate(small.stub(), request);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.status.error_message(),
+            "the prompt has 996 tokens or more; the worker holds 996 of a "
+            "request, at least one of them new");
+}
+
 TEST_F(E2eTextTest, AStopStringEndsTextIdsAndUsageWhereItIsComplete) {
   const std::string stop = SomeStop();
   const std::string& all = baseline().complete->text();

@@ -71,16 +71,18 @@ class BatchTest : public ::testing::Test {
     EXPECT_EQ(batch_.Audit(), "");
     return admitted;
   }
-  // As if it had been prefilled, and decoded to `committed`.
-  static void Commit(Sequence& sequence, int committed) {
-    SequenceResult result;
-    result.committed = sequence.prefill_target();
-    result.emitted.push_back({.token = 'x', .logprob = 0, .top = {}});
-    sequence.Advance(std::move(result));
+  // As if it had been prefilled, and decoded to `committed`, with a proposal of
+  // `nodes` in the end.
+  static void Commit(Sequence& sequence, int committed, int nodes = 1) {
     while (sequence.committed() < committed) {
       SequenceResult next;
-      next.committed = sequence.committed() + 1;
+      next.committed = sequence.in_prefill() ? sequence.prefill_target()
+                                             : sequence.committed() + 1;
       next.emitted.push_back({.token = 'x', .logprob = 0, .top = {}});
+      next.proposal = ProposalTree{.parent = std::vector<int32_t>(nodes, 0),
+                                   .token = std::vector<int32_t>(nodes, 'x'),
+                                   .log_rho = std::vector<float>(nodes, 0)};
+      next.proposal->parent[0] = kNoParent;
       sequence.Advance(std::move(next));
     }
   }
@@ -131,14 +133,15 @@ TEST_F(BatchTest, WhatCanNeverFitIsNamed) {
   EXPECT_TRUE(batch_.Fits(*Make(50, 106)).ok());
 
   const absl::Status pages = batch_.Fits(*Make(50, 107));
-  EXPECT_TRUE(absl::IsResourceExhausted(pages));
+  EXPECT_TRUE(absl::IsInvalidArgument(pages));
   EXPECT_EQ(pages.message(),
             "prompt and max_tokens are 157 tokens and need 11 pages of KV "
             "memory, of which the worker has 10; ask for fewer tokens");
   const absl::Status context = batch_.Fits(*Make(50, 151));
   EXPECT_EQ(context.message(),
             "prompt and max_tokens are 201 tokens, the worker's context is "
-            "200");
+            "200; ask for fewer tokens");
+  EXPECT_TRUE(absl::IsInvalidArgument(context));
 }
 
 TEST_F(BatchTest, GrowingTakesPagesAsTheyAreNeeded) {
@@ -175,6 +178,35 @@ TEST_F(BatchTest, TheLastToComeMakesRoom) {
   EXPECT_TRUE(evicted[0]->in_prefill());
   EXPECT_EQ(batch_.running().size(), 1u);
   EXPECT_EQ(batch_.Audit(), "");
+}
+
+TEST_F(BatchTest, ATreeTakesFreePagesButEvictsNobody) {
+  Sequence* first = Admit(Make(40, 80));
+  const Sequence* second = Admit(Make(70, 80));
+  Commit(*first, 75, /*nodes=*/8);
+
+  // 75 tokens, a root and 4 rows are 5 pages, with a tree of 8 nodes 6; the
+  // other 5 are the second's.
+  EXPECT_TRUE(batch_.Grow().empty());
+  EXPECT_EQ(first->pages.size(), 5u);
+
+  batch_.Remove(*second);
+  EXPECT_TRUE(batch_.Grow().empty());
+  EXPECT_EQ(first->pages.size(), 6u);
+  EXPECT_EQ(batch_.Audit(), "");
+}
+
+TEST_F(BatchTest, OneThatNeedsEveryPageNeverLeaves) {
+  // 156 tokens and 4 rows are all of the 10 pages.
+  Sequence* sequence = Admit(Make(100, 56));
+  ASSERT_TRUE(batch_.Fits(*sequence).ok());
+  for (int committed = 101; committed <= 154; ++committed) {
+    SCOPED_TRACE(committed);
+    Commit(*sequence, committed, /*nodes=*/32);
+    EXPECT_TRUE(batch_.Grow().empty());
+    EXPECT_GE(sequence->pages.size() * 16, committed + 1u + 4u);
+  }
+  EXPECT_EQ(sequence->pages.size(), 10u);
 }
 
 TEST_F(BatchTest, OneThatComesBackTakesItsPlaceByArrival) {
