@@ -36,7 +36,7 @@ SequencePlan Sequence(int slot, int committed) {
                         .stop_tokens = {49},
                         .prompt_length = 1,
                         .max_new_tokens = 5};
-  for (int i = 0; i < 8; ++i) sequence.pages.emplace_back(8 * slot + i);
+  for (int i = 0; i < 7; ++i) sequence.pages.emplace_back(7 * slot + i);
   return sequence;
 }
 

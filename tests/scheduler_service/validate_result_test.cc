@@ -32,7 +32,7 @@ SequencePlan Sequence(int slot, int committed, int max_new_tokens) {
                         .stop_tokens = {kStop},
                         .prompt_length = 1,
                         .max_new_tokens = max_new_tokens};
-  for (int i = 0; i < 8; ++i) sequence.pages.emplace_back(8 * slot + i);
+  for (int i = 0; i < 7; ++i) sequence.pages.emplace_back(7 * slot + i);
   return sequence;
 }
 
@@ -102,18 +102,21 @@ TEST(ValidateResultTest, AStopTokenEndsAWalkInsideOfTheTree) {
   awaited.plan.sequences[0].sampling = {};
   EXPECT_TRUE(ValidateResult(awaited, kLimits, result).ok());
 
-  // Not so for a sequence that has other stop tokens.
   awaited.plan.sequences[0].stop_tokens = {48};
-  EXPECT_TRUE(ValidateResult(awaited, kLimits, result).ok());
-  result.sequences[0].emitted.pop_back();
-  result.sequences[0].committed = 22;
-  result.sequences[0].accepted_drafts = 2;
   EXPECT_EQ(ValidateResult(awaited, kLimits, result).message(),
-            "sequence 0: the tree goes on after the last emitted token, 13, "
+            "sequence 0: the tree goes on after the last emitted token, 49, "
             "which is neither a stop token nor the last of max_new_tokens = 5");
-
-  awaited.plan.sequences[0].max_new_tokens = 2;
+  awaited.plan.sequences[0].max_new_tokens = 3;
   EXPECT_TRUE(ValidateResult(awaited, kLimits, result).ok());
+}
+
+TEST(ValidateResultTest, NothingFollowsAStopToken) {
+  StepResult result = SomeResult();
+  AwaitedRound awaited = SomeRound();
+  awaited.plan.sequences[0].stop_tokens = {11};
+
+  EXPECT_EQ(ValidateResult(awaited, kLimits, result).message(),
+            "sequence 0: a token was emitted after stop token 11");
 }
 
 struct Wrong {
