@@ -1,23 +1,28 @@
 #include "scheduler_service/inference_service.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "common/version.h"
 #include "proto/grpc_status.h"
+#include "scheduler_service/refusal.h"
 #include "scheduler_service/request_codec.h"
 #include "scheduler_service/sampling_codec.h"
+#include "scheduler_service/text_call.h"
 
 namespace bole {
 namespace {
 
-// A round takes milliseconds and a request seconds: after one there is likely
-// to be room.
-constexpr int kRetryAfterMs = 1000;
-
 // Messages up to here are read within milliseconds.
 constexpr size_t kShortMessageBytes = 16 << 10;
-constexpr size_t kMaxLongMessages = 64;
+
+// Output is merged up to here while a client does not read: a chunk is encoded
+// in a fraction of a millisecond, and is taken soon by whoever reads at all.
+constexpr size_t kMaxDeltaBytes = 16 << 10;
 
 const char* NameOf(SpeculationMode mode) {
   switch (mode) {
@@ -57,22 +62,20 @@ void Encode(const SchedulerStatus& status, const AdmissionLoad& waiting,
   message.set_audit(status.audit);
 }
 
-absl::Status TooManyLongMessages() {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "too_many_open: ", kMaxLongMessages, " long messages wait to be read"));
-}
-
 absl::Status ShuttingDown() {
-  return absl::UnavailableError("the server is shutting down");
+  return WithReason(absl::UnavailableError("the server is shutting down"),
+                    RefusalReason::kDraining);
 }
 
-// Ends a unary call, with `answer` in `response` if there is one.
-template <typename Response>
-void Answer(grpc::ServerUnaryReactor& reactor, absl::StatusOr<Response> answer,
-            Response* response) {
-  const grpc::Status status = ToGrpcStatus(answer.status());
-  if (answer.ok()) *response = *std::move(answer);
-  reactor.Finish(status);
+OpenCallsLimits WatchLimits(const DoorLimits& door) {
+  return {.max_held_bytes = door.max_output_bytes,
+          .stalled_after = door.stalled_reader};
+}
+
+// Encoding takes less than a tenth of the time of the loop and of gRPC.
+int NumDeliveryThreads() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / 4, 2, 8);
 }
 
 }  // namespace
@@ -80,104 +83,121 @@ void Answer(grpc::ServerUnaryReactor& reactor, absl::StatusOr<Response> answer,
 InferenceService::InferenceService(const InferenceServiceOptions& options,
                                    const ModelText& text,
                                    const WorkerPresence& presence,
-                                   SchedulerLoop& loop, Metrics& metrics)
+                                   SchedulerLoop& loop,
+                                   prometheus::Registry& registry)
     : options_(options),
       text_(text),
       presence_(presence),
       loop_(loop),
-      metrics_(metrics),
+      metrics_(registry),
       started_(std::chrono::steady_clock::now()),
-      long_messages_(kMaxLongMessages) {}
+      long_generates_(/*num_threads=*/1, options.door.max_long_messages),
+      long_texts_(/*num_threads=*/1, options.door.max_long_messages),
+      delivery_(NumDeliveryThreads(), /*max_waiting=*/SIZE_MAX),
+      open_calls_(WatchLimits(options.door),
+                  [this](const OpenCallsLoad& load) { ReportLoad(load); }) {}
+
+void InferenceService::ReportLoad(const OpenCallsLoad& load) {
+  metrics_.SetLoad({.open_requests = load.calls,
+                    .undelivered_bytes = load.undelivered_bytes,
+                    .kept_bytes = load.kept_bytes,
+                    .long_generates = long_generates_.num_waiting(),
+                    .long_texts = long_texts_.num_waiting()});
+}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  const std::shared_ptr<GenerateCall> call =
-      GenerateCall::Create(*context, loop_, open_calls_);
+  const std::shared_ptr<GenerateCall> call = GenerateCall::Create(
+      *context, {.loop = loop_,
+                 .open_calls = open_calls_,
+                 .delivery = delivery_,
+                 .metrics = metrics_,
+                 .stream_limits = {
+                     .max_waiting_bytes = options_.door.max_undelivered_bytes,
+                     .max_delta_bytes = kMaxDeltaBytes}});
   if (request->ByteSizeLong() <= kShortMessageBytes) {
     AdmitOrRefuse(*request, *call);
-  } else if (const auto refusal = RefuseAtTheDoor(presence_.Get())) {
-    Refuse(*refusal, *call);
-  } else if (!long_messages_.Post(
-                 [=, this] { AdmitOrRefuse(*request, *call); })) {
-    Refuse({TooManyLongMessages(), "too_many_open"}, *call);
+    return call.get();
   }
+  absl::Status refusal = RefuseAtTheDoor(presence_.Get());
+  if (refusal.ok() && !call->ReadLater(long_generates_, [=, this] {
+        AdmitOrRefuse(*request, *call);
+      })) {
+    refusal =
+        FullError(RefusalReason::kLongMessages, long_generates_.max_waiting(),
+                  long_generates_.max_waiting());
+  }
+  if (!refusal.ok()) call->Refuse(refusal);
   return call.get();
 }
 
 void InferenceService::AdmitOrRefuse(const v1::GenerateRequest& message,
                                      GenerateCall& call) {
-  if (const std::optional<Refusal> refusal = Admit(message, call)) {
-    Refuse(*refusal, call);
-  }
+  const absl::Status refusal = Admit(message, call);
+  if (!refusal.ok()) call.Refuse(refusal);
 }
 
-void InferenceService::Refuse(const Refusal& refusal, GenerateCall& call) {
-  metrics_.Rejected(refusal.reason);
-  std::optional<int> retry_after_ms;
-  if (absl::IsResourceExhausted(refusal.status)) retry_after_ms = kRetryAfterMs;
-  call.Refuse(refusal.status, retry_after_ms);
-}
-
-std::optional<InferenceService::Refusal> InferenceService::Admit(
-    const v1::GenerateRequest& message, GenerateCall& call) {
+absl::Status InferenceService::Admit(const v1::GenerateRequest& message,
+                                     GenerateCall& call) {
   if (call.cancelled()) {  // While it waited for its turn.
-    return Refusal{absl::CancelledError("the client cancelled"), "cancelled"};
+    return WithReason(absl::CancelledError("the client cancelled"),
+                      RefusalReason::kCancelled);
   }
   const WorkerPresence::Snapshot worker = presence_.Get();
-  if (std::optional<Refusal> refusal = RefuseAtTheDoor(worker)) return refusal;
+  BOLE_RETURN_IF_ERROR(RefuseAtTheDoor(worker));
   absl::StatusOr<std::unique_ptr<Request>> request =
       DecodeGenerate(message, text_, *worker.description);
-  if (!request.ok()) return Refusal{request.status(), "invalid"};
+  if (!request.ok()) {
+    return WithReason(request.status(), RefusalReason::kInvalid);
+  }
   const bool complete_only = message.has_stream() && !message.stream();
-  absl::Status submitted = call.Submit(*std::move(request), complete_only);
-  if (submitted.ok()) return std::nullopt;
-  if (absl::IsCancelled(submitted)) {
-    return Refusal{std::move(submitted), "cancelled"};
-  }
-  if (!absl::IsResourceExhausted(submitted)) {
-    return Refusal{std::move(submitted), "draining"};
-  }
-  // The message begins with the bound, and a colon.
-  const std::string text(submitted.message());
-  return Refusal{std::move(submitted), text.substr(0, text.find(':'))};
+  return call.Submit(*std::move(request), complete_only);
 }
 
-std::optional<InferenceService::Refusal> InferenceService::RefuseAtTheDoor(
+absl::Status InferenceService::RefuseAtTheDoor(
     const WorkerPresence::Snapshot& worker) const {
-  if (draining_.load()) return Refusal{ShuttingDown(), "draining"};
+  if (draining_.load()) return ShuttingDown();
   if (!worker.connected) {
-    return Refusal{absl::UnavailableError(absl::StrCat(
-                       "no worker is connected",
-                       worker.last_error.empty() ? "" : "; the last error was ",
-                       worker.last_error)),
-                   "no_worker"};
+    return WithReason(
+        absl::UnavailableError(absl::StrCat(
+            "no worker is connected",
+            worker.last_error.empty() ? "" : "; the last error was ",
+            worker.last_error)),
+        RefusalReason::kNoWorker);
   }
   if (worker.draining) {
-    return Refusal{absl::UnavailableError("the worker is shutting down"),
-                   "no_worker"};
+    return WithReason(absl::UnavailableError("the worker is shutting down"),
+                      RefusalReason::kNoWorker);
   }
-  const auto full = [](const char* reason, size_t count, size_t max) {
-    return Refusal{absl::ResourceExhaustedError(
-                       absl::StrCat(reason, ": ", count, ", of at most ", max)),
-                   reason};
-  };
-  const AdmissionLoad load = loop_.load();
+  const DoorLimits& door = options_.door;
+  const size_t open_calls = open_calls_.size();  // This one included.
+  if (open_calls > door.max_open_requests) {
+    return FullError(RefusalReason::kTooManyOpen, open_calls - 1,
+                     door.max_open_requests);
+  }
+  if (open_calls_.held_bytes() >= door.max_output_bytes) {
+    return FullError(RefusalReason::kHeldOutput, open_calls_.held_bytes(),
+                     door.max_output_bytes);
+  }
+  return RefuseByTheQueue(loop_.load());
+}
+
+absl::Status InferenceService::RefuseByTheQueue(
+    const AdmissionLoad& load) const {
   const AdmissionLimits& limits = options_.admission;
-  const size_t open_calls = open_calls_.load();  // This one included.
-  if (open_calls > options_.max_open_requests) {
-    return full("too_many_open", open_calls - 1, options_.max_open_requests);
-  }
   if (load.requests >= limits.max_requests) {
-    return full("queue_requests", load.requests, limits.max_requests);
+    return FullError(RefusalReason::kQueueRequests, load.requests,
+                     limits.max_requests);
   }
-  if (load.requests == 0) return std::nullopt;
+  if (load.requests == 0) return absl::OkStatus();
   if (load.tokens >= limits.max_tokens) {
-    return full("queue_tokens", load.tokens, limits.max_tokens);
+    return FullError(RefusalReason::kQueueTokens, load.tokens,
+                     limits.max_tokens);
   }
   if (load.bytes >= limits.max_bytes) {
-    return full("queue_bytes", load.bytes, limits.max_bytes);
+    return FullError(RefusalReason::kQueueBytes, load.bytes, limits.max_bytes);
   }
-  return std::nullopt;
+  return absl::OkStatus();
 }
 
 template <typename Message, typename Response>
@@ -185,19 +205,19 @@ grpc::ServerUnaryReactor* InferenceService::AnswerAnywhere(
     grpc::CallbackServerContext* context, const Message* message,
     Response* response,
     absl::StatusOr<Response> (*answer)(const Message&, const ModelText&)) {
-  // Once per call: asked for again, it would begin anew.
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (message->ByteSizeLong() <= kShortMessageBytes) {
-    Answer(*reactor, answer(*message, text_), response);
-    return reactor;
-  }
   // Message and response live until the call is answered.
-  const bool posted = long_messages_.Post([=, this] {
-    absl::StatusOr<Response> result = ShuttingDown();
-    if (!draining_.load()) result = answer(*message, text_);
-    Answer(*reactor, std::move(result), response);
-  });
-  if (!posted) reactor->Finish(ToGrpcStatus(TooManyLongMessages()));
+  const auto fill = [=, this]() -> absl::Status {
+    BOLE_ASSIGN_OR_RETURN(*response, answer(*message, text_));
+    return absl::OkStatus();
+  };
+  if (message->ByteSizeLong() > kShortMessageBytes) {
+    return TextCall::Start(*context, long_texts_, metrics_, [=, this] {
+      return draining_.load() ? ShuttingDown() : fill();
+    });
+  }
+  // Taken once: a second call of DefaultReactor() would reset it.
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(fill()));
   return reactor;
 }
 

@@ -4,39 +4,41 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/support/server_callback.h"
+#include "prometheus/registry.h"
 #include "proto/bole.grpc.pb.h"
-#include "scheduler_service/inference_service_call.h"
+#include "scheduler_service/door_limits.h"
+#include "scheduler_service/door_metrics.h"
+#include "scheduler_service/generate_call.h"
 #include "scheduler_service/mailbox.h"
-#include "scheduler_service/metrics.h"
 #include "scheduler_service/model_text.h"
+#include "scheduler_service/open_calls.h"
+#include "scheduler_service/request.h"
 #include "scheduler_service/scheduler_loop.h"
 #include "scheduler_service/speculation.h"
-#include "scheduler_service/task_thread.h"
+#include "scheduler_service/task_pool.h"
 #include "scheduler_service/worker_presence.h"
 
 namespace bole {
 
 struct InferenceServiceOptions {
-  std::string worker_address;  // Reported to clients, as is the next.
+  std::string worker_address;  // Reported to clients, as is `speculation`.
   Speculation speculation;
-  AdmissionLimits admission;        // The loop's.
-  size_t max_open_requests = 4096;  // Generate calls, those read slowly
-                                    // included.
+  AdmissionLimits admission;  // The loop's.
+  DoorLimits door;
 };
 
 // Checks and tokenizes on gRPC's threads, hands requests to the loop, and
 // writes what the loop puts on their streams. A request that has no chance is
-// refused before it is tokenized. Long messages, which take up to seconds, are
-// read on a thread of their own: gRPC has few, and streams wait for them.
+// refused before it is tokenized. gRPC has few threads, and streams wait for
+// them, so work that takes long is done by other threads: one reads the long
+// messages of Generate, one those of Tokenize and Detokenize, and some encode
+// what the loop appends to streams.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class InferenceService final : public v1::BoleService::CallbackService {
@@ -44,10 +46,18 @@ class InferenceService final : public v1::BoleService::CallbackService {
   // The references must outlive the service.
   InferenceService(const InferenceServiceOptions& options,
                    const ModelText& text, const WorkerPresence& presence,
-                   SchedulerLoop& loop, Metrics& metrics);
+                   SchedulerLoop& loop, prometheus::Registry& registry);
 
   // Requests that come from now on are refused with UNAVAILABLE.
   void Drain() { draining_.store(true); }
+
+  // Waits until the Generate calls that are open now have ended, which is when
+  // their clients have taken the last message; or until `deadline`, or until
+  // StopWaiting(). Returns whether they have.
+  bool AwaitDelivery(TimePoint deadline) {
+    return open_calls_.AwaitNone(deadline);
+  }
+  void StopWaiting() { open_calls_.StopWaiting(); }
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context,
@@ -69,19 +79,14 @@ class InferenceService final : public v1::BoleService::CallbackService {
       v1::GetServerInfoResponse* response) override;
 
  private:
-  // Why a request was not admitted, and as what it is counted.
-  struct Refusal {
-    absl::Status status;
-    std::string reason;
-  };
+  // All of them return OK, or an error that carries its RefusalReason.
+  absl::Status Admit(const v1::GenerateRequest& message, GenerateCall& call);
+  // Checks what can be checked without looking at the message.
+  absl::Status RefuseAtTheDoor(const WorkerPresence::Snapshot& worker) const;
+  absl::Status RefuseByTheQueue(const AdmissionLoad& load) const;
 
   void AdmitOrRefuse(const v1::GenerateRequest& message, GenerateCall& call);
-  void Refuse(const Refusal& refusal, GenerateCall& call);
-  std::optional<Refusal> Admit(const v1::GenerateRequest& message,
-                               GenerateCall& call);
-  // What can be said without looking at the message.
-  std::optional<Refusal> RefuseAtTheDoor(
-      const WorkerPresence::Snapshot& worker) const;
+  void ReportLoad(const OpenCallsLoad& load);
 
   // Ends a unary call with what `answer` returns for the message, on whichever
   // thread is right for it.
@@ -95,11 +100,14 @@ class InferenceService final : public v1::BoleService::CallbackService {
   const ModelText& text_;
   const WorkerPresence& presence_;
   SchedulerLoop& loop_;
-  Metrics& metrics_;
+  DoorMetrics metrics_;
   const std::chrono::steady_clock::time_point started_;
   std::atomic<bool> draining_{false};
-  std::atomic<size_t> open_calls_{0};
-  TaskThread long_messages_;  // Its tasks use the rest: last.
+  // Threads that use what is above them, so they come last.
+  TaskPool long_generates_;
+  TaskPool long_texts_;
+  TaskPool delivery_;
+  OpenCalls open_calls_;
 };
 
 }  // namespace bole

@@ -4,29 +4,38 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "scheduler_service/refusal.h"
 
 namespace bole {
 namespace {
 
-// OK if `request` may wait with what waits already. The message begins with the
-// name of the bound.
+absl::Status Full(RefusalReason reason, const absl::AlphaNum& waits, size_t max,
+                  const absl::AlphaNum& has) {
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat(NameOf(reason), ": ", waits, ", of at most ", max, has)),
+      reason);
+}
+
+// OK if `request` may wait with what waits already.
 absl::Status CheckRoom(const AdmissionLimits& limits, const AdmissionLoad& load,
                        const Request& request) {
   if (load.requests + 1 > limits.max_requests) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("queue_requests: ", load.requests,
-                     " requests wait, of at most ", limits.max_requests));
+    return Full(RefusalReason::kQueueRequests,
+                absl::StrCat(load.requests, " requests wait"),
+                limits.max_requests, "");
   }
   if (load.requests == 0) return absl::OkStatus();
   if (load.tokens + request.prompt.size() > limits.max_tokens) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "queue_tokens: ", load.tokens, " prompt tokens wait, of at most ",
-        limits.max_tokens, ", and the request has ", request.prompt.size()));
+    return Full(RefusalReason::kQueueTokens,
+                absl::StrCat(load.tokens, " prompt tokens wait"),
+                limits.max_tokens,
+                absl::StrCat(", and the request has ", request.prompt.size()));
   }
   if (load.bytes + request.bytes > limits.max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "queue_bytes: ", load.bytes, " bytes wait, of at most ",
-        limits.max_bytes, ", and the request has ", request.bytes));
+    return Full(RefusalReason::kQueueBytes,
+                absl::StrCat(load.bytes, " bytes wait"), limits.max_bytes,
+                absl::StrCat(", and the request has ", request.bytes));
   }
   return absl::OkStatus();
 }
@@ -36,7 +45,8 @@ absl::Status CheckRoom(const AdmissionLimits& limits, const AdmissionLoad& load,
 absl::Status Mailbox::Submit(std::unique_ptr<Request>& request) {
   MutexLock lock(mutex_);
   if (mail_.draining || mail_.stopped) {
-    return absl::UnavailableError("the server is shutting down");
+    return WithReason(absl::UnavailableError("the server is shutting down"),
+                      RefusalReason::kDraining);
   }
   absl::Status room = CheckRoom(limits_, load_, *request);
   if (!room.ok()) return room;

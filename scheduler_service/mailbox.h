@@ -14,12 +14,12 @@
 
 namespace bole {
 
-// What may wait for a place in the batch. A request that alone exceeds tokens
-// or bytes is still taken when nothing else waits.
+// Bounds on the requests that wait for a place in the batch. A request that
+// alone exceeds the tokens or bytes is still taken when nothing else waits.
 struct AdmissionLimits {
   size_t max_requests = 1024;
-  size_t max_tokens = 1 << 20;  // Of prompts.
-  size_t max_bytes = 64 << 20;  // Of messages.
+  size_t max_tokens = 1 << 20;  // Their prompts together.
+  size_t max_bytes = 64 << 20;  // Their messages together.
 };
 
 struct AdmissionLoad {
@@ -47,7 +47,8 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Takes `request` on OK and leaves it untouched on an error:
+  // Takes `request` on OK and leaves it untouched on an error, which carries
+  // its RefusalReason:
   //   RESOURCE_EXHAUSTED  a bound is reached, which the message names.
   //   UNAVAILABLE         Drain() or Stop() was called.
   absl::Status Submit(std::unique_ptr<Request>& request);
@@ -60,9 +61,9 @@ class Mailbox {
   void Drain();
   void Stop();
 
-  // What came since the last call. Waits for something to come (Wake, Drain and
-  // Stop included) until `deadline`. After Drain() or Stop() every mail says
-  // so, but only the first one does not wait because of it.
+  // Everything that came since the last call. Waits for something to come
+  // (Wake, Drain and Stop included) until `deadline`. After Drain() or Stop()
+  // every mail says so, but only the first one does not wait because of it.
   Mail Take(TimePoint deadline);
 
   // A request counts against the limits from Submit() until the loop releases

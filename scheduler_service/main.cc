@@ -1,14 +1,19 @@
 // bole-scheduler: queues, batches and selection behind gRPC.
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/descriptor_limit.h"
 #include "common/draft_shape.h"
 #include "common/termination.h"
+#include "scheduler_service/door_limits.h"
 #include "scheduler_service/scheduler_server.h"
 
 namespace {
@@ -18,12 +23,18 @@ struct Flags {
   int worker_timeout_ms = 10'000;
   int round_timeout_ms = 120'000;
   int drain_seconds = 30;
+  int stalled_reader_seconds = 60;
+  size_t max_undelivered_mb = 16;
+  size_t max_output_mb = 1024;
   bool allow_remote = false;
 
   void AddTo(CLI::App& app);
   void AddAddressesTo(CLI::App& app);
   void AddLimitsTo(CLI::App& app);
+  void AddDoorTo(CLI::App& app);
   void AddSpeculationTo(CLI::App& app);
+  // What the flags say together. An error says which of them to change.
+  absl::StatusOr<bole::SchedulerServerOptions> ServerOptions() const;
 };
 
 void Flags::AddTo(CLI::App& app) {
@@ -33,6 +44,7 @@ void Flags::AddTo(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   AddAddressesTo(app);
   AddLimitsTo(app);
+  AddDoorTo(app);
   AddSpeculationTo(app);
 }
 
@@ -50,7 +62,7 @@ void Flags::AddAddressesTo(CLI::App& app) {
   app.add_option("--worker", server.worker_address, "address of the worker")
       ->capture_default_str();
   app.add_option("--worker-timeout-ms", worker_timeout_ms,
-                 "a worker that is silent for so many milliseconds is lost")
+                 "a worker is lost after this many milliseconds of silence")
       ->check(CLI::Range(100, 3'600'000))
       ->capture_default_str();
   app.add_option("--round-timeout-ms", round_timeout_ms,
@@ -59,7 +71,8 @@ void Flags::AddAddressesTo(CLI::App& app) {
       ->check(CLI::Range(100, 3'600'000))
       ->capture_default_str();
   app.add_option("--drain-seconds", drain_seconds,
-                 "after SIGTERM, let requests run on for so long")
+                 "after SIGTERM, requests may run on and clients may read "
+                 "their output for this time; a second signal ends both")
       ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
 }
@@ -82,6 +95,66 @@ void Flags::AddLimitsTo(CLI::App& app) {
                  "requests that run together, if the worker can")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+}
+
+void Flags::AddDoorTo(CLI::App& app) {
+  bole::DoorLimits& door = server.door;
+  app.add_option("--max-open-requests", door.max_open_requests,
+                 "requests that may be open: running, waiting, or being read "
+                 "by their clients")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--max-long-messages", door.max_long_messages,
+                 "messages above 16 KiB that may wait to be read, of Generate, "
+                 "and as many of Tokenize and Detokenize")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--max-undelivered-mb", max_undelivered_mb,
+                 "a request is ended if more MiB of its output wait for its "
+                 "client")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--max-output-mb", max_output_mb,
+                 "output of all requests in memory, in MiB: above that the "
+                 "slowest readers are ended, and new requests refused")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--stalled-reader-seconds", stalled_reader_seconds,
+                 "a request is ended if its client does not take a message "
+                 "within this time")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+}
+
+absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
+  if (max_undelivered_mb > max_output_mb) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-undelivered-mb is ", max_undelivered_mb,
+                     ", for one request; --max-output-mb, for all of them, is ",
+                     max_output_mb, ": make it at least as large"));
+  }
+  bole::SchedulerServerOptions options = server;
+  options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
+  options.scheduler.round_timeout = std::chrono::milliseconds(round_timeout_ms);
+  if (allow_remote) options.reach = bole::Reach::kAnywhere;
+  options.door.max_undelivered_bytes = max_undelivered_mb << 20;
+  options.door.max_output_bytes = max_output_mb << 20;
+  options.door.stalled_reader = std::chrono::seconds(stalled_reader_seconds);
+  return options;
+}
+
+// One descriptor for each request is enough even if each has a connection of
+// its own; these are for the worker, metrics, and what is refused.
+constexpr size_t kOtherDescriptors = 256;
+
+void AllowDescriptors(size_t max_open_requests) {
+  const size_t limit = bole::RaiseDescriptorLimit();
+  if (limit >= max_open_requests + kOtherDescriptors) return;
+  std::fprintf(stderr,
+               "bole-scheduler: the system allows %zu open files, which is too "
+               "few for --max-open-requests %zu on connections of their own; "
+               "raise the hard limit (ulimit -Hn)\n",
+               limit, max_open_requests);
 }
 
 void Flags::AddSpeculationTo(CLI::App& app) {
@@ -120,8 +193,11 @@ int Fail(const absl::Status& status) {
 
 // Serves until a signal comes.
 absl::Status Serve(const Flags& flags, bole::Termination& termination) {
+  absl::StatusOr<bole::SchedulerServerOptions> options = flags.ServerOptions();
+  if (!options.ok()) return options.status();
+  AllowDescriptors(options->door.max_open_requests);
   absl::StatusOr<std::unique_ptr<bole::SchedulerServer>> server =
-      bole::SchedulerServer::Start(flags.server);
+      bole::SchedulerServer::Start(*options);
   if (!server.ok()) return server.status();
   if ((*server)->metrics_port() != 0) {
     std::printf("metrics on port %d\n", (*server)->metrics_port());
@@ -150,11 +226,6 @@ int main(int argc, char** argv) {
   Flags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);
-  flags.server.worker_timeout =
-      std::chrono::milliseconds(flags.worker_timeout_ms);
-  flags.server.scheduler.round_timeout =
-      std::chrono::milliseconds(flags.round_timeout_ms);
-  if (flags.allow_remote) flags.server.reach = bole::Reach::kAnywhere;
   const absl::Status status = Serve(flags, *termination);
   return status.ok() ? 0 : Fail(status);
 }

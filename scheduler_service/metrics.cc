@@ -81,9 +81,6 @@ struct Metrics::Families {
   Family<Counter>& requests =
       Counters(registry, "bole_requests_total",
                "Admitted requests that ended, by gRPC status code.");
-  Family<Counter>& rejected =
-      Counters(registry, "bole_rejected_total",
-               "Requests that were not admitted, by reason.");
   Counter& preemptions =
       OneCounter(registry, "bole_preemptions_total",
                  "Requests that gave their pages back and wait to run again.");
@@ -172,21 +169,12 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
                            "INVALID_ARGUMENT", "UNAVAILABLE"}) {
     families_->requests.Add({{"code", code}});
   }
-  for (const char* reason :
-       {"queue_requests", "queue_tokens", "queue_bytes", "invalid", "no_worker",
-        "draining", "too_many_open", "cancelled"}) {
-    families_->rejected.Add({{"reason", reason}});
-  }
 }
 
 Metrics::~Metrics() = default;
 
 const std::shared_ptr<Registry>& Metrics::registry() const {
   return families_->owner;
-}
-
-void Metrics::Rejected(std::string_view reason) {
-  families_->rejected.Add({{"reason", std::string(reason)}}).Increment();
 }
 
 void Metrics::Queued(double seconds) { families_->queue_time.Observe(seconds); }

@@ -3,8 +3,6 @@
 #define BOLE_SCHEDULER_SERVICE_METRICS_H_
 
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "prometheus/registry.h"
@@ -15,14 +13,14 @@ namespace bole {
 
 // One round of the loop, from one result to the next.
 struct RoundMetrics {
-  int sequences = 0;        // That verified a tree.
+  int sequences = 0;        // Sequences that verified a tree.
   int nodes = 0;            // Selected, roots included.
   int draft_nodes = 0;      // Selected, without roots.
-  int accepted_drafts = 0;  // Of them.
+  int accepted_drafts = 0;  // Those of draft_nodes that became output.
   int prefill_tokens = 0;
   int emitted_tokens = 0;
   double round_seconds = 0;  // From sending the plan to its result.
-  double step_seconds = 0;   // Of that, in the engine.
+  double step_seconds = 0;   // The engine's part of it.
   double host_seconds = 0;   // From the result before to this plan.
 };
 
@@ -34,10 +32,6 @@ class Metrics {
 
   const std::shared_ptr<prometheus::Registry>& registry() const;
 
-  // A request that was not admitted: "queue_requests", "queue_tokens",
-  // "queue_bytes", "invalid", "no_worker", "draining", "too_many_open",
-  // "cancelled".
-  void Rejected(std::string_view reason);
   void Queued(double seconds);
   void FirstToken(double seconds);
   // `tokens` came `seconds` after those before them, in one round.
@@ -47,7 +41,7 @@ class Metrics {
              double first_token_seconds, int output_tokens);
   void PromptTokens(int tokens);
   // A verified sequence of a round: how many tokens it emitted, bonus included,
-  // of which so many were drafted.
+  // and how many of these were drafted.
   void Accepted(int emitted, int accepted_drafts);
   void Round(const RoundMetrics& round);
   void Preempted();

@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/check.h"
+
 namespace bole {
 namespace {
 
@@ -61,7 +63,12 @@ v1::GenerateResponse ResponseEncoder::Add(const TokenDelta& delta) {
   chunk.set_text(delta.text);
 
   all_.mutable_output_ids()->MergeFrom(chunk.token_ids());
-  all_.mutable_output_logprobs()->MergeFrom(chunk.output_logprobs());
+  if (logprobs_) {
+    v1::GenerateComplete part;
+    part.mutable_output_logprobs()->Swap(chunk.mutable_output_logprobs());
+    BOLE_CHECK(part.AppendToString(&encoded_logprobs_));
+    part.mutable_output_logprobs()->Swap(chunk.mutable_output_logprobs());
+  }
   all_.mutable_text()->append(delta.text);
   all_.mutable_usage()->set_completion_tokens(all_.output_ids_size());
   *chunk.mutable_usage() = all_.usage();
@@ -71,8 +78,14 @@ v1::GenerateResponse ResponseEncoder::Add(const TokenDelta& delta) {
 v1::GenerateResponse ResponseEncoder::Complete(const Completion& completion) {
   v1::GenerateResponse response = Response();
   EncodeEnd(completion, all_);
+  BOLE_CHECK(all_.MergeFromString(std::exchange(encoded_logprobs_, {})));
   *response.mutable_complete() = std::move(all_);
   return response;
+}
+
+size_t ResponseEncoder::kept_bytes() const {
+  return all_.output_ids().Capacity() * sizeof(uint32_t) +
+         all_.text().capacity() + encoded_logprobs_.capacity();
 }
 
 }  // namespace bole

@@ -1,6 +1,8 @@
 #include "scheduler_service/scheduler_server.h"
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -20,14 +22,25 @@ namespace {
 
 constexpr char kServiceName[] = "bole.v1.BoleService";
 
-// Calls whose requests have ended still send their last message.
+// Calls that Stop() has ended still send their status.
 constexpr std::chrono::seconds kShutdownGrace(1);
+
+// A client whose requests are too many for the server hears so at once, also on
+// a single connection: its calls do not wait on its own side. These are for
+// everything but Generate.
+constexpr size_t kOtherCallsPerConnection = 128;
 
 InferenceServiceOptions ServiceOptions(const SchedulerServerOptions& options) {
   return {.worker_address = options.worker_address,
           .speculation = options.scheduler.speculation,
           .admission = options.scheduler.admission,
-          .max_open_requests = options.max_open_requests};
+          .door = options.door};
+}
+
+int MaxCallsPerConnection(const DoorLimits& door) {
+  constexpr size_t kMost = std::numeric_limits<int>::max();
+  return static_cast<int>(
+      std::min(kMost, door.max_open_requests + kOtherCallsPerConnection));
 }
 
 }  // namespace
@@ -37,7 +50,8 @@ struct SchedulerServer::Parts {
   Parts(const SchedulerServerOptions& options, ModelText model_text)
       : text(std::move(model_text)),
         loop(options.scheduler, *text.tokenizer, metrics),
-        service(ServiceOptions(options), text, presence, loop, metrics) {}
+        service(ServiceOptions(options), text, presence, loop,
+                *metrics.registry()) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
   void Connect(const SchedulerServerOptions& options);
@@ -54,7 +68,7 @@ struct SchedulerServer::Parts {
 
   Mutex health_mutex;
   bool draining ABSL_GUARDED_BY(health_mutex) = false;
-  Mutex stop_mutex;  // Whoever comes second waits for the first.
+  Mutex stop_mutex;  // A second Stop() waits for the first.
   bool stopped ABSL_GUARDED_BY(stop_mutex) = false;
 };
 
@@ -64,7 +78,9 @@ absl::Status SchedulerServer::Parts::Listen(
   BOLE_ASSIGN_OR_RETURN(
       host, ServiceHost::Start({.address = options.address,
                                 .reach = options.reach,
-                                .max_message_bytes = options.max_message_bytes},
+                                .max_message_bytes = options.max_message_bytes,
+                                .max_calls_per_connection =
+                                    MaxCallsPerConnection(options.door)},
                                services));
   host->SetServing(kServiceName, false);
   if (options.metrics_address.empty()) return absl::OkStatus();
@@ -130,7 +146,8 @@ bool SchedulerServer::Drain(std::chrono::steady_clock::time_point deadline) {
   }
   parts_->UpdateHealth();
   parts_->service.Drain();
-  return parts_->loop.Drain(deadline);
+  return parts_->loop.Drain(deadline) &&
+         parts_->service.AwaitDelivery(deadline);
 }
 
 void SchedulerServer::Stop() {
@@ -141,6 +158,7 @@ void SchedulerServer::Stop() {
   // Drain() then returns, whenever it was called.
   parts_->loop.Drain(std::chrono::steady_clock::now());
   parts_->loop.Stop();
+  parts_->service.StopWaiting();
   parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
   parts_->worker.reset();
 }

@@ -9,23 +9,23 @@
 
 #include "absl/status/statusor.h"
 #include "proto/listen_address.h"
+#include "scheduler_service/door_limits.h"
 #include "scheduler_service/scheduler.h"
 #include "scheduler_service/scheduler_loop.h"
 
 namespace bole {
 
 struct SchedulerServerOptions {
-  std::string model_directory;  // Of the tokenizer and the chat template.
+  std::string model_directory;          // Has the tokenizer and chat template.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address = {};     // Empty: no metrics.
-  Reach reach = Reach::kLoopback;       // Of both addresses.
+  Reach reach = Reach::kLoopback;       // Applies to both addresses.
   std::string worker_address = {};      // "127.0.0.1:50052"
   SchedulerOptions scheduler = {};
-  // A worker that says nothing for so long is lost.
+  // A worker that is silent for this time is lost.
   std::chrono::milliseconds worker_timeout{10000};
-  size_t max_open_requests = 4096;     // Generate calls, those read slowly
-                                       // included.
-  size_t max_message_bytes = 4 << 20;  // Of a client's message.
+  DoorLimits door = {};
+  size_t max_message_bytes = 4 << 20;  // The longest message of a client.
 };
 
 // Serves from Start() to Stop(). Thread-safe.
@@ -47,10 +47,12 @@ class SchedulerServer {
   SchedulerLoop& loop();
 
   // Reports not serving, refuses new requests, and waits until those there are
-  // have ended, until `deadline`, or until Stop(). Returns whether all have.
+  // have ended and their clients have taken everything, until `deadline`, or
+  // until Stop(). Returns whether all have.
   bool Drain(std::chrono::steady_clock::time_point deadline);
 
-  // Ends every request with UNAVAILABLE, and listens no more.
+  // Ends every request with UNAVAILABLE, and listens no more. Output that
+  // clients have not taken within a second is lost.
   void Stop();
 
  private:

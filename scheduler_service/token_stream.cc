@@ -1,45 +1,94 @@
 #include "scheduler_service/token_stream.h"
 
 #include <iterator>
-#include <utility>
 
 namespace bole {
+namespace {
+
+size_t BytesOf(const std::vector<EmittedToken>& tokens,
+               const std::string& text) {
+  size_t bytes = tokens.size() * sizeof(EmittedToken) + text.size();
+  for (const EmittedToken& token : tokens) {
+    bytes += token.top.size() * sizeof(TokenLogprob);
+  }
+  return bytes;
+}
+
+void Merge(std::vector<EmittedToken> tokens, std::string text, size_t bytes,
+           TokenDelta& delta) {
+  if (delta.tokens.empty()) {
+    delta.tokens = std::move(tokens);
+  } else {
+    delta.tokens.insert(delta.tokens.end(),
+                        std::make_move_iterator(tokens.begin()),
+                        std::make_move_iterator(tokens.end()));
+  }
+  if (delta.text.empty()) {
+    delta.text = std::move(text);
+  } else {
+    delta.text += text;
+  }
+  delta.bytes += bytes;
+}
+
+}  // namespace
 
 void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
   if (tokens.empty() && text.empty()) return;
-  bool was_empty = false;
+  const size_t bytes = BytesOf(tokens, text);
+  bool tell = false;
   {
     MutexLock lock(mutex_);
-    was_empty = pending_.empty();
-    if (pending_.tokens.empty()) {
-      pending_.tokens = std::move(tokens);
+    if (discarding_) return;
+    tell = deltas_.empty();
+    if (!tell && waiting_bytes_ + bytes > limits_.max_waiting_bytes) {
+      discarding_ = true;
+      overflowed_.store(true, std::memory_order_release);
+      Cancel();
+      tell = true;
     } else {
-      pending_.tokens.insert(pending_.tokens.end(),
-                             std::make_move_iterator(tokens.begin()),
-                             std::make_move_iterator(tokens.end()));
-    }
-    if (pending_.text.empty()) {
-      pending_.text = std::move(text);
-    } else {
-      pending_.text += text;
+      if (deltas_.empty() ||
+          deltas_.back().bytes + bytes > limits_.max_delta_bytes) {
+        deltas_.emplace_back();
+      }
+      Merge(std::move(tokens), std::move(text), bytes, deltas_.back());
+      waiting_bytes_ += bytes;
     }
   }
-  if (was_empty) on_ready_();
+  if (tell) on_ready_();
 }
 
 void TokenStream::Finish(absl::StatusOr<Completion> end) {
-  bool was_empty = false;
+  bool tell = false;
   {
     MutexLock lock(mutex_);
-    was_empty = pending_.empty();
-    pending_.end = std::move(end);
+    tell = deltas_.empty();
+    if (tell) deltas_.emplace_back();
+    deltas_.back().end = std::move(end);
   }
-  if (was_empty) on_ready_();
+  if (tell) on_ready_();
 }
 
 TokenDelta TokenStream::Take() {
   MutexLock lock(mutex_);
-  return std::exchange(pending_, {});
+  if (deltas_.empty()) return {};
+  TokenDelta delta = std::move(deltas_.front());
+  deltas_.pop_front();
+  waiting_bytes_ -= delta.bytes;
+  return delta;
+}
+
+void TokenStream::Discard() {
+  std::deque<TokenDelta> dropped;  // Freed after the lock.
+  MutexLock lock(mutex_);
+  discarding_ = true;
+  dropped.swap(deltas_);
+  waiting_bytes_ = 0;
+}
+
+size_t TokenStream::waiting_bytes() const {
+  MutexLock lock(mutex_);
+  return waiting_bytes_;
 }
 
 }  // namespace bole

@@ -144,13 +144,34 @@ absl::Status CheckProposal(const Answer& answer,
                     answer.result.emitted.back().token);
 }
 
+// What is left of a sequence whose logits at `want` were not numbers.
+absl::Status CheckFailure(const Answer& answer, int64_t want) {
+  if (answer.result.proposal) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        answer.who, ": a proposal of ", answer.result.proposal->size(),
+        " nodes beside bad_logits_position"));
+  }
+  return CheckEqual(answer, "bad_logits_position",
+                    *answer.result.bad_logits_position, want);
+}
+
 absl::Status CheckChunk(const Answer& answer, const PrefillPlan& chunk) {
+  const bool failed = answer.result.bad_logits_position.has_value();
+  if (failed && chunk.next_token) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        answer.who, ": bad_logits_position is ",
+        *answer.result.bad_logits_position, " where no token was to be drawn"));
+  }
+  if (failed) {
+    BOLE_RETURN_IF_ERROR(
+        CheckFailure(answer, int64_t{answer.result.committed} - 1));
+  }
   BOLE_RETURN_IF_ERROR(
       CheckEqual(answer, "committed", answer.result.committed,
                  answer.plan.committed + std::ssize(chunk.tokens)));
   BOLE_RETURN_IF_ERROR(CheckEqual(answer, "the number of emitted tokens",
                                   std::ssize(answer.result.emitted),
-                                  chunk.next_token ? 0 : 1));
+                                  chunk.next_token || failed ? 0 : 1));
   return CheckEqual(answer, "accepted_drafts", answer.result.accepted_drafts,
                     0);
 }
@@ -172,6 +193,7 @@ int FindChild(const PackedForest& forest, int request, int node,
 absl::Status CheckWalk(const Answer& answer, const PackedForest& forest,
                        int request) {
   const std::vector<EmittedToken>& emitted = answer.result.emitted;
+  const bool failed = answer.result.bad_logits_position.has_value();
   int node = 0;
   int accepted = 0;
   for (size_t i = 0; i < emitted.size(); ++i) {
@@ -179,13 +201,14 @@ absl::Status CheckWalk(const Answer& answer, const PackedForest& forest,
     node = FindChild(forest, request, node, emitted[i].token);
     if (node != kNoParent) {
       ++accepted;
-    } else if (!is_last) {
+    } else if (!is_last || failed) {
       return absl::InvalidArgumentError(absl::StrCat(
           answer.who, ": ", emitted.size(),
           " emitted tokens, of which the tree ends after ", i + 1));
     }
   }
-  const bool ended = std::ssize(emitted) == answer.plan.max_new_tokens ||
+  const bool ended = failed ||
+                     std::ssize(emitted) == answer.plan.max_new_tokens ||
                      IsStop(answer.plan, emitted.back().token);
   if (node != kNoParent && !ended) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -202,16 +225,26 @@ absl::Status CheckSequence(const Answer& answer, const PackedForest& forest,
   const int num_nodes =
       forest.first_node[request + 1] - forest.first_node[request];
   const int64_t num_emitted = std::ssize(answer.result.emitted);
+  const bool failed = answer.result.bad_logits_position.has_value();
   if (num_nodes == 0) {
+    if (failed) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          answer.who, ": bad_logits_position is ",
+          *answer.result.bad_logits_position, " of a sequence without nodes"));
+    }
     BOLE_RETURN_IF_ERROR(
         CheckEqual(answer, "the number of emitted tokens", num_emitted, 0));
     BOLE_RETURN_IF_ERROR(CheckEqual(answer, "accepted_drafts",
                                     answer.result.accepted_drafts, 0));
   } else {
     BOLE_RETURN_IF_ERROR(CheckRange(answer, "the number of emitted tokens",
-                                    num_emitted, 1,
+                                    num_emitted, failed ? 0 : 1,
                                     answer.plan.max_new_tokens));
     BOLE_RETURN_IF_ERROR(CheckWalk(answer, forest, request));
+    if (failed) {
+      BOLE_RETURN_IF_ERROR(
+          CheckFailure(answer, int64_t{answer.result.committed}));
+    }
   }
   return CheckEqual(answer, "committed", answer.result.committed,
                     answer.plan.committed + num_emitted);
@@ -326,7 +359,9 @@ void AdvanceRound(const StepLimits& limits, const StepResult& result,
     const std::vector<EmittedToken>& emitted = result.sequences[b].emitted;
     sequence.committed = result.sequences[b].committed;
     sequence.max_new_tokens -= static_cast<int>(emitted.size());
-    const bool runs = !emitted.empty() && sequence.max_new_tokens > 0 &&
+    const bool runs = !emitted.empty() &&
+                      !result.sequences[b].bad_logits_position &&
+                      sequence.max_new_tokens > 0 &&
                       sequence.committed < limits.max_context &&
                       !IsStop(sequence, emitted.back().token);
     if (!runs) continue;

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <vector>
 
+#include "grpcpp/support/channel_arguments.h"
 #include "grpcpp/support/status.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/call.h"
@@ -84,6 +86,70 @@ TEST(E2eDrainTest, StreamsFinishAndNewRequestsAreRefused) {
   EXPECT_TRUE(queued.Finish().status.ok());
   EXPECT_TRUE(drained.get());
   system.ExpectIdle();
+}
+
+// A call whose client reads nothing until it finishes, and whose text does not
+// fit into the windows of its connection.
+struct SlowCall {
+  explicit SlowCall(System& system) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+    stub = v1::BoleService::NewStub(system.NewChannel(arguments));
+    v1::GenerateRequest request = GreedyRequest(kPrompt, kTokens);
+    request.mutable_sampling_params()->set_logprobs(20);
+    call = std::make_unique<Call>(*stub, request);
+    EXPECT_TRUE(system.WaitForLoad(1, 0));
+    EXPECT_TRUE(system.WaitForLoad(0, 0));
+  }
+
+  std::unique_ptr<v1::BoleService::Stub> stub;
+  std::unique_ptr<Call> call;
+};
+
+TEST(E2eDrainTest, AFinishedTextIsDeliveredToASlowReader) {
+  System system;
+  SlowCall slow(system);
+
+  // This is what the program does after SIGTERM.
+  auto ended = std::async(std::launch::async, [&] {
+    const bool drained =
+        system.scheduler().Drain(steady_clock::now() + seconds(60));
+    system.scheduler().Stop();
+    return drained;
+  });
+  EXPECT_EQ(ended.wait_for(milliseconds(1200)), std::future_status::timeout);
+  const Generation& got = slow.call->Finish();
+
+  ASSERT_TRUE(got.status.ok()) << got.status.error_message();
+  EXPECT_EQ(got.ids().size(), kTokens);
+  EXPECT_EQ(got.chunk_ids(), got.ids());
+  EXPECT_TRUE(ended.get());
+}
+
+TEST(E2eDrainTest, ASlowReaderDelaysADrainUntilItsDeadlineAtMost) {
+  System system;
+  SlowCall slow(system);
+  const auto start = steady_clock::now();
+
+  EXPECT_FALSE(system.scheduler().Drain(start + milliseconds(200)));
+
+  EXPECT_GE(steady_clock::now() - start, milliseconds(200));
+  EXPECT_LT(steady_clock::now() - start, seconds(20));
+}
+
+TEST(E2eDrainTest, StopEndsTheWaitForASlowReader) {
+  System system;
+  SlowCall slow(system);
+  auto drained = std::async(std::launch::async, [&] {
+    return system.scheduler().Drain(steady_clock::now() + seconds(600));
+  });
+
+  // This is what the program does at the second signal.
+  system.scheduler().Stop();
+
+  EXPECT_FALSE(drained.get());
+  EXPECT_FALSE(slow.call->Finish().status.ok());
 }
 
 TEST(E2eDrainTest, AnIdleServerDrainsAtOnce) {

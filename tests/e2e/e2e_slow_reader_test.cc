@@ -62,7 +62,7 @@ TEST(E2eSlowReaderTest, OthersFinishWhileItIsStalledAndItMissesNothing) {
 
 TEST(E2eSlowReaderTest, StalledCallsAreBoundedAndGoWhenTheirClientsGo) {
   SystemOptions options;
-  options.max_open_requests = 3;
+  options.door.max_open_requests = 3;
   System system(options);
   const auto narrow = NarrowStub(system);
   std::vector<std::unique_ptr<Call>> stalled;
@@ -82,6 +82,78 @@ TEST(E2eSlowReaderTest, StalledCallsAreBoundedAndGoWhenTheirClientsGo) {
     return Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.ok();
   }));
   system.ExpectIdle();
+}
+
+void ExpectEndedFor(const Generation& got, const std::string& why) {
+  EXPECT_EQ(got.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(got.status.error_message().find(why), std::string::npos)
+      << got.status.error_message();
+}
+
+TEST(E2eSlowReaderTest, OneThatFallsTooFarBehindIsEndedBeforeItsText) {
+  SystemOptions options;
+  options.door.max_undelivered_bytes = 8 << 10;
+  System system(options);
+  const auto narrow = NarrowStub(system);
+  v1::GenerateRequest request = LargeRequest();
+  request.mutable_sampling_params()->set_max_tokens(4000);
+  Call slow(*narrow, request);
+  ASSERT_TRUE(system.WaitForLoad(1, 0));
+
+  // It would run for much longer.
+  system.ExpectIdle();
+  const Generation other = Generate(system.stub(), GreedyRequest(kPrompt, 100));
+
+  EXPECT_TRUE(other.status.ok());
+  const Generation& got = slow.Finish();
+  ExpectEndedFor(got, "fell behind");
+  EXPECT_LT(got.chunk_ids().size(), 1000u);
+}
+
+TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
+  SystemOptions options;
+  options.door.max_open_requests = 1;
+  options.door.stalled_reader = std::chrono::milliseconds(300);
+  System system(options);
+  const auto narrow = NarrowStub(system);
+  Call stalled(*narrow, LargeRequest());
+  ASSERT_TRUE(system.WaitForLoad(1, 0));
+
+  // Nobody reads or cancels the first call.
+  EXPECT_TRUE(Eventually([&] {
+    return Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.ok();
+  }));
+
+  ExpectEndedFor(stalled.Finish(), "stopped reading");
+  system.ExpectIdle();
+}
+
+TEST(E2eSlowReaderTest, TogetherTheyHoldNoMoreThanTheDoorAllows) {
+  SystemOptions options;
+  options.door.max_output_bytes = 400 << 10;
+  System system(options);
+  const auto narrow = NarrowStub(system);
+  std::vector<std::unique_ptr<Call>> slow;
+  slow.reserve(8);
+  for (int i = 0; i < 8; ++i) {
+    slow.push_back(std::make_unique<Call>(*narrow, LargeRequest()));
+  }
+  ASSERT_TRUE(system.WaitForLoad(8, 0));
+  system.ExpectIdle();
+
+  EXPECT_TRUE(Eventually([&] {
+    return Generate(system.stub(), GreedyRequest(kPrompt, 100)).status.ok();
+  })) << "there is room again for one that reads";
+
+  int num_ended = 0;
+  for (const auto& call : slow) {
+    const Generation& got = call->Finish();
+    if (got.status.ok()) continue;
+    ++num_ended;
+    ExpectEndedFor(got, "holds too much");
+  }
+  EXPECT_GT(num_ended, 0);
+  EXPECT_LT(num_ended, 8);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The binaries as they are deployed: signals, exit codes, metrics."""
 
+import subprocess
 import sys
 import unittest
 
@@ -10,7 +11,7 @@ sys.path[:0] = ["tests/e2e/stubs", "tests/e2e"]
 
 import grpc
 from proto import bole_pb2, bole_pb2_grpc
-from services import SCHEDULER, WORKER, Service, Services, eventually
+from services import MODEL, SCHEDULER, WORKER, Service, Services, eventually
 
 PROMPT = "def fibonacci(n):\n"
 
@@ -114,6 +115,16 @@ class ProcessesTest(unittest.TestCase):
                     if binary == SCHEDULER:
                         flags += ["--worker", services.worker.address]
                     Service(binary, *flags)
+
+    def test_bounds_that_make_no_sense_are_errors_that_name_the_flag(self):
+        for flags in [["--max-open-requests", "0"],
+                      ["--max-open-requests", "many"],
+                      ["--stalled-reader-seconds", "0"],
+                      ["--max-undelivered-mb", "8", "--max-output-mb", "4"]]:
+            result = subprocess.run([SCHEDULER, "--model", MODEL, *flags],
+                                    capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(flags[0], result.stderr)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ System::System(const SystemOptions& options) : options_(options) {
   scheduler.worker_address = Loopback(worker_line_->port());
   scheduler.scheduler = options.scheduler;
   scheduler.worker_timeout = options.worker_timeout;
-  scheduler.max_open_requests = options.max_open_requests;
+  scheduler.door = options.door;
   if (options.metrics) scheduler.metrics_address = Loopback(0);
   scheduler_ = ValueOrDie(SchedulerServer::Start(scheduler));
   stub_ = v1::BoleService::NewStub(NewChannel());

@@ -3,7 +3,6 @@
 #define BOLE_TESTS_E2E_SYSTEM_H_
 
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "proto/bole.grpc.pb.h"
+#include "scheduler_service/door_limits.h"
 #include "scheduler_service/scheduler_server.h"
 #include "tests/e2e/tcp_relay.h"
 #include "worker_service/worker_server.h"
@@ -29,11 +29,11 @@ struct SystemOptions {
                           .page_size = 64,
                           .max_context = 8192};
   SchedulerOptions scheduler;
-  // A worker that says nothing for so long is lost.
+  // A worker that is silent for this time is lost.
   std::chrono::milliseconds worker_timeout{10000};
   std::chrono::milliseconds heartbeat_interval{1000};
-  int num_threads = 1;  // Of the engine: tests run side by side.
-  size_t max_open_requests = 4096;
+  int num_threads = 1;  // The engine's. Tests run side by side.
+  DoorLimits door;
   bool metrics = false;
 };
 
@@ -67,7 +67,7 @@ class System {
   void StopWorker();
   void StartWorker();
 
-  // So many requests run, so many wait.
+  // Waits until these numbers of requests run and wait.
   bool WaitForLoad(int running, int waiting);
 
   // Waits until no request is left, and expects that all they had is free.

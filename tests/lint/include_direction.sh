@@ -79,8 +79,8 @@ forbid 'clients/' "$cuda|kernels/|scheduler_service/|worker_service/" \
   'a client speaks through proto'
 
 forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
-  'protobuf stays at the edge: codecs, RPC services, clients, recordings' \
-  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
+  'protobuf stays at the edge: codecs, RPC services, their calls and writers, clients, recordings' \
+  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|[a-z0-9]+_(call|writer)|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
 forbid '' '(cuda|cublas|nccl)[A-Za-z0-9_]*\.h' \
   'CUDA headers only below kernels/cuda' '((tests/)?kernels|tests/bench)/cuda/'

@@ -1,8 +1,10 @@
 #include "scheduler_service/inference_service.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -143,7 +145,7 @@ TEST(InferenceServiceTest, ARequestThatDoesNotFitTheQueueIsRefused) {
 
 TEST(InferenceServiceTest, OpenCallsAreBounded) {
   SchedulerServerOptions options;
-  options.max_open_requests = 2;
+  options.door.max_open_requests = 2;
   TinySystem system(options);
   system.worker.Hold();
   OpenCall first(system, Ask(5));
@@ -227,6 +229,30 @@ TEST(InferenceServiceTest, LongMessagesCancelledAtAnyTimeLeaveNothingBehind) {
 
   EXPECT_TRUE(system.AwaitLoad(0, 0));
   EXPECT_TRUE(OpenCall(system, Ask(1)).Finish().ok());
+}
+
+TEST(InferenceServiceTest, LongTokenizeCallsDoNotDelayALongGenerate) {
+  TinySystem system;
+  v1::TokenizeRequest text;
+  text.set_text(std::string(2 << 20, 'x'));
+  std::atomic<int> num_tokenized = 0;
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      grpc::ClientContext context;
+      v1::TokenizeResponse ids;
+      EXPECT_TRUE(system.stub->Tokenize(&context, text, &ids).ok());
+      ++num_tokenized;
+    });
+  }
+  ASSERT_TRUE(testing::Eventually([&] { return num_tokenized > 0; }));
+
+  // Three more Tokenize calls run or wait.
+  ASSERT_TRUE(OpenCall(system, AskAtLength(1)).Finish().ok());
+
+  EXPECT_LT(num_tokenized, 4);
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(InferenceServiceTest, ErrorsOfTheRequestAreItsStatus) {

@@ -113,5 +113,30 @@ TEST(ResponseCodecTest, LogprobsComeIfTheyWereAskedFor) {
   EXPECT_EQ(end.complete().output_logprobs(1).token_id(), 11u);
 }
 
+TEST(ResponseCodecTest, WhatIsKeptIsCountedAndSmall) {
+  constexpr int kTokens = 1000;
+  ResponseEncoder plain(OneRequest(/*logprobs=*/false));
+  ResponseEncoder with_logprobs(OneRequest(/*logprobs=*/true));
+  EXPECT_EQ(plain.kept_bytes(), with_logprobs.kept_bytes());
+  TokenDelta delta = Delta({10}, "four");
+  delta.tokens[0].top.resize(20, {.token = 100'000, .logprob = -1.5f});
+
+  for (int i = 0; i < kTokens; ++i) {
+    plain.Add(delta);
+    with_logprobs.Add(delta);
+  }
+
+  // 4 bytes for the id, 4 of text; the containers may have twice the room.
+  EXPECT_GE(plain.kept_bytes(), kTokens * 8);
+  EXPECT_LE(plain.kept_bytes(), kTokens * 16 + 100);
+  // 20 times an id of 3 bytes, a float, and three bytes of tags.
+  EXPECT_GE(with_logprobs.kept_bytes(), kTokens * 20 * 10);
+  EXPECT_LE(with_logprobs.kept_bytes(), kTokens * 20 * 26);
+  const v1::GenerateResponse end = with_logprobs.Complete(Completion());
+  ASSERT_EQ(end.complete().output_logprobs_size(), kTokens);
+  EXPECT_EQ(end.complete().output_logprobs(kTokens - 1).top(19).logprob(),
+            -1.5f);
+}
+
 }  // namespace
 }  // namespace bole

@@ -29,13 +29,14 @@ namespace bole::testing {
 // answers none.
 class SimulatedService {
  public:
-  SimulatedService()
-      : worker_(Description(),
+  explicit SimulatedService(const StepLimits& limits)
+      : limits_(limits),
+        worker_(Description(limits),
                 [this](FakeExecute& call) { return Run(call); }) {}
 
-  static WorkerDescription Description() {
+  static WorkerDescription Description(const StepLimits& limits) {
     WorkerDescription description = TinyWorker();
-    description.limits = SimulatedWorker::SmallLimits();
+    description.limits = limits;
     description.has_drafter = true;
     description.stop_tokens = {1};
     return description;
@@ -56,7 +57,7 @@ class SimulatedService {
   }
 
   grpc::Status Run(FakeExecute& call) {
-    SimulatedWorker engine(SimulatedWorker::SmallLimits());
+    SimulatedWorker engine(limits_);
     engine.Connect();
     call.Open();
     worker::v1::ExecuteRequest request;
@@ -74,6 +75,7 @@ class SimulatedService {
     return grpc::Status::OK;
   }
 
+  const StepLimits limits_;
   Mutex mutex_;
   CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
@@ -94,7 +96,9 @@ inline bool Eventually(const std::function<bool()>& condition) {
 struct TinySystem {
   // Without a worker nothing listens where the scheduler looks for one.
   explicit TinySystem(SchedulerServerOptions options = {},
-                      bool with_worker = true) {
+                      bool with_worker = true,
+                      const StepLimits& limits = SimulatedWorker::SmallLimits())
+      : worker(limits) {
     directory.Write("tokenizer.json", TinyTokenizerJson());
     directory.Write("chat_template.jinja", kTinyTemplate);
     options.model_directory = directory.path();
@@ -181,7 +185,7 @@ class OpenCall {
   std::string request_id;
   int num_chunks = 0;
   int num_complete = 0;
-  std::string text;  // Of the chunks, as are the next two.
+  std::string text;  // `text`, `ids` and `usage` are those of the chunks.
   std::vector<int32_t> ids;
   v1::Usage usage;
   v1::GenerateComplete complete;

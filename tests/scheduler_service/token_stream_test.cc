@@ -127,6 +127,87 @@ TEST(TokenStreamTest, CancellingIsSeenAndStopsNoWrites) {
   EXPECT_TRUE(absl::IsCancelled(stream.Take().end->status()));
 }
 
+TEST(TokenStreamTest, OutputIsMergedUpToTheSizeOfADelta) {
+  const size_t token_bytes = sizeof(EmittedToken) + 1;
+  TokenStream stream([] {}, {.max_delta_bytes = 2 * token_bytes});
+
+  for (int i = 0; i < 5; ++i) stream.Append({Token(i)}, "x");
+  stream.Finish(Completion{});
+
+  EXPECT_EQ(stream.waiting_bytes(), 5 * token_bytes);
+  EXPECT_EQ(Ids(stream.Take()), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(Ids(stream.Take()), (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(stream.waiting_bytes(), token_bytes);
+  const TokenDelta last = stream.Take();
+  EXPECT_EQ(Ids(last), std::vector<int32_t>{4});
+  EXPECT_TRUE(last.end.has_value());
+  EXPECT_TRUE(stream.Take().empty());
+}
+
+TEST(TokenStreamTest, LogProbabilitiesCount) {
+  TokenStream stream([] {});
+
+  stream.Append({{.token = 1,
+                  .logprob = 0,
+                  .top = std::vector<TokenLogprob>(20, TokenLogprob{})}},
+                "");
+
+  EXPECT_EQ(stream.waiting_bytes(),
+            sizeof(EmittedToken) + 20 * sizeof(TokenLogprob));
+}
+
+TEST(TokenStreamTest, AStreamThatHoldsTooMuchOverflowsAndKeepsNoMore) {
+  const size_t token_bytes = sizeof(EmittedToken);
+  int told = 0;
+  TokenStream stream([&] { ++told; }, {.max_waiting_bytes = 3 * token_bytes});
+  for (int i = 0; i < 3; ++i) stream.Append({Token(i)}, "");
+  EXPECT_FALSE(stream.overflowed());
+  EXPECT_EQ(told, 1);
+
+  for (int i = 3; i < 100; ++i) stream.Append({Token(i)}, "");
+
+  EXPECT_TRUE(stream.overflowed());
+  EXPECT_TRUE(stream.cancelled()) << "the loop is to end the request";
+  EXPECT_EQ(told, 2) << "once more, for the overflow";
+  EXPECT_EQ(stream.waiting_bytes(), 3 * token_bytes);
+  EXPECT_EQ(Ids(stream.Take()), (std::vector<int32_t>{0, 1, 2}));
+}
+
+TEST(TokenStreamTest, OneDeltaMayWaitWhateverItsSize) {
+  TokenStream stream([] {}, {.max_waiting_bytes = 1});
+
+  stream.Append({Token(1), Token(2)}, "long");
+
+  EXPECT_FALSE(stream.overflowed());
+  EXPECT_EQ(Ids(stream.Take()), (std::vector<int32_t>{1, 2}));
+}
+
+TEST(TokenStreamTest, AReaderWhoTakesInTimeNeverOverflows) {
+  TokenStream stream([] {}, {.max_waiting_bytes = 2 * sizeof(EmittedToken)});
+
+  for (int i = 0; i < 100; ++i) {
+    stream.Append({Token(i), Token(i)}, "");
+    EXPECT_EQ(Ids(stream.Take()), (std::vector<int32_t>{i, i}));
+  }
+
+  EXPECT_FALSE(stream.overflowed());
+  EXPECT_EQ(stream.waiting_bytes(), 0u);
+}
+
+TEST(TokenStreamTest, AfterDiscardOnlyTheEndComes) {
+  TokenStream stream([] {});
+  stream.Append({Token(1)}, "one");
+
+  stream.Discard();
+  stream.Append({Token(2)}, "two");
+  EXPECT_EQ(stream.waiting_bytes(), 0u);
+  stream.Finish(absl::CancelledError("by the client"));
+
+  const TokenDelta delta = stream.Take();
+  EXPECT_TRUE(delta.tokens.empty());
+  EXPECT_TRUE(absl::IsCancelled(delta.end->status()));
+}
+
 // Takes whenever told, as an RPC does, until the end.
 class Reader {
  public:
