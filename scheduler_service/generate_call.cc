@@ -76,7 +76,7 @@ absl::Status GenerateCall::Submit(std::unique_ptr<Request> request,
 }
 
 void GenerateCall::Refuse(const absl::Status& why) {
-  shared_.metrics.Refused(*ReasonOf(why));
+  shared_.metrics.Refused(ReasonOf(why).value_or(RefusalReason::kInvalid));
   if (absl::IsResourceExhausted(why)) {
     context_.AddTrailingMetadata(kRetryAfterKey, kRetryAfterMs);
   }

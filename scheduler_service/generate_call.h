@@ -56,9 +56,9 @@ class GenerateCall final
   // refused. With `complete_only` no chunks are written.
   absl::Status Submit(std::unique_ptr<Request> request, bool complete_only);
 
-  // Counts the call as refused for the reason that `why` carries, and ends it.
-  // If it may succeed later, the client is told when to come again.
-  // REQUIRES: ReasonOf(why).
+  // Counts the call as refused for the reason that `why` carries, or else as
+  // invalid, and ends it. If it may succeed later, the client is told when to
+  // come again.
   void Refuse(const absl::Status& why);
 
   bool cancelled() const;

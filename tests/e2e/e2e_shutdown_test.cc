@@ -88,6 +88,8 @@ TEST(E2eDrainTest, StreamsFinishAndNewRequestsAreRefused) {
   system.ExpectIdle();
 }
 
+constexpr int kSlowTokens = 120;
+
 // A call whose client reads nothing until it finishes, and whose text does not
 // fit into the windows of its connection.
 struct SlowCall {
@@ -96,7 +98,7 @@ struct SlowCall {
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
     stub = v1::BoleService::NewStub(system.NewChannel(arguments));
-    v1::GenerateRequest request = GreedyRequest(kPrompt, kTokens);
+    v1::GenerateRequest request = GreedyRequest(kPrompt, kSlowTokens);
     request.mutable_sampling_params()->set_logprobs(20);
     call = std::make_unique<Call>(*stub, request);
     EXPECT_TRUE(system.WaitForLoad(1, 0));
@@ -122,7 +124,7 @@ TEST(E2eDrainTest, AFinishedTextIsDeliveredToASlowReader) {
   const Generation& got = slow.call->Finish();
 
   ASSERT_TRUE(got.status.ok()) << got.status.error_message();
-  EXPECT_EQ(got.ids().size(), kTokens);
+  EXPECT_EQ(got.ids().size(), kSlowTokens);
   EXPECT_EQ(got.chunk_ids(), got.ids());
   EXPECT_TRUE(ended.get());
 }

@@ -28,9 +28,9 @@ std::unique_ptr<v1::BoleService::Stub> NarrowStub(const System& system) {
 
 constexpr int kTokens = 300;
 
-// About 120 KB: 200 bytes for the logprobs of a token, twice.
-v1::GenerateRequest LargeRequest() {
-  v1::GenerateRequest request = GreedyRequest(kPrompt, kTokens);
+// About 120 KB for 300 tokens: 200 bytes for the logprobs of a token, twice.
+v1::GenerateRequest LargeRequest(int max_tokens = kTokens) {
+  v1::GenerateRequest request = GreedyRequest(kPrompt, max_tokens);
   request.mutable_sampling_params()->set_logprobs(20);
   return request;
 }
@@ -95,9 +95,7 @@ TEST(E2eSlowReaderTest, OneThatFallsTooFarBehindIsEndedBeforeItsText) {
   options.door.max_undelivered_bytes = 8 << 10;
   System system(options);
   const auto narrow = NarrowStub(system);
-  v1::GenerateRequest request = LargeRequest();
-  request.mutable_sampling_params()->set_max_tokens(4000);
-  Call slow(*narrow, request);
+  Call slow(*narrow, LargeRequest(4000));
   ASSERT_TRUE(system.WaitForLoad(1, 0));
 
   // It would run for much longer.
@@ -116,7 +114,7 @@ TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
   options.door.stalled_reader = std::chrono::milliseconds(300);
   System system(options);
   const auto narrow = NarrowStub(system);
-  Call stalled(*narrow, LargeRequest());
+  Call stalled(*narrow, LargeRequest(120));
   ASSERT_TRUE(system.WaitForLoad(1, 0));
 
   // Nobody reads or cancels the first call.
@@ -130,19 +128,19 @@ TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
 
 TEST(E2eSlowReaderTest, TogetherTheyHoldNoMoreThanTheDoorAllows) {
   SystemOptions options;
-  options.door.max_output_bytes = 400 << 10;
+  options.door.max_output_bytes = 120 << 10;
   System system(options);
   const auto narrow = NarrowStub(system);
   std::vector<std::unique_ptr<Call>> slow;
-  slow.reserve(8);
-  for (int i = 0; i < 8; ++i) {
-    slow.push_back(std::make_unique<Call>(*narrow, LargeRequest()));
+  slow.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    slow.push_back(std::make_unique<Call>(*narrow, LargeRequest(120)));
   }
-  ASSERT_TRUE(system.WaitForLoad(8, 0));
+  ASSERT_TRUE(system.WaitForLoad(4, 0));
   system.ExpectIdle();
 
   EXPECT_TRUE(Eventually([&] {
-    return Generate(system.stub(), GreedyRequest(kPrompt, 100)).status.ok();
+    return Generate(system.stub(), GreedyRequest(kPrompt, 10)).status.ok();
   })) << "there is room again for one that reads";
 
   int num_ended = 0;
@@ -153,7 +151,7 @@ TEST(E2eSlowReaderTest, TogetherTheyHoldNoMoreThanTheDoorAllows) {
     ExpectEndedFor(got, "holds too much");
   }
   EXPECT_GT(num_ended, 0);
-  EXPECT_LT(num_ended, 8);
+  EXPECT_LT(num_ended, 4);
 }
 
 }  // namespace

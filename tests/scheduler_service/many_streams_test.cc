@@ -1,5 +1,5 @@
 // As many calls as the door is told to allow, all from one connection.
-#include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 
@@ -75,7 +75,7 @@ StepLimits ManySlots() {
   StepLimits limits = SimulatedWorker::SmallLimits();
   limits.max_requests = kRunning;
   limits.num_slots = kRunning;
-  limits.num_pages = kRunning;
+  limits.num_pages = 4 * kRunning;
   limits.max_nodes = 20 * kRunning;
   limits.max_prefill_tokens = 3 * kRunning;
   return limits;
@@ -86,6 +86,7 @@ TEST(ManyStreamsTest, FiveThousandWaitWhileAThousandRunAndAllAreAnswered) {
   options.door.max_open_requests = kRunning + kWaiting;
   options.scheduler.admission.max_requests = kRunning + kWaiting;
   options.scheduler.max_running = kRunning;
+  options.worker_timeout = std::chrono::seconds(60);  // It is held up.
   TinySystem system(options, /*with_worker=*/true, ManySlots());
   system.worker.Hold();
   v1::GenerateRequest request;
@@ -96,9 +97,15 @@ TEST(ManyStreamsTest, FiveThousandWaitWhileAThousandRunAndAllAreAnswered) {
   Tally tally;
   std::deque<Stream> streams;
 
-  for (int i = 0; i < kRunning + kWaiting; ++i) {
+  streams.emplace_back(*system.stub, request, tally);
+  ASSERT_TRUE(system.AwaitLoad(1, 0));
+  // While its round is not answered, the others wait. The next round takes as
+  // many as can run.
+  for (int i = 1; i < kRunning + kWaiting; ++i) {
     streams.emplace_back(*system.stub, request, tally);
   }
+  ASSERT_TRUE(system.AwaitLoad(1, kRunning + kWaiting - 1));
+  system.worker.AnswerOne();
   EXPECT_TRUE(system.AwaitLoad(kRunning, kWaiting));
   const grpc::Status refused = testing::OpenCall(system, request).Finish();
   system.worker.Release();

@@ -25,8 +25,8 @@
 
 namespace bole::testing {
 
-// Answers plans as the simulated model would; between Hold() and Release() it
-// answers none.
+// Answers plans as the simulated model would; between Hold() and Release() only
+// as many as AnswerOne() was called.
 class SimulatedService {
  public:
   explicit SimulatedService(const StepLimits& limits)
@@ -46,6 +46,11 @@ class SimulatedService {
 
   void Hold() { SetHeld(true); }
   void Release() { SetHeld(false); }
+  void AnswerOne() {
+    MutexLock lock(mutex_);
+    ++num_allowed_;
+    changed_.NotifyAll();
+  }
   // Heartbeats say so from the next plan on.
   void Drain() { draining_ = true; }
 
@@ -67,7 +72,8 @@ class SimulatedService {
       engine.Send(engine.epoch(), request.sequence(), *plan);
       {
         MutexLock lock(mutex_);
-        while (held_) changed_.Wait(mutex_);
+        while (held_ && num_allowed_ == 0) changed_.Wait(mutex_);
+        if (held_) --num_allowed_;
       }
       if (draining_) call.Beat(/*draining=*/true);
       call.Answer(request.sequence(), *engine.Run().result, 0);
@@ -79,6 +85,7 @@ class SimulatedService {
   Mutex mutex_;
   CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_allowed_ ABSL_GUARDED_BY(mutex_) = 0;  // Answers while held.
   std::atomic<bool> draining_{false};
   FakeWorker worker_;  // Its threads use the rest: last.
 };
