@@ -33,7 +33,7 @@ struct SystemOptions {
   std::chrono::milliseconds worker_timeout{10000};
   std::chrono::milliseconds heartbeat_interval{1000};
   int num_threads = 1;  // The engine's. Tests run side by side.
-  DoorLimits door;
+  DoorLimits door = {};
   bool metrics = false;
 };
 
