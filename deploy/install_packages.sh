@@ -33,6 +33,7 @@ protobuf-compiler-grpc: stubs of the services
 libprotobuf-dev: messages
 protobuf-compiler: code of the messages
 prometheus-cpp-dev: metrics
+libcivetweb-dev: reading metrics over HTTP
 libgtest-dev: unit tests
 libgmock-dev: unit tests
 libbenchmark-dev: benchmarks

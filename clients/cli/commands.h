@@ -22,6 +22,9 @@ Command AddTokenizeCommand(CLI::App& app, Interrupt& interrupt);
 Command AddDetokenizeCommand(CLI::App& app, Interrupt& interrupt);
 Command AddInfoCommand(CLI::App& app, Interrupt& interrupt);
 Command AddHealthCommand(CLI::App& app, Interrupt& interrupt);
+Command AddBenchCommand(CLI::App& app, Interrupt& interrupt);
+// `bole bench compare`.
+Command AddBenchCompareCommand(CLI::App& bench);
 
 }  // namespace bole
 

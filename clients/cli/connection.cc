@@ -15,7 +15,18 @@
 namespace bole {
 namespace {
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+std::optional<std::string> TrailingMetadata(const grpc::ClientContext& context,
+                                            const std::string& key) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return std::nullopt;
+  return std::string(found->second.data(), found->second.size());
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
+                                           bool own_connection) {
   grpc::ChannelArguments arguments;
   // An answer with the log probabilities of a long text is larger than gRPC's
   // usual limit.
@@ -26,19 +37,10 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // The address is where we connect; a proxy for the web is not asked.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
 }
-
-std::optional<std::string> TrailingMetadata(const grpc::ClientContext& context,
-                                            const std::string& key) {
-  const auto& metadata = context.GetServerTrailingMetadata();
-  const auto found = metadata.find(key);
-  if (found == metadata.end()) return std::nullopt;
-  return std::string(found->second.data(), found->second.size());
-}
-
-}  // namespace
 
 void ConnectionFlags::AddTo(CLI::App& command) {
   command.add_option("--server", server, "address of the scheduler")

@@ -27,6 +27,11 @@ struct ConnectionFlags {
   void AddTo(CLI::App& command);
 };
 
+// A channel to the scheduler at `address` that connects with its first call.
+// Channels of one process share a TCP connection unless `own_connection`.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
+                                           bool own_connection = false);
+
 // One thread uses it. What is passed in outlives it.
 class Connection {
  public:

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "clients/cli/failure.h"
 
@@ -41,21 +42,20 @@ void Interrupt::WaitForSignals() {
     sigwait(&signals_, &signal);
     MutexLock lock(mutex_);
     if (stopping_) return;
-    if (call_ == nullptr) EndProcess();
-    call_->TryCancel();
+    if (action_ == nullptr) EndProcess();
+    action_();
   }
 }
 
-CancelOnInterrupt::CancelOnInterrupt(Interrupt& interrupt,
-                                     grpc::ClientContext& call)
+OnInterrupt::OnInterrupt(Interrupt& interrupt, std::function<void()> action)
     : interrupt_(interrupt) {
   MutexLock lock(interrupt_.mutex_);
-  interrupt_.call_ = &call;
+  interrupt_.action_ = std::move(action);
 }
 
-CancelOnInterrupt::~CancelOnInterrupt() {
+OnInterrupt::~OnInterrupt() {
   MutexLock lock(interrupt_.mutex_);
-  interrupt_.call_ = nullptr;
+  interrupt_.action_ = nullptr;
 }
 
 }  // namespace bole

@@ -1,8 +1,9 @@
-// Ctrl-C, which ends a call or the process.
+// Ctrl-C, which ends what runs, or the process.
 #ifndef BOLE_CLIENTS_CLI_INTERRUPT_H_
 #define BOLE_CLIENTS_CLI_INTERRUPT_H_
 
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -12,8 +13,8 @@
 namespace bole {
 
 // Waits for SIGINT in a thread of its own: cancelling a call is nothing that a
-// signal handler may do. SIGINT cancels the call that runs; without one it ends
-// the process with kExitCancelled.
+// signal handler may do. SIGINT calls the action that is set; without one it
+// ends the process with kExitCancelled.
 class Interrupt {
  public:
   // Blocks SIGINT in this thread and in those that it starts from now on, so
@@ -25,28 +26,36 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
  private:
-  friend class CancelOnInterrupt;
+  friend class OnInterrupt;
 
   void WaitForSignals();
 
   sigset_t signals_;
   Mutex mutex_;
-  grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::function<void()> action_ ABSL_GUARDED_BY(mutex_);  // Null: none.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
-// The call that SIGINT cancels, one at a time. Both outlive this.
-class CancelOnInterrupt {
+// While it lives, SIGINT calls `action`, in a thread of its own. One at a time;
+// `interrupt` outlives it.
+class OnInterrupt {
  public:
-  CancelOnInterrupt(Interrupt& interrupt, grpc::ClientContext& call);
-  ~CancelOnInterrupt();
+  OnInterrupt(Interrupt& interrupt, std::function<void()> action);
+  ~OnInterrupt();  // The action neither runs nor is called any more.
 
-  CancelOnInterrupt(const CancelOnInterrupt&) = delete;
-  CancelOnInterrupt& operator=(const CancelOnInterrupt&) = delete;
+  OnInterrupt(const OnInterrupt&) = delete;
+  OnInterrupt& operator=(const OnInterrupt&) = delete;
 
  private:
   Interrupt& interrupt_;
+};
+
+// While it lives, SIGINT cancels `call`, which outlives it.
+class CancelOnInterrupt : private OnInterrupt {
+ public:
+  CancelOnInterrupt(Interrupt& interrupt, grpc::ClientContext& call)
+      : OnInterrupt(interrupt, [&call] { call.TryCancel(); }) {}
 };
 
 }  // namespace bole

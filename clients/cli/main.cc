@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
       bole::AddTokenizeCommand(app, interrupt),
       bole::AddDetokenizeCommand(app, interrupt),
       bole::AddInfoCommand(app, interrupt),
-      bole::AddHealthCommand(app, interrupt)};
+      bole::AddHealthCommand(app, interrupt),
+      bole::AddBenchCommand(app, interrupt)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

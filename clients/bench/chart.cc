@@ -1,0 +1,182 @@
+#include "clients/bench/chart.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+namespace bole::bench {
+namespace {
+
+// In pixels. A chart has its axes inside of these margins.
+constexpr double kWidth = 820;
+constexpr double kHeight = 300;
+constexpr double kTop = 40;  // Of the document, for its title.
+constexpr double kLeft = 70;
+constexpr double kRight = 170;  // For the names of the series.
+constexpr double kAbove = 34;
+constexpr double kBelow = 46;
+
+// Distinct in brightness as well, for those who see few colours.
+constexpr const char* kColors[] = {"#1b4f9c", "#d9652b", "#3c8d40", "#8c3a8f",
+                                   "#777777"};
+
+std::string Escape(const std::string& text) {
+  return absl::StrReplaceAll(
+      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+}
+
+std::string Text(double x, double y, const char* anchor,
+                 const std::string& text) {
+  return absl::StrFormat(
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y,
+      anchor, Escape(text));
+}
+
+std::string Line(double x1, double y1, double x2, double y2) {
+  return absl::StrFormat(
+      "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+      "stroke=\"#d0d0d0\"/>\n",
+      x1, y1, x2, y2);
+}
+
+// From values to pixels.
+class Axes {
+ public:
+  Axes(const Chart& chart, double top) : log_x_(chart.log_x), top_(top) {
+    bool any = false;
+    for (const Series& series : chart.series) {
+      for (const Point& point : series.points) {
+        max_y_ = std::max(max_y_, point.y);
+        if (log_x_ && point.x <= 0) continue;
+        min_x_ = any ? std::min(min_x_, point.x) : point.x;
+        max_x_ = any ? std::max(max_x_, point.x) : point.x;
+        any = true;
+      }
+    }
+    if (!any) min_x_ = 1;
+    if (!log_x_) min_x_ = 0;
+    if (max_y_ <= 0) max_y_ = 1;
+    if (max_x_ <= min_x_) max_x_ = log_x_ ? 10 * min_x_ : min_x_ + 1;
+  }
+
+  double X(double x) const {
+    const double share = log_x_ ? std::log(std::max(x, min_x_) / min_x_) /
+                                      std::log(max_x_ / min_x_)
+                                : (x - min_x_) / (max_x_ - min_x_);
+    return kLeft + share * (kWidth - kLeft - kRight);
+  }
+
+  double Y(double y) const { return Bottom() - y / max_y_ * PlotHeight(); }
+
+  double Top() const { return top_ + kAbove; }
+  double Bottom() const { return top_ + kHeight - kBelow; }
+
+  std::vector<double> XTicks() const {
+    constexpr int kTicks = 8;
+    if (!log_x_) return RoundTicks(min_x_, max_x_, kTicks);
+    std::vector<double> ticks;
+    for (double decade = std::pow(10, std::floor(std::log10(min_x_)));
+         decade <= max_x_; decade *= 10) {
+      for (const double factor : {1, 2, 5}) {
+        const double tick = factor * decade;
+        if (tick >= min_x_ && tick <= max_x_) ticks.push_back(tick);
+      }
+    }
+    return ticks;
+  }
+
+  std::vector<double> YTicks() const {
+    constexpr int kTicks = 5;
+    return RoundTicks(0, max_y_, kTicks);
+  }
+
+ private:
+  static double PlotHeight() { return kHeight - kAbove - kBelow; }
+
+  const bool log_x_;
+  const double top_;
+  double min_x_ = 0;
+  double max_x_ = 0;
+  double max_y_ = 0;
+};
+
+std::string DrawGrid(const Chart& chart, const Axes& axes) {
+  std::string svg;
+  const double right = kWidth - kRight;
+  for (const double x : axes.XTicks()) {
+    svg += Line(axes.X(x), axes.Top(), axes.X(x), axes.Bottom());
+    svg +=
+        Text(axes.X(x), axes.Bottom() + 16, "middle", absl::StrFormat("%g", x));
+  }
+  for (const double y : axes.YTicks()) {
+    svg += Line(kLeft, axes.Y(y), right, axes.Y(y));
+    svg += Text(kLeft - 6, axes.Y(y) + 4, "end", absl::StrFormat("%g", y));
+  }
+  svg += Text(kLeft, axes.Top() - 12, "start",
+              chart.title + " (" + chart.y_label + ")");
+  svg += Text((kLeft + right) / 2, axes.Bottom() + 34, "middle", chart.x_label);
+  return svg;
+}
+
+std::string DrawChart(const Chart& chart, double top) {
+  const Axes axes(chart, top);
+  std::string svg = DrawGrid(chart, axes);
+  for (size_t i = 0; i < chart.series.size(); ++i) {
+    const char* color = kColors[i % std::size(kColors)];
+    svg += absl::StrFormat(
+        "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" points=\"",
+        color);
+    for (const Point& point : chart.series[i].points) {
+      absl::StrAppendFormat(&svg, "%.1f,%.1f ", axes.X(point.x),
+                            axes.Y(point.y));
+    }
+    svg += "\"/>\n";
+    const double y = axes.Top() + 14 + 18 * static_cast<double>(i);
+    const double x = kWidth - kRight + 12;
+    absl::StrAppendFormat(
+        &svg,
+        "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" "
+        "fill=\"%s\"/>\n",
+        x, y - 9, color);
+    svg += Text(x + 16, y, "start", chart.series[i].name);
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::vector<double> RoundTicks(double low, double high, int count) {
+  const double rough = (high - low) / count;
+  if (rough <= 0) return {low};
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  double step = 10 * power;
+  for (const double factor : {5.0, 2.0, 1.0}) {
+    if (factor * power >= rough) step = factor * power;
+  }
+  std::vector<double> ticks;
+  const double end = high + step * 1e-9;
+  for (double i = std::ceil(low / step); i * step <= end; ++i) {
+    ticks.push_back(i * step);
+  }
+  return ticks;
+}
+
+std::string DrawCharts(const std::string& title,
+                       std::span<const Chart> charts) {
+  const double height = kTop + kHeight * static_cast<double>(charts.size());
+  std::string svg = absl::StrFormat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+      "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+      kWidth, height);
+  svg += Text(kLeft, kTop - 12, "start", title);
+  for (size_t i = 0; i < charts.size(); ++i) {
+    svg += DrawChart(charts[i], kTop + kHeight * static_cast<double>(i));
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace bole::bench

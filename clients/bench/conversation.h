@@ -1,0 +1,51 @@
+// The history of one session, and the request of its next turn.
+#ifndef BOLE_CLIENTS_BENCH_CONVERSATION_H_
+#define BOLE_CLIENTS_BENCH_CONVERSATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "clients/bench/workload.h"
+#include "proto/bole.pb.h"
+
+namespace bole::bench {
+
+// What follows a prompt in the history of its session.
+enum class History {
+  kModel,     // The model's own answer.
+  kRecorded,  // The answer of the file, or ids of the length it gives.
+};
+
+struct ConversationOptions {
+  bool chat = true;  // Messages go through the model's chat template.
+  uint32_t vocab_size = 0;
+  uint64_t load_seed = 0;
+  History history = History::kModel;
+  v1::SamplingParams sampling;  // max_tokens yields to what the file says.
+};
+
+// Not thread-safe. `options` outlives it.
+class Conversation {
+ public:
+  explicit Conversation(const ConversationOptions& options)
+      : options_(options) {}
+
+  // Appends the input of `turn` to the history.
+  void Extend(const Turn& turn);
+
+  // The request for the last turn that Extend() was called with, `turn`.
+  v1::GenerateRequest Request(const Turn& turn) const;
+
+  // Appends the answer to that request to the history.
+  void Answer(const Turn& turn, const v1::GenerateComplete& complete);
+
+ private:
+  const ConversationOptions& options_;
+  std::vector<Message> messages_;
+  std::vector<uint32_t> ids_;
+};
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_CONVERSATION_H_

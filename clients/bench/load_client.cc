@@ -1,0 +1,153 @@
+#include "clients/bench/load_client.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "common/check.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/client_callback.h"
+#include "proto/grpc_status.h"
+
+namespace bole::bench {
+namespace {
+
+std::optional<double> RetryAfter(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find("retry-after-ms");
+  double milliseconds = 0;
+  if (found == metadata.end() ||
+      !absl::SimpleAtod(
+          absl::string_view(found->second.data(), found->second.size()),
+          &milliseconds)) {
+    return std::nullopt;
+  }
+  return milliseconds / 1000;
+}
+
+}  // namespace
+
+// One call. gRPC calls its methods one after another.
+class LoadClient::Stream final
+    : public grpc::ClientReadReactor<v1::GenerateResponse> {
+ public:
+  Stream(LoadClient& client, uint64_t id, v1::GenerateRequest request)
+      : client_(client), request_(std::move(request)) {
+    ended_.id = id;
+  }
+
+  void Start(v1::BoleService::Stub& stub) {
+    if (client_.timeout_seconds_) {
+      context_.set_deadline(
+          std::chrono::system_clock::now() +
+          std::chrono::duration_cast<std::chrono::system_clock::duration>(
+              std::chrono::duration<double>(*client_.timeout_seconds_)));
+    }
+    ended_.sent = client_.Now();
+    stub.async()->Generate(&context_, &request_, this);
+    StartRead(&response_);
+    StartCall();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    const double now = client_.Now();
+    if (response_.has_chunk() && response_.chunk().token_ids_size() > 0) {
+      if (ended_.arrivals.empty()) ++client_.num_streaming_;
+      const int tokens = response_.chunk().token_ids_size();
+      ended_.arrivals.push_back({.seconds = now, .tokens = tokens});
+      client_.num_tokens_ += tokens;
+    }
+    if (response_.has_complete()) {
+      ended_.complete = std::move(*response_.mutable_complete());
+      has_complete_ = true;
+    }
+    StartRead(&response_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    ended_.end = client_.Now();
+    ended_.status = FromGrpcStatus(status);
+    if (status.ok() && !has_complete_) {
+      ended_.status = absl::InternalError("the answer has no end");
+    }
+    ended_.retry_after_seconds = RetryAfter(context_);
+    if (!ended_.arrivals.empty()) --client_.num_streaming_;
+    client_.OnEnd(this, std::move(ended_));
+  }
+
+ private:
+  LoadClient& client_;
+  const v1::GenerateRequest request_;
+  grpc::ClientContext context_;
+  v1::GenerateResponse response_;
+  EndedCall ended_;
+  bool has_complete_ = false;
+};
+
+LoadClient::LoadClient(std::vector<std::shared_ptr<grpc::Channel>> channels,
+                       Clock::time_point start,
+                       std::optional<double> timeout_seconds)
+    : start_(start), timeout_seconds_(timeout_seconds) {
+  BOLE_CHECK(!channels.empty());
+  for (const std::shared_ptr<grpc::Channel>& channel : channels) {
+    stubs_.push_back(v1::BoleService::NewStub(channel));
+  }
+}
+
+LoadClient::~LoadClient() {
+  CancelAll();
+  MutexLock lock(mutex_);
+  while (!streams_.empty()) changed_.Wait(mutex_);
+}
+
+double LoadClient::Now() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+void LoadClient::Send(uint64_t id, v1::GenerateRequest request) {
+  auto stream = std::make_unique<Stream>(*this, id, std::move(request));
+  Stream& started = *stream;
+  v1::BoleService::Stub* stub = nullptr;
+  {
+    MutexLock lock(mutex_);
+    BOLE_CHECK(streams_.emplace(id, std::move(stream)).second);
+    stub = stubs_[next_stub_].get();
+    next_stub_ = (next_stub_ + 1) % stubs_.size();
+  }
+  started.Start(*stub);
+}
+
+void LoadClient::OnEnd(Stream* stream, EndedCall ended) {
+  std::unique_ptr<Stream> last;  // Destroyed after the lock is released.
+  MutexLock lock(mutex_);
+  const auto found = streams_.find(ended.id);
+  BOLE_CHECK(found != streams_.end() && found->second.get() == stream);
+  last = std::move(found->second);
+  streams_.erase(found);
+  ended_.push_back(std::move(ended));
+  changed_.NotifyAll();
+}
+
+std::vector<EndedCall> LoadClient::TakeEnded(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (ended_.empty() && !woken_ && changed_.WaitUntil(mutex_, deadline)) {
+  }
+  woken_ = false;
+  return std::exchange(ended_, {});
+}
+
+void LoadClient::Wake() {
+  MutexLock lock(mutex_);
+  woken_ = true;
+  changed_.NotifyAll();
+}
+
+void LoadClient::CancelAll() {
+  MutexLock lock(mutex_);
+  for (const auto& [id, stream] : streams_) stream->Cancel();
+}
+
+}  // namespace bole::bench

@@ -1,0 +1,78 @@
+// The numbers of a run. kDefinitions says what each of them means.
+#ifndef BOLE_CLIENTS_BENCH_REPORT_H_
+#define BOLE_CLIENTS_BENCH_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "clients/bench/distribution.h"
+#include "clients/bench/request_record.h"
+#include "clients/bench/slo.h"
+
+namespace bole::bench {
+
+// For people, a line for each term, without a line feed at the end.
+extern const char* const kDefinitions;
+
+// Times are in seconds.
+struct Report {
+  double duration = 0;
+  int num_requests = 0;  // That were sent, and ended one way or another.
+  int num_succeeded = 0;
+  int num_refused = 0;  // IsRefusal()
+  int num_failed = 0;   // Neither.
+  int num_good = 0;     // Meets(slo)
+  int num_dropped = 0;  // Turns that were not sent.
+  int num_retries = 0;
+  std::map<std::string, int> failures;  // By FailureReason().
+  Slo slo;
+
+  int64_t prompt_tokens = 0;  // Of requests that ended well.
+  int64_t cached_tokens = 0;  // Of those.
+  int64_t output_tokens = 0;  // Of all.
+  int64_t rounds = 0;
+  int64_t accepted_drafts = 0;
+
+  // From the scheduled arrival.
+  Distribution ttft;
+  Distribution e2e;
+  // From sending, for comparison with what the server measures.
+  Distribution sent_ttft;
+  Distribution sent_e2e;
+  Distribution tpot;
+  Distribution itl;
+  Distribution lag;  // From the scheduled arrival to sending, retries aside.
+
+  double request_rate() const;  // Ended well, per second.
+  double output_token_rate() const;
+  double prompt_token_rate() const;
+  double goodput() const;               // Good requests per second.
+  double attainment() const;            // Good requests of all, 0 to 1.
+  double mean_accepted_tokens() const;  // 0 without rounds.
+};
+
+// `num_dropped` is the schedule's.
+Report MakeReport(std::span<const RequestRecord> records, const Slo& slo,
+                  int num_dropped);
+
+// Whether the client may have been what was measured: it sent later than
+// scheduled by more than 10 ms and a tenth of the median time to first token,
+// in one request of a hundred.
+bool ClientWasLate(const Report& report);
+
+// One row of the table of latencies.
+struct Metric {
+  const char* key;   // "ttft"
+  const char* name;  // "time to first token"
+  const Distribution* distribution;
+};
+
+// Those of `report`, which outlives them, in the order of a table.
+std::vector<Metric> LatencyMetrics(const Report& report);
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_REPORT_H_

@@ -1,0 +1,59 @@
+// What is known of one request after its end.
+#ifndef BOLE_CLIENTS_BENCH_REQUEST_RECORD_H_
+#define BOLE_CLIENTS_BENCH_REQUEST_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace bole::bench {
+
+// Tokens that one message brought.
+struct TokenArrival {
+  double seconds = 0;
+  int tokens = 0;  // > 0
+};
+
+// Times are seconds since the start of the run.
+struct RequestRecord {
+  int instance = 0;  // Of the session, as in ScheduledTurn.
+  int turn = 0;
+  int retries = 0;
+  double scheduled = 0;
+  double sent = 0;  // The last attempt.
+  double end = 0;
+  std::vector<TokenArrival> arrivals;  // In order.
+  absl::Status status;                 // Of the last attempt.
+  // As the server reports them at the end; 0 if it did not end well.
+  int prompt_tokens = 0;
+  int cached_tokens = 0;
+  int rounds = 0;
+  int accepted_drafts = 0;
+};
+
+// Tokens that came, whether or not the request ended well.
+int OutputTokens(const RequestRecord& record);
+
+// Absent: no token came.
+std::optional<double> FirstTokenTime(const RequestRecord& record);
+std::optional<double> LastTokenTime(const RequestRecord& record);
+
+// Mean time per token after the first one, in seconds. Absent: fewer than two
+// tokens, or the request did not end well.
+std::optional<double> TimePerOutputToken(const RequestRecord& record);
+
+// Whether the server refused the request before it ran: RESOURCE_EXHAUSTED or
+// UNAVAILABLE, and no token came.
+bool IsRefusal(const RequestRecord& record);
+
+// Why a request did not end well, for counting: the code's name, and the
+// reason that a message of the scheduler begins with, up to its colon:
+// "RESOURCE_EXHAUSTED queue_requests".
+std::string FailureReason(const absl::Status& status);
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_REQUEST_RECORD_H_

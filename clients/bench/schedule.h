@@ -1,0 +1,97 @@
+// Which request is due when: the decisions of a load, without clock or network.
+#ifndef BOLE_CLIENTS_BENCH_SCHEDULE_H_
+#define BOLE_CLIENTS_BENCH_SCHEDULE_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "clients/bench/workload.h"
+
+namespace bole::bench {
+
+// A request, by its place in the load. Instance i is a run of session
+// i mod (number of sessions).
+struct ScheduledTurn {
+  int instance = 0;
+  int turn = 0;
+  int attempt = 0;       // 0, and one more for each retry.
+  double scheduled = 0;  // Arrival: latencies count from here.
+  double due = 0;        // scheduled, or later for a retry.
+};
+
+struct ScheduleOptions {
+  // Open loop: when instances arrive, ascending.
+  std::vector<double> arrivals = {};
+  // Closed loop, if > 0: so many instances at any moment, each followed by the
+  // next one as it ends.
+  int concurrency = 0;
+  int num_instances = 0;    // Closed loop: at most.
+  double ramp_seconds = 0;  // Closed loop: the first ones begin over this time.
+  // No instance begins from here on.
+  double end = std::numeric_limits<double>::infinity();
+  // Requests in flight at most; others wait although they are due.
+  int max_in_flight = std::numeric_limits<int>::max();
+  // Where the file does not say how long a user thinks.
+  double think_seconds = 0;
+  double think_scale = 1;  // Of what the file says.
+};
+
+// Times are seconds since the start of the run. Not thread-safe.
+//
+// COST: O(log n) for each request, n being those that are due later.
+class Schedule {
+ public:
+  // `workload` outlives this.
+  Schedule(const Workload& workload, ScheduleOptions options);
+
+  // The requests to send now, by their due times. They are in flight until
+  // Ended() or Retry().
+  std::vector<ScheduledTurn> Take(double now);
+
+  // When Take() has something next, if nothing ends before. Absent: not before
+  // a request ends.
+  std::optional<double> NextDue() const;
+
+  // A request of Take() ended. The session goes on after its think time; if the
+  // request failed, the session ends, because its history is not known.
+  void Ended(const ScheduledTurn& turn, double now, bool succeeded);
+
+  // A request of Take() was refused; it is sent again `delay` seconds from now.
+  // REQUIRES: Stop() was not called.
+  void Retry(ScheduledTurn turn, double now, double delay);
+
+  // Nothing that is not in flight is sent any more.
+  void Stop();
+
+  bool done() const { return due_.empty() && in_flight_ == 0; }
+  int in_flight() const { return in_flight_; }
+  // Turns of sessions that began but were not sent: an earlier turn failed, or
+  // Stop().
+  int num_dropped() const { return num_dropped_; }
+
+ private:
+  struct Later {
+    bool operator()(const ScheduledTurn& a, const ScheduledTurn& b) const {
+      return a.due > b.due;
+    }
+  };
+
+  const Session& SessionOf(int instance) const;
+  // Begins the next instance of a closed loop.
+  void BeginNext(double now);
+
+  const Workload& workload_;
+  const ScheduleOptions options_;
+  std::priority_queue<ScheduledTurn, std::vector<ScheduledTurn>, Later> due_;
+  int next_instance_ = 0;  // Closed loop.
+  int in_flight_ = 0;
+  int num_dropped_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_SCHEDULE_H_

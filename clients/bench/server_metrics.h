@@ -1,0 +1,44 @@
+// What the scheduler counted, beside what the client counted.
+#ifndef BOLE_CLIENTS_BENCH_SERVER_METRICS_H_
+#define BOLE_CLIENTS_BENCH_SERVER_METRICS_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "clients/bench/report.h"
+
+namespace bole::bench {
+
+// Values of a page of Prometheus metrics by series, as they are written there:
+// "bole_requests_total{code=\"OK\"}".
+using MetricValues = std::map<std::string, double>;
+
+// Lines that are no sample are left out.
+MetricValues ParseMetrics(std::string_view page);
+
+// `after` minus `before`; what `before` lacks counts as 0 there.
+MetricValues Difference(const MetricValues& before, const MetricValues& after);
+
+// A number that both sides have.
+struct MetricPair {
+  std::string name;
+  double client = 0;
+  double server = 0;
+  bool is_count = true;  // Else a mean in seconds.
+  bool agrees = false;
+};
+
+// Counts should be equal, and means within 5 % and `round_trip_seconds` of the
+// server's sum over its count. `server` is the difference over the run, in
+// which nobody else used the server. Latencies are the client's from sending.
+//
+// If the run was interrupted, or calls timed out, counts need not agree.
+std::vector<MetricPair> CompareWithServer(const Report& report,
+                                          const MetricValues& server,
+                                          double round_trip_seconds);
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_SERVER_METRICS_H_

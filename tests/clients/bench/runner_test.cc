@@ -1,0 +1,172 @@
+#include "clients/bench/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "clients/bench/report.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "tests/clients/cli/fake_bole_service.h"
+
+namespace bole::bench {
+namespace {
+
+using testing_support::AnswerOf;
+using testing_support::FakeAnswer;
+using testing_support::FakeServer;
+
+Workload Asks(const std::vector<std::string>& questions) {
+  Session session;
+  for (const std::string& question : questions) {
+    Turn turn;
+    turn.input = std::vector<Message>{{"user", question}};
+    session.turns.push_back(turn);
+  }
+  return {.name = "test", .format = "test", .sessions = {session}};
+}
+
+class RunnerTest : public testing::Test {
+ protected:
+  RunnerOptions Options() {
+    RunnerOptions options;
+    options.channels = {grpc::CreateChannel(
+        server_.address(), grpc::InsecureChannelCredentials())};
+    return options;
+  }
+
+  FakeServer server_;
+};
+
+FakeAnswer Refusal() {
+  return {.responses = {},
+          .status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     "queue_requests: 2 requests wait"},
+          .retry_after_ms = "30"};
+}
+
+TEST_F(RunnerTest, ATurnFollowsTheModelsOwnAnswer) {
+  server_.service().SetAnswers({AnswerOf({"He", "llo"}), AnswerOf({"Bye"})});
+  const Workload workload = Asks({"one", "two"});
+
+  const RunResult result = Runner(Options()).Run(workload, {.arrivals = {0}});
+
+  ASSERT_EQ(result.records.size(), 2u);
+  EXPECT_TRUE(result.records[0].status.ok());
+  EXPECT_EQ(OutputTokens(result.records[0]), 2);
+  EXPECT_EQ(result.records[1].turn, 1);
+  EXPECT_GE(result.records[1].scheduled, result.records[0].end);
+  const std::vector<v1::GenerateRequest> requests =
+      server_.service().requests();
+  ASSERT_EQ(requests.size(), 2u);
+  ASSERT_EQ(requests[1].chat().messages_size(), 3);
+  EXPECT_EQ(requests[1].chat().messages(1).content(), "Hello");
+}
+
+TEST_F(RunnerTest, TimesAreInTheirOrder) {
+  server_.service().SetAnswers({AnswerOf({"a", "b", "c"})});
+  const Workload workload = Asks({"one"});
+
+  const RunResult result =
+      Runner(Options()).Run(workload, {.arrivals = {0, 0.02, 0.04}});
+
+  ASSERT_EQ(result.records.size(), 3u);
+  for (const RequestRecord& record : result.records) {
+    EXPECT_LE(record.scheduled, record.sent);
+    double last = record.sent;
+    for (const TokenArrival& arrival : record.arrivals) {
+      EXPECT_LE(last, arrival.seconds);
+      last = arrival.seconds;
+    }
+    EXPECT_LE(last, record.end);
+  }
+}
+
+TEST_F(RunnerTest, ARefusedRequestIsARecordWithItsReason) {
+  server_.service().SetAnswers({Refusal()});
+  const Workload workload = Asks({"one", "two"});
+
+  const RunResult result = Runner(Options()).Run(workload, {.arrivals = {0}});
+
+  ASSERT_EQ(result.records.size(), 1u);
+  EXPECT_TRUE(IsRefusal(result.records[0]));
+  EXPECT_EQ(FailureReason(result.records[0].status),
+            "RESOURCE_EXHAUSTED queue_requests");
+  EXPECT_EQ(result.num_dropped, 1);
+}
+
+TEST_F(RunnerTest, ARetryComesAfterTheTimeThatTheServerNamed) {
+  server_.service().SetAnswers({Refusal(), Refusal(), AnswerOf({"a"})});
+  const Workload workload = Asks({"one"});
+  RunnerOptions options = Options();
+  options.max_retries = 5;
+
+  const RunResult result =
+      Runner(std::move(options)).Run(workload, {.arrivals = {0}});
+
+  ASSERT_EQ(result.records.size(), 1u);
+  EXPECT_TRUE(result.records[0].status.ok());
+  EXPECT_EQ(result.records[0].retries, 2);
+  EXPECT_EQ(result.records[0].scheduled, 0);
+  EXPECT_GE(result.records[0].sent, 0.06);
+  const std::vector<v1::GenerateRequest> requests =
+      server_.service().requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(requests[2].chat().messages_size(), 1);
+}
+
+TEST_F(RunnerTest, AnInterruptedRunHasWhatThereIs) {
+  FakeAnswer endless = AnswerOf({"a", "b"});
+  endless.responses.pop_back();
+  endless.hang = true;
+  server_.service().SetAnswers({AnswerOf({"a"}), endless});
+  const Workload workload = Asks({"one"});
+  Runner* to_interrupt = nullptr;
+  RunnerOptions options = Options();
+  options.progress_seconds = 0.001;
+  options.on_progress = [&](const Progress& now) {
+    if (now.num_ended == 1 && now.tokens == 3) to_interrupt->Interrupt();
+  };
+  Runner runner(std::move(options));
+  to_interrupt = &runner;
+
+  const RunResult result =
+      runner.Run(workload, {.concurrency = 1, .num_instances = 100});
+
+  EXPECT_TRUE(result.interrupted);
+  ASSERT_EQ(result.records.size(), 2u);
+  EXPECT_TRUE(absl::IsCancelled(result.records[1].status));
+  EXPECT_EQ(OutputTokens(result.records[1]), 2);
+}
+
+TEST_F(RunnerTest, CallsEndAtTheirTimeout) {
+  server_.service().SetAnswers({{.responses = {}, .hang = true}});
+  const Workload workload = Asks({"one"});
+  RunnerOptions options = Options();
+  options.timeout_seconds = 0.05;
+
+  const RunResult result =
+      Runner(std::move(options)).Run(workload, {.arrivals = {0}});
+
+  ASSERT_EQ(result.records.size(), 1u);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result.records[0].status));
+}
+
+TEST_F(RunnerTest, AHundredStreamsRunSideBySide) {
+  server_.service().SetAnswers({AnswerOf({"a", "b", "c"})});
+  const Workload workload = Asks({"one"});
+
+  const RunResult result =
+      Runner(Options()).Run(workload, {.arrivals = std::vector<double>(100)});
+
+  const Report report = MakeReport(result.records, {}, result.num_dropped);
+  EXPECT_EQ(report.num_succeeded, 100);
+  EXPECT_EQ(report.output_tokens, 300);
+  EXPECT_EQ(report.itl.count(), 200u);
+}
+
+}  // namespace
+}  // namespace bole::bench
