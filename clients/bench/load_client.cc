@@ -75,7 +75,7 @@ class LoadClient::Stream final
     }
     ended_.retry_after_seconds = RetryAfter(context_);
     if (!ended_.arrivals.empty()) --client_.num_streaming_;
-    client_.OnEnd(this, std::move(ended_));
+    client_.OnEnd(std::move(ended_));  // Destroys this.
   }
 
  private:
@@ -100,7 +100,7 @@ LoadClient::LoadClient(std::vector<std::shared_ptr<grpc::Channel>> channels,
 LoadClient::~LoadClient() {
   CancelAll();
   MutexLock lock(mutex_);
-  while (!streams_.empty()) changed_.Wait(mutex_);
+  while (num_open_ > 0) changed_.Wait(mutex_);
 }
 
 double LoadClient::Now() const {
@@ -114,19 +114,27 @@ void LoadClient::Send(uint64_t id, v1::GenerateRequest request) {
   {
     MutexLock lock(mutex_);
     BOLE_CHECK(streams_.emplace(id, std::move(stream)).second);
+    ++num_open_;
     stub = stubs_[next_stub_].get();
     next_stub_ = (next_stub_ + 1) % stubs_.size();
   }
   started.Start(*stub);
 }
 
-void LoadClient::OnEnd(Stream* stream, EndedCall ended) {
-  std::unique_ptr<Stream> last;  // Destroyed after the lock is released.
+void LoadClient::OnEnd(EndedCall ended) {
+  std::unique_ptr<Stream> stream;
+  {
+    MutexLock lock(mutex_);
+    const auto found = streams_.find(ended.id);
+    BOLE_CHECK(found != streams_.end());
+    stream = std::move(found->second);
+    streams_.erase(found);
+  }
+  // Before the end is known: then the process may exit, and a call that lives
+  // on would outlive gRPC.
+  stream.reset();
   MutexLock lock(mutex_);
-  const auto found = streams_.find(ended.id);
-  BOLE_CHECK(found != streams_.end() && found->second.get() == stream);
-  last = std::move(found->second);
-  streams_.erase(found);
+  --num_open_;
   ended_.push_back(std::move(ended));
   changed_.NotifyAll();
 }

@@ -69,8 +69,8 @@ class LoadClient {
   class Stream;
 
   double Now() const;
-  // Called by `stream` in its end; nothing touches it afterwards.
-  void OnEnd(Stream* stream, EndedCall ended);
+  // Called by the stream as the last thing that it does; destroys it.
+  void OnEnd(EndedCall ended);
 
   const Clock::time_point start_;
   const std::optional<double> timeout_seconds_;
@@ -83,6 +83,8 @@ class LoadClient {
   size_t next_stub_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Stream>> streams_
       ABSL_GUARDED_BY(mutex_);
+  // Streams that were not yet destroyed: those above, and those in OnEnd().
+  int num_open_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<EndedCall> ended_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -84,7 +84,7 @@ void AddLoadFlags(BenchFlags& flags, CLI::App& command) {
       command
           .add_option("--rate", flags.rate,
                       "open loop: sessions per second; inf: all at once")
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::Range(1e-6, std::numeric_limits<double>::infinity()));
   command.add_option("--pattern", flags.pattern, "of arrivals")
       ->transform(CLI::CheckedTransformer(Patterns()))
       ->default_str("poisson");
