@@ -272,6 +272,8 @@ std::string DescribeLoad(const BenchFlags& flags) {
   std::string text;
   if (flags.concurrency) {
     text = absl::StrCat("closed loop of ", *flags.concurrency);
+  } else if (flags.rate && std::isinf(*flags.rate)) {
+    text = "all at once";
   } else if (flags.rate) {
     text = absl::StrCat(PatternName(flags.pattern), " arrivals, ", *flags.rate,
                         "/s");

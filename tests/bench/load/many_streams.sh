@@ -25,8 +25,8 @@ bole='bazel-bin/clients/cli/bole'
 
 # shellcheck source=tests/bench/load/services.sh
 . tests/bench/load/services.sh
-# A round of 1,000 requests takes 250 ms: what a large GPU would take for it
-# hardly, but two cores can deliver its messages.
+# A round of 1,000 requests takes 250 ms. A GPU would be faster, but two cores
+# could then not deliver the messages of all streams.
 cat >"$logs/costs.json" <<'EOT'
 {"terms": [{"name": "forward", "axes": [["requests", [1, 1000]]],
             "microseconds": [5000, 250000]},

@@ -53,6 +53,7 @@ TEST_F(BenchCommandTest, PrintsCountsLatenciesAndDefinitions) {
 
   EXPECT_EQ(bole.Wait(), 0) << bole.err();
   EXPECT_THAT(bole.out(), HasSubstr("5 sent, 5 ended well, 0 refused"));
+  EXPECT_THAT(bole.out(), HasSubstr("all at once"));
   EXPECT_THAT(bole.out(), HasSubstr("inter-token latency"));
   EXPECT_THAT(bole.out(), HasSubstr("counts from the scheduled arrival"));
   EXPECT_THAT(bole.err(), HasSubstr("next: "));
