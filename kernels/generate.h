@@ -9,11 +9,11 @@
 namespace bole {
 
 enum class MatrixPattern {
-  kRandom,       // Bell-shaped around 0; deviation by rows.
-  kPassThrough,  // The same with 1 on the diagonal: out = x + noise. The last
-                 // columns have a deviation of their own.
-  kEmbedding,    // Of a Markov chain: rows by token.
-  kHead,         // Of the same chain.
+  kRandom,     // Bell-shaped around 0; deviation by rows.
+  kSelection,  // The same, but for one element of each row: out = gain x[row +
+               // shift] + noise.
+  kEmbedding,  // Of a Markov chain: rows by token.
+  kHead,       // Of the same chain.
 };
 
 // Rows before `end` (and not before the end of the block above) have elements
@@ -21,30 +21,58 @@ enum class MatrixPattern {
 struct RowBlock {
   int end;
   float deviation;
+  int shift;  // kSelection: the element in column row + shift is `gain`.
+  float gain;
 };
 inline constexpr int kMaxRowBlocks = 4;
 
 // Successors of a token, a power of 2.
 inline constexpr int kSuccessors = 8;
 
-// A Markov chain over the tokens 0 .. A-1, A a multiple of kSuccessors. Token t
-// is followed by s_m(t) = s_0(t) xor m, m = 0 .. 7, with
-// s_0(t) = (multiplier t + increment) mod A: its successors are one group of
-// eight consecutive ids. Other tokens of the vocabulary lead into the chain and
+// Stretches of the text are of so many levels of difficulty.
+inline constexpr int kTextLevels = 8;
+
+// What a drafter makes of the tokens of a level. A share of 1 is kTextUnit.
+inline constexpr int kTextUnit = 4096;
+struct TextLevel {
+  uint32_t lost;  // Of 2^32 tokens, those after which it expects another group.
+  int32_t keep;   // Share that it knows of the log probabilities.
+  int32_t noise;  // In kTextUnit^2 for each unit of a bell-shaped number that
+                  // deviates by 1 / kBellScale (kernels/markov_text.h).
+};
+
+// A Markov chain over the tokens 0 .. A-1, and what its drafter believes of it.
+// kernels/markov_text.h has its functions.
+//
+// Groups of kSuccessors consecutive tokens make a text: token t is followed by
+// s_m(t) = s_0(t) xor m, m = 0 .. 7, which are one group. `stretch` groups in a
+// row are of one difficulty, and a passage of stretches is of similar ones. The
+// chain goes through a stretch group by group, and from its end to one nearby,
+// which depends on the token's place in the group, so that texts part that
+// chose differently. Other tokens of the vocabulary lead into the chain and
 // never follow.
 //
-// The first `code_columns` columns of an embedding are signs, a hash of the
-// group that follows; a head row has the signs of its own group, so their
-// product is code_columns for the successors and near 0 for others. The other
-// columns carry, as a Walsh transform over the place in the group, which of the
-// eight is how likely: `rank` are its coefficients. Head rows have the Walsh
-// functions of their own place.
+// The columns of an embedding are two halves of one form, the first of the
+// target's text, and the second of what the drafter believes. The first
+// `code_columns` of a half are signs, a hash of the group that follows; a head
+// row has the signs of its own group, so their product is code_columns for the
+// successors and near 0 for others. The half's other columns carry, as a Walsh
+// transform over the place in the group, which of the eight is how likely:
+// `rank` are its coefficients. Head rows have the Walsh functions of their own
+// place in the first half, and nothing in the second.
 struct MarkovCode {
-  uint32_t num_tokens;  // A
-  uint32_t multiplier;  // Coprime to A.
-  uint32_t increment;
-  int code_columns;  // H minus a multiple of kSuccessors.
-  float rank[kSuccessors];
+  uint64_t seed;
+  uint32_t num_tokens;     // A, a multiple of stretch * kSuccessors.
+  uint32_t stretch;        // Groups of a stretch.
+  uint32_t passages;       // At most as many as stretches.
+  int32_t passage_weight;  // Of a passage in the difficulty of its stretches,
+  int32_t stretch_weight;  // and of their own (kernels/markov_text.h).
+  uint32_t branches;       // Of 2^32 tokens, those with two successors that
+                           // are equally likely.
+  TextLevel levels[kTextLevels];
+  int code_columns;                  // Of a half; a multiple of 4.
+  int32_t rank[kSuccessors];         // In kTextUnit;
+  int32_t branch_rank[kSuccessors];  // at a branch.
   float head_code;  // Magnitude of a head's elements: code columns,
   float head_rank;  // and the others.
 };
@@ -52,15 +80,13 @@ struct MarkovCode {
 struct MatrixGenerator {
   MatrixPattern pattern;
   int rows;
-  int columns;
+  int columns;  // kEmbedding, kHead: a multiple of 8.
   uint64_t seed;
   uint32_t stream;  // Matrices of one seed and other streams are independent;
                     // an embedding and its head share one.
-  int num_blocks = 0;                   // kRandom, kPassThrough: at least 1,
+  int num_blocks = 0;                   // kRandom, kSelection: at least 1,
   RowBlock blocks[kMaxRowBlocks] = {};  // and the last one's end is `rows`.
-  int rest_columns = 0;      // kPassThrough: so many columns at the end
-  float rest_deviation = 0;  // have elements of this deviation.
-  MarkovCode code = {};      // kEmbedding, kHead.
+  MarkovCode code = {};                 // kEmbedding, kHead.
 };
 
 }  // namespace bole

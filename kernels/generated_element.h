@@ -7,6 +7,7 @@
 
 #include "common/philox.h"
 #include "kernels/generate.h"
+#include "kernels/markov_text.h"
 
 #if defined(__CUDACC__)
 #define BOLE_HOST_DEVICE __host__ __device__
@@ -26,6 +27,12 @@ struct ElementBlock {
   float value[kElementBlock];
 };
 
+// The drafter's ranking is kept in the embedding at half its size, so that the
+// target's norm hardly depends on it; selecting it doubles it again.
+inline constexpr float kDraftRankGain = 2;
+inline constexpr float kDraftRankScale =
+    1.0f / kDraftRankGain / kTextUnit / kTextUnit;
+
 BOLE_HOST_DEVICE constexpr PhiloxCounter ElementBits(const MatrixGenerator& g,
                                                      uint32_t row,
                                                      uint32_t block) {
@@ -34,59 +41,62 @@ BOLE_HOST_DEVICE constexpr PhiloxCounter ElementBits(const MatrixGenerator& g,
       {{static_cast<uint32_t>(g.seed), static_cast<uint32_t>(g.seed >> 32)}});
 }
 
-// The sum of a word's bytes: close to a normal distribution of mean 0 and
-// standard deviation 1 / kBellScale.
-inline constexpr float kBellScale = 1.0f / 147.8017f;
-BOLE_HOST_DEVICE constexpr int Bell(uint32_t word) {
-  return static_cast<int>((word & 255) + (word >> 8 & 255) +
-                          (word >> 16 & 255) + (word >> 24)) -
-         510;
-}
-
-BOLE_HOST_DEVICE constexpr float DeviationOf(const MatrixGenerator& g,
-                                             int row) {
+BOLE_HOST_DEVICE constexpr const RowBlock& BlockOf(const MatrixGenerator& g,
+                                                   int row) {
   int block = 0;
   while (block + 1 < g.num_blocks && row >= g.blocks[block].end) ++block;
-  return g.blocks[block].deviation;
+  return g.blocks[block];
 }
 
-// +1 or -1: the Walsh function k at place r.
-BOLE_HOST_DEVICE constexpr int Walsh(uint32_t k, uint32_t r) {
-  const uint32_t both = k & r & (kSuccessors - 1);
-  return ((both ^ both >> 1 ^ both >> 2) & 1) != 0 ? -1 : 1;
+// A half's columns 4 i .. 4 i + 3: what a group's signs are multiplied with.
+BOLE_HOST_DEVICE constexpr ElementBlock MarkovMagnitudes(
+    const MatrixGenerator& g, uint32_t token, uint32_t i, bool is_second) {
+  const MarkovCode& code = g.code;
+  const bool is_head = g.pattern == MatrixPattern::kHead;
+  const uint32_t column = i * kElementBlock;
+  if (column < static_cast<uint32_t>(code.code_columns)) {
+    const float one = is_head ? code.head_code : 1.0f;
+    return {{one, one, one, one}};
+  }
+  const uint32_t k = (column - code.code_columns) % kSuccessors;
+  const uint32_t place =
+      (is_head ? token : LikeliestSuccessor(code, token)) % kSuccessors;
+  DraftRanks ranks = {};
+  if (is_second) ranks = DraftRanksOf(code, token, k / kElementBlock);
+  const int32_t* known = (is_head ? code.rank : RankOf(code, token)) + k;
+  ElementBlock out = {};
+  for (uint32_t j = 0; j < kElementBlock; ++j) {
+    float value = code.head_rank;
+    if (!is_head) {
+      value = is_second ? static_cast<float>(ranks.value[j]) * kDraftRankScale
+                        : static_cast<float>(known[j]) * (1.0f / kTextUnit);
+    }
+    out.value[j] = value * static_cast<float>(Walsh(k + j, place));
+  }
+  return out;
 }
 
-BOLE_HOST_DEVICE constexpr uint32_t LikeliestSuccessor(const MarkovCode& code,
-                                                       uint32_t token) {
-  return static_cast<uint32_t>(
-      (uint64_t{code.multiplier} * token + code.increment) % code.num_tokens);
-}
-
-// Columns 4 i .. 4 i + 3 of an embedding's or a head's row; `token` is the
-// likeliest successor of an embedding's token, and a head's own.
+// Columns 4 i .. 4 i + 3 of an embedding's or a head's row.
 BOLE_HOST_DEVICE constexpr ElementBlock MarkovBlock(const MatrixGenerator& g,
                                                     uint32_t token,
                                                     uint32_t block) {
   const MarkovCode& code = g.code;
   const bool is_head = g.pattern == MatrixPattern::kHead;
+  const uint32_t blocks_of_half = g.columns / 2 / kElementBlock;
+  const bool is_second = block >= blocks_of_half;
+  if (is_head && is_second) return {};
+  const uint32_t i = is_second ? block - blocks_of_half : block;
   // All rows share the signs of the rank's columns: those of no group.
-  const uint32_t no_group = static_cast<uint32_t>(g.rows) / kSuccessors;
-  ElementBlock out = {};
-  PhiloxCounter bits = {};
-  uint32_t bits_of = UINT32_MAX;
-  for (int i = 0; i < kElementBlock; ++i) {
-    const int column = static_cast<int>(block) * kElementBlock + i;
-    const bool is_code = column < code.code_columns;
-    const uint32_t group = is_code ? token / kSuccessors : no_group;
-    if (group != bits_of) bits = ElementBits(g, bits_of = group, block);
-    const uint32_t k =
-        static_cast<uint32_t>(column - code.code_columns) % kSuccessors;
-    float magnitude = is_head ? code.head_code : 1.0f;
-    if (!is_code) {
-      magnitude = (is_head ? code.head_rank : code.rank[k]) *
-                  static_cast<float>(Walsh(k, token));
-    }
-    out.value[i] = bits.word[i] >> 31 != 0 ? -magnitude : magnitude;
+  uint32_t group = static_cast<uint32_t>(g.rows) / kSuccessors;
+  if (i * kElementBlock < static_cast<uint32_t>(code.code_columns)) {
+    group = is_head     ? token / kSuccessors
+            : is_second ? DraftGroup(code, token)
+                        : LikeliestSuccessor(code, token) / kSuccessors;
+  }
+  const PhiloxCounter bits = ElementBits(g, group, i);
+  ElementBlock out = MarkovMagnitudes(g, token, i, is_second);
+  for (int j = 0; j < kElementBlock; ++j) {
+    if (bits.word[j] >> 31 != 0) out.value[j] = -out.value[j];
   }
   return out;
 }
@@ -94,22 +104,20 @@ BOLE_HOST_DEVICE constexpr ElementBlock MarkovBlock(const MatrixGenerator& g,
 // Columns 4 i .. 4 i + 3 of a row; those at or beyond g.columns mean nothing.
 BOLE_HOST_DEVICE constexpr ElementBlock Elements(const MatrixGenerator& g,
                                                  int row, uint32_t block) {
-  if (g.pattern == MatrixPattern::kHead) return MarkovBlock(g, row, block);
-  if (g.pattern == MatrixPattern::kEmbedding) {
-    return MarkovBlock(g, LikeliestSuccessor(g.code, row), block);
+  if (g.pattern == MatrixPattern::kHead ||
+      g.pattern == MatrixPattern::kEmbedding) {
+    return MarkovBlock(g, row, block);
   }
   const PhiloxCounter bits = ElementBits(g, row, block);
-  const float scale = kBellScale * DeviationOf(g, row);
+  const RowBlock& rows = BlockOf(g, row);
+  const float scale = kBellScale * rows.deviation;
   ElementBlock out = {};
   for (int i = 0; i < kElementBlock; ++i) {
     out.value[i] = static_cast<float>(Bell(bits.word[i])) * scale;
-    if (g.pattern == MatrixPattern::kRandom) continue;
     const int column = static_cast<int>(block) * kElementBlock + i;
-    if (column == row) out.value[i] = 1;
-    if (column >= g.columns - g.rest_columns && column != row) {
-      out.value[i] = static_cast<float>(Bell(bits.word[i])) *
-                     (kBellScale * g.rest_deviation);
-    }
+    const bool is_selected =
+        g.pattern == MatrixPattern::kSelection && column == row + rows.shift;
+    if (is_selected) out.value[i] = rows.gain;
   }
   return out;
 }

@@ -37,8 +37,8 @@ absl::Status SetDraftHead(const std::string& directory, DraftHead head,
   if (!model.weights->drafter || head == DraftHead::kFull) {
     return absl::OkStatus();
   }
-  if (!model.known_tokens.empty()) {
-    return RestrictDraftHead(model.known_tokens, backend, *model.weights);
+  if (!model.listed_tokens.empty()) {
+    return RestrictDraftHead(model.listed_tokens, backend, *model.weights);
   }
   // Without a list of the checkpoint's tokens an engine is refused later.
   const int num_valid_tokens = model.num_ids.value_or(model.config.vocab_size);

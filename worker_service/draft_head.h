@@ -28,7 +28,7 @@ enum class DraftHead {
 void AddDraftHeadFlag(CLI::App& command, DraftHead& head);
 
 // Gives the drafter of a model that was loaded from `directory` its head. A
-// synthetic model's list is what it writes.
+// synthetic model has a list of its own.
 // Errors: those of LoadDraftTokens(); INVALID_ARGUMENT if a list is asked for
 // and there is no drafter; RESOURCE_EXHAUSTED without room for the second head.
 absl::Status SetDraftHead(const std::string& directory, DraftHead head,

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <numeric>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/chat/chat_template.h"
 #include "common/status_macros.h"
 #include "worker_service/model/checkpoint.h"
@@ -16,12 +17,29 @@
 #include "worker_service/model/checkpoint_tokens.h"
 #include "worker_service/model/markov_chain.h"
 #include "worker_service/model/published_sizes.h"
+#include "worker_service/model/simulated_drafter.h"
 #include "worker_service/model/synthetic_spec.h"
 #include "worker_service/model/synthetic_weights.h"
 
 namespace bole {
 
 namespace {
+
+// What a synthetic model's drafter gets accepted, for people.
+std::string TextOf(const MarkovChain& chain, std::span<const int32_t> listed,
+                   const VerifiedTree& tree) {
+  const auto mean = [&](const VerifiedTree& of) {
+    return MeanAcceptedTokens(chain, listed, of);
+  };
+  return absl::StrFormat(
+      "synthetic text of %d tokens, %d of them in the drafter's list: greedy "
+      "decoding accepts %.2f tokens a round with a tree of top-k %d, depth %d "
+      "and %d nodes, %.2f with a chain of 3, %.2f of 5, %.2f of 8",
+      chain.options.num_tokens, std::ssize(listed), mean(tree),
+      tree.shape.top_k, tree.shape.depth, tree.nodes,
+      mean(VerifiedTree::Chain(3)), mean(VerifiedTree::Chain(5)),
+      mean(VerifiedTree::Chain(8)));
+}
 
 absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
                                           Backend& backend) {
@@ -34,19 +52,25 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
     config.layer_kinds.resize(*spec.layers);
   }
   model.generation.do_sample = false;  // What `accept` is the mean of.
-  const MarkovChain chain = MakeMarkovChain(
-      std::min(spec.tokens, config.vocab_size), spec.entropy, spec.seed);
-  const double noise =
-      spec.noise ? *spec.noise
-                 : NoiseForAcceptance(chain, spec.accept,
-                                      SyntheticSpec::kCalibrationTree);
+  MarkovChain chain = MakeMarkovChain(
+      {.num_tokens = std::min(
+           spec.tokens, config.vocab_size / kStretchTokens * kStretchTokens),
+       .entropy = spec.entropy,
+       .spread = spec.spread,
+       .seed = spec.seed});
+  model.listed_tokens = ListedTokens(chain, spec.outside);
+  if (spec.noise) {
+    SetDraftNoise(*spec.noise, chain);
+  } else {
+    const absl::Status reached =
+        SetAcceptedTokens(spec.accept, model.listed_tokens, spec.tree, chain);
+    if (!reached.ok()) return Annotate(reached, name);
+  }
+  model.text = TextOf(chain, model.listed_tokens, spec.tree);
   BOLE_ASSIGN_OR_RETURN(
       Weights weights,
-      GenerateWeights({.chain = chain, .draft_noise = noise, .seed = spec.seed},
-                      config, backend));
+      GenerateWeights({.chain = chain, .seed = spec.seed}, config, backend));
   model.weights = std::make_unique<Weights>(std::move(weights));
-  model.known_tokens.resize(chain.num_tokens);
-  std::iota(model.known_tokens.begin(), model.known_tokens.end(), 0);
   return model;
 }
 

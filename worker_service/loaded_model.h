@@ -27,8 +27,10 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;  // Null without a tokenizer.json.
   std::optional<int> num_ids;            // As CheckpointTokens.
   std::unique_ptr<Weights> weights;
-  // All that a synthetic model writes, ascending; empty for a checkpoint.
-  std::vector<int32_t> known_tokens;
+  // Of a synthetic model: what it has instead of a kDraftTokensFile, and what
+  // its text is like, in a sentence. Empty for a checkpoint.
+  std::vector<int32_t> listed_tokens;
+  std::string text;
 
   // What a user should know of the checkpoint, a sentence each, to be shown at
   // the start: defaults that hold because a file is missing, and what the files

@@ -55,6 +55,7 @@ class Bench {
   absl::Status Run() {
     out_["gpu"] = backend_.description();
     out_["model"] = ModelName(flags_.model.name);
+    if (!model_.text.empty()) out_["text"] = model_.text;
     out_["commit"] = flags_.commit;
     BOLE_RETURN_IF_ERROR(Bytes());
     if (flags_.steps) BOLE_RETURN_IF_ERROR(Steps());
@@ -283,6 +284,7 @@ absl::Status RunCommand(const Flags& flags) {
   }
   std::printf("%s on %s\n", ModelName(flags.model.name).c_str(),
               running.backend->description().c_str());
+  if (!model.text.empty()) std::printf("%s\n", model.text.c_str());
   std::fflush(stdout);
   Bench bench(flags, model, *running.backend);
   absl::Status status = bench.Run();

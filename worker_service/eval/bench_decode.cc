@@ -36,7 +36,6 @@ class RoundCounter {
   void OnStep(const StepPlan& plan, const StepResult& result) {
     const Clock::time_point now = Clock::now();
     const EngineTimes device = engine_.times();
-    CountAccepted(plan, result);
     const bool is_full =
         plan.prefills.empty() && std::ssize(plan.sequences) == decode_.batch &&
         std::ranges::none_of(result.sequences, [](const SequenceResult& of) {
@@ -56,36 +55,15 @@ class RoundCounter {
     }
   }
 
-  DecodeTimes Result() const {
-    DecodeTimes times = times_;
-    times.mean_accepted_tokens =
-        uncut_ > 0 ? static_cast<double>(accepted_) / uncut_ : 0;
-    return times;
-  }
+  const DecodeTimes& times() const { return times_; }
 
  private:
-  void CountAccepted(const StepPlan& plan, const StepResult& result) {
-    const int longest = decode_.draft ? decode_.draft->depth + 1 : 1;
-    if (result.round == 0) of_plan_.assign(plan.sequences.size(), 0);
-    for (size_t i = 0; i < plan.sequences.size(); ++i) {
-      const auto emitted = std::ssize(result.sequences[i].emitted);
-      const auto left = plan.sequences[i].max_new_tokens - of_plan_[i];
-      of_plan_[i] += emitted;
-      if (left < longest) continue;
-      ++uncut_;
-      accepted_ += emitted;
-    }
-  }
-
   const DecodeCase& decode_;
   const Engine& engine_;
   DecodeTimes times_;
   int full_rounds_ = 0;
   Clock::time_point begin_;
   EngineTimes device_begin_;
-  std::vector<int64_t> of_plan_;  // Tokens of the rounds before in a lease.
-  int64_t uncut_ = 0;
-  int64_t accepted_ = 0;
 };
 
 std::vector<GenerateRequest> RequestsOf(const DecodeCase& decode,
@@ -129,9 +107,11 @@ absl::StatusOr<DecodeTimes> RunDecode(const LoadedModel& model,
   options.on_step = [&](const StepPlan& plan, const StepResult& result) {
     counter.OnStep(plan, result);
   };
-  BOLE_RETURN_IF_ERROR(
-      Generate(*engine, options, RequestsOf(decode, model), nullptr).status());
-  DecodeTimes times = counter.Result();
+  BOLE_ASSIGN_OR_RETURN(
+      const std::vector<GenerateResult> results,
+      Generate(*engine, options, RequestsOf(decode, model), nullptr));
+  DecodeTimes times = counter.times();
+  times.acceptance = ProfileOf(UncutRounds(results));
   times.memory = engine->memory_use();
   if (times.rounds > 0) return times;
   return absl::InvalidArgumentError(

@@ -10,6 +10,7 @@
 #include "common/draft_shape.h"
 #include "kernels/backend.h"
 #include "worker_service/engine.h"
+#include "worker_service/eval/acceptance_profile.h"
 #include "worker_service/loaded_model.h"
 
 namespace bole {
@@ -30,10 +31,9 @@ struct DecodeCase {
 // ones: they capture graphs and choose algorithms.
 struct DecodeTimes {
   int rounds = 0;
-  double seconds = 0;  // Planning on the host included.
-  int64_t tokens = 0;  // Of all requests.
-  // Per request and round that the end of the output did not cut off.
-  double mean_accepted_tokens = 0;
+  double seconds = 0;            // Planning on the host included.
+  int64_t tokens = 0;            // Of all requests.
+  AcceptanceProfile acceptance;  // Of all rounds.
   EngineTimes device;
   EngineMemory memory;
 };

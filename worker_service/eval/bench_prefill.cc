@@ -75,7 +75,7 @@ absl::StatusOr<double> MatrixRate(Backend& backend, int rows) {
                                   .seed = 2,
                                   .stream = 1,
                                   .num_blocks = 1,
-                                  .blocks = {{rows, 1.0f}}};
+                                  .blocks = {{rows, 1.0f, 0, 0}}};
   BOLE_ASSIGN_OR_RETURN(const WeightMatrix* const weight,
                         backend.GenerateMatrix(generator));
   DeviceArrays arrays(backend);

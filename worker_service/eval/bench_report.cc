@@ -59,8 +59,7 @@ void PrintRow(const DecodeRow& row) {
   std::printf("%-8s %5d %5d %5d %9.1f %7d %8.2f %8.3f %7.3f", row.mode.c_str(),
               row.decode.batch, row.decode.draft ? row.decode.draft->depth : 0,
               row.decode.nodes, row.speed(), times.rounds,
-              times.mean_accepted_tokens,
-              Milliseconds(times.seconds, times.rounds),
+              times.acceptance.mean, Milliseconds(times.seconds, times.rounds),
               Milliseconds(times.device.idle, times.device.rounds));
   if (row.plain_speed > 0) {
     std::printf(" %6.2f\n", row.speed() / row.plain_speed);
@@ -84,7 +83,8 @@ nlohmann::ordered_json ToJson(const DecodeRow& row) {
       {"lease_rounds", row.decode.lease_rounds},
       {"rounds", times.rounds},
       {"tokens_per_second", row.speed()},
-      {"mean_accepted_tokens", times.mean_accepted_tokens},
+      {"mean_accepted_tokens", times.acceptance.mean},
+      {"acceptance", ToJson(times.acceptance)},
       {"ms_per_round", Milliseconds(times.seconds, times.rounds)},
       {"device_busy_ms", Milliseconds(device.busy, device.rounds)},
       {"device_idle_ms", Milliseconds(device.idle, device.rounds)}};

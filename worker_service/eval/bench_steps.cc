@@ -112,7 +112,7 @@ absl::Status StepBench::FillMemory() {
                                        .seed = 1,
                                        .stream = 1,
                                        .num_blocks = 1,
-                                       .blocks = {{kNoiseRows, 1.0f}}}));
+                                       .blocks = {{kNoiseRows, 1.0f, 0, 0}}}));
   const KvPages& pages = memory_.pages;
   const int64_t kv_elements = int64_t{pages.num_layers} * pages.num_pages *
                               model_.config.kv_dim() * kPageSize;

@@ -27,6 +27,7 @@ namespace {
 struct Flags {
   std::string model;
   std::vector<std::string> text;
+  std::vector<std::string> check;
   int count = 32768;
   std::string out;  // Empty: beside the checkpoint.
 };
@@ -69,11 +70,11 @@ absl::StatusOr<std::vector<int32_t>> SpecialTokens(const std::string& model,
   return ids;
 }
 
-absl::StatusOr<std::vector<int64_t>> CountFiles(const Flags& flags,
-                                                const Tokenizer& tokenizer) {
+absl::StatusOr<std::vector<int64_t>> CountFiles(
+    const std::vector<std::string>& paths, const Tokenizer& tokenizer) {
   std::vector<int64_t> count(tokenizer.num_ids());
   Progress progress;
-  for (const std::string& path : flags.text) {
+  for (const std::string& path : paths) {
     BOLE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
     const absl::Status counted =
         CountText(tokenizer, file.text(), count,
@@ -83,11 +84,29 @@ absl::StatusOr<std::vector<int64_t>> CountFiles(const Flags& flags,
   return count;
 }
 
+// What the list covers of text that it was not made from.
+absl::Status Check(const Flags& flags, const std::vector<int32_t>& listed,
+                   const Tokenizer& tokenizer) {
+  if (flags.check.empty()) return absl::OkStatus();
+  BOLE_ASSIGN_OR_RETURN(const std::vector<int64_t> count,
+                        CountFiles(flags.check, tokenizer));
+  int64_t covered = 0;
+  for (const int32_t token : listed) covered += count[token];
+  const int64_t all = std::accumulate(count.begin(), count.end(), int64_t{0});
+  std::printf("%s: %.3f %% of %lld tokens are not in the list\n",
+              absl::StrJoin(flags.check, ", ").c_str(),
+              all == 0 ? 0.0
+                       : 100 * static_cast<double>(all - covered) /
+                             static_cast<double>(all),
+              static_cast<long long>(all));
+  return absl::OkStatus();
+}
+
 absl::Status RunCommand(const Flags& flags) {
   BOLE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                         Tokenizer::Load(flags.model + "/tokenizer.json"));
   BOLE_ASSIGN_OR_RETURN(std::vector<int64_t> count,
-                        CountFiles(flags, *tokenizer));
+                        CountFiles(flags.text, *tokenizer));
   BOLE_ASSIGN_OR_RETURN(
       const std::vector<int32_t> special,
       SpecialTokens(flags.model, *tokenizer, tokenizer->num_ids()));
@@ -102,6 +121,7 @@ absl::Status RunCommand(const Flags& flags) {
       "%s: %zu of %d tokens, which are %.2f %% of the %lld in the text\n",
       out.c_str(), chosen.tokens.size(), tokenizer->num_ids(),
       100 * chosen.coverage, static_cast<long long>(all));
+  BOLE_RETURN_IF_ERROR(Check(flags, chosen.tokens, *tokenizer));
   if (out == beside) {
     std::printf(
         "The drafter uses them from now on; --draft-head full does without.\n");
@@ -125,6 +145,11 @@ Command AddDraftTokensCommand(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   command->add_option("--text", flags->text, "files of text")
       ->required()
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--check", flags->check,
+                   "files of other text, of which to say what share of the "
+                   "tokens is not in the list")
       ->check(CLI::ExistingFile);
   command
       ->add_option("--count", flags->count,

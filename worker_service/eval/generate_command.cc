@@ -60,14 +60,21 @@ nlohmann::ordered_json ToJson(const std::string& prompt,
                               const Tokenizer& tokenizer, bool logprobs) {
   std::vector<int32_t> ids;
   std::vector<float> values;
+  std::vector<int> accepted;
+  for (const AcceptedRound& round : result.uncut) {
+    accepted.push_back(round.tokens);
+  }
   for (const EmittedToken& token : result.output) {
     ids.push_back(token.token);
     values.push_back(token.logprob);
   }
-  nlohmann::ordered_json json = {
-      {"prompt", prompt},        {"prompt_ids", request.prompt},
-      {"output_ids", ids},       {"text", tokenizer.Decode(ids)},
-      {"rounds", result.rounds}, {"accepted_drafts", result.accepted_drafts}};
+  nlohmann::ordered_json json = {{"prompt", prompt},
+                                 {"prompt_ids", request.prompt},
+                                 {"output_ids", ids},
+                                 {"text", tokenizer.Decode(ids)},
+                                 {"rounds", result.rounds},
+                                 {"accepted_drafts", result.accepted_drafts},
+                                 {"tokens_of_uncut_rounds", accepted}};
   if (logprobs) json["logprobs"] = values;
   return json;
 }
@@ -94,12 +101,15 @@ absl::Status Report(const Flags& flags, const Run& run) {
                   {"accepted_drafts", accepted},
                   {"mean_accepted_tokens", mean_accepted},
                   {"tokens_per_second", speed}};
+  const AcceptanceProfile profile = ProfileOf(UncutRounds(run.results));
+  out["acceptance"] = ToJson(profile);
   BOLE_RETURN_IF_ERROR(WriteJson(flags.out, out));
   std::printf(
       "%zu prompts, %zu tokens, %.1f tokens/s, %d rounds, %.3f mean accepted "
       "tokens; results in %s\n",
       run.prompts.size(), tokens, speed, rounds, mean_accepted,
       flags.out.c_str());
+  std::printf("%s\n", Summary(profile).c_str());
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #include "worker_service/eval/generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -110,6 +111,7 @@ class Batch {
     std::vector<ProposalTree> trees;
     std::vector<NodeRef> selected;
     planned_.clear();
+    promised_.clear();
     prefilled_.clear();
     int room = engine_.limits().max_prefill_tokens;
     for (size_t i = 0; i < running_.size(); ++i) {
@@ -121,9 +123,11 @@ class Batch {
         trees.push_back(TrimTree(s.tree,
                                  engine_.limits().max_context - s.committed,
                                  plan.sequences.back().max_new_tokens));
+        double& promised = promised_.emplace_back(0);
         for (NodeRef ref : SelectNodes(std::span(trees).last(1),
                                        options_.max_nodes_per_tree)) {
           selected.push_back({tree, ref.node});
+          promised += std::exp(trees.back().log_rho[ref.node]);
         }
       } else if (auto chunk = ChunkOf(s, room)) {
         room -= static_cast<int>(chunk->tokens.size());
@@ -153,7 +157,12 @@ class Batch {
       GenerateResult& total = results_[s.request];
       ++total.rounds;
       total.accepted_drafts += result.sequences[i].accepted_drafts;
+      const int left = PlanOf(s).max_new_tokens;
+      const auto emitted = static_cast<int>(result.sequences[i].emitted.size());
       Advance(s, std::move(result.sequences[i]));
+      if (left > LongestRound() && !IsDone(s)) {
+        total.uncut.push_back({emitted, result.round == 0 ? promised_[i] : 0});
+      }
     }
   }
 
@@ -180,6 +189,10 @@ class Batch {
     if (result.proposal) s.tree = *std::move(result.proposal);
   }
 
+  int LongestRound() const {
+    return options_.draft ? options_.draft->depth + 1 : 1;
+  }
+
   bool IsDone(const Sequence& s) const {
     const GenerateRequest& request = RequestOf(s);
     const std::vector<EmittedToken>& output = results_[s.request].output;
@@ -202,6 +215,7 @@ class Batch {
   // Places in running_ of StepPlan::prefills and ::sequences.
   std::vector<size_t> prefilled_;
   std::vector<size_t> planned_;
+  std::vector<double> promised_;  // Of planned_: the selected nodes' rho.
 };
 
 absl::Status Check(const GenerateRequest& request, size_t index,
@@ -222,6 +236,14 @@ absl::Status Check(const GenerateRequest& request, size_t index,
 }
 
 }  // namespace
+
+std::vector<std::vector<AcceptedRound>> UncutRounds(
+    std::span<const GenerateResult> results) {
+  std::vector<std::vector<AcceptedRound>> requests;
+  requests.reserve(results.size());
+  for (const GenerateResult& result : results) requests.push_back(result.uncut);
+  return requests;
+}
 
 EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,
                                int num_valid_tokens) {

@@ -13,6 +13,7 @@
 #include "common/sampling_params.h"
 #include "common/step.h"
 #include "worker_service/engine.h"
+#include "worker_service/eval/acceptance_profile.h"
 
 namespace bole {
 
@@ -27,6 +28,9 @@ struct GenerateResult {
   // The token drawn from the prompt's last position belongs to no round.
   int rounds = 0;
   int accepted_drafts = 0;
+  // Of those, the rounds that the end of the output could not cut short. What
+  // was promised is known for the first round of a lease alone.
+  std::vector<AcceptedRound> uncut;
 };
 
 struct GenerateOptions {
@@ -40,6 +44,10 @@ struct GenerateOptions {
   // Called after every step, if set; for a lease with each of its results.
   std::function<void(const StepPlan&, const StepResult&)> on_step = {};
 };
+
+// Of each request, for ProfileOf().
+std::vector<std::vector<AcceptedRound>> UncutRounds(
+    std::span<const GenerateResult> results);
 
 // Engine memory that options and requests of up to `max_context` tokens need.
 EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,

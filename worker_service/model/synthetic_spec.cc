@@ -4,8 +4,10 @@
 #include <charconv>
 #include <limits>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 
 namespace bole {
@@ -28,6 +30,24 @@ absl::StatusOr<T> Number(std::string_view key, std::string_view text, T min,
                    "\", expected a number of ", min, " .. ", max));
 }
 
+// TOPKxDEPTHxNODES.
+absl::StatusOr<VerifiedTree> Tree(std::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(std::string(text), 'x');
+  if (parts.size() != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tree is \"", std::string(text),
+                     "\", expected TOPKxDEPTHxNODES such as 4x8x64"));
+  }
+  VerifiedTree tree;
+  BOLE_ASSIGN_OR_RETURN(tree.shape.top_k, Number<int>("tree's top-k", parts[0],
+                                                      1, kMaxDraftTopK));
+  BOLE_ASSIGN_OR_RETURN(tree.shape.depth, Number<int>("tree's depth", parts[1],
+                                                      1, kMaxDraftDepth));
+  BOLE_ASSIGN_OR_RETURN(tree.nodes,
+                        Number<int>("tree's nodes", parts[2], 1, 128));
+  return tree;
+}
+
 absl::Status SetOption(std::string_view key, std::string_view value,
                        SyntheticSpec& spec) {
   if (key == "seed") {
@@ -38,25 +58,33 @@ absl::Status SetOption(std::string_view key, std::string_view value,
     BOLE_ASSIGN_OR_RETURN(spec.entropy,
                           Number<double>(key, value, kMinEntropy, kMaxEntropy));
   } else if (key == "accept") {
-    BOLE_ASSIGN_OR_RETURN(
-        spec.accept,
-        Number<double>(key, value, 1,
-                       SyntheticSpec::kCalibrationTree.shape.depth + 1));
+    BOLE_ASSIGN_OR_RETURN(spec.accept,
+                          Number<double>(key, value, 1, kMaxDraftDepth + 1));
+  } else if (key == "tree") {
+    BOLE_ASSIGN_OR_RETURN(spec.tree, Tree(value));
+  } else if (key == "spread") {
+    BOLE_ASSIGN_OR_RETURN(spec.spread,
+                          Number<double>(key, value, 0, kMaxSpread));
+  } else if (key == "outside") {
+    BOLE_ASSIGN_OR_RETURN(spec.outside, Number<double>(key, value, 0, 0.5));
   } else if (key == "noise") {
     BOLE_ASSIGN_OR_RETURN(spec.noise,
                           Number<double>(key, value, 0, kMaxDraftNoise));
   } else if (key == "layers") {
     BOLE_ASSIGN_OR_RETURN(spec.layers, Number<int>(key, value, 1, 1024));
   } else if (key == "tokens") {
-    BOLE_ASSIGN_OR_RETURN(spec.tokens, Number<int>(key, value, 64, 1 << 20));
-    if (spec.tokens % kSuccessors != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tokens is ", spec.tokens, ", expected a multiple of ", kSuccessors));
+    BOLE_ASSIGN_OR_RETURN(spec.tokens,
+                          Number<int>(key, value, kStretchTokens, 1 << 20));
+    if (spec.tokens % kStretchTokens != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tokens is ", spec.tokens, ", expected a multiple of ",
+                       kStretchTokens));
     }
   } else {
     return absl::InvalidArgumentError(absl::StrCat(
         "there is no option \"", std::string(key),
-        "\", only seed, entropy, accept, noise, layers and tokens"));
+        "\", only seed, entropy, accept, tree, spread, noise, layers, tokens "
+        "and outside"));
   }
   return absl::OkStatus();
 }
@@ -77,6 +105,12 @@ absl::StatusOr<SyntheticSpec> Parse(std::string_view rest) {
     BOLE_RETURN_IF_ERROR(
         SetOption(option.substr(0, equals), option.substr(equals + 1), spec));
     rest.remove_prefix(std::min(rest.size(), option.size() + 1));
+  }
+  const int most = spec.tree.shape.depth + 1;
+  if (!spec.noise && spec.accept > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "accept is ", spec.accept, ", expected at most ", most,
+        ", which are all of a tree of depth ", spec.tree.shape.depth));
   }
   return spec;
 }

@@ -9,22 +9,27 @@
 
 #include "absl/status/statusor.h"
 #include "worker_service/model/markov_chain.h"
+#include "worker_service/model/simulated_drafter.h"
 
 namespace bole {
 
 // "synthetic:SIZE[,OPTION=VALUE]...": shapes and cost of a published size,
 // weights out of a seed, and text out of a Markov chain.
 struct SyntheticSpec {
-  // Mean accepted tokens are those of greedy decoding with this tree.
-  static constexpr VerifiedTree kCalibrationTree = {
-      .shape = {.top_k = 4, .depth = 8}, .nodes = 64};
-
-  std::string size;             // As ConfigOfSize() knows it.
-  uint64_t seed = 1;            // seed=
-  double entropy = 0.5;         // entropy= of the chain, in nats.
-  double accept = 6.9;          // accept= mean accepted tokens.
-  int tokens = 32768;           // tokens= of the chain: few real texts use
-                                // more. All of a smaller vocabulary.
+  std::string size;      // As ConfigOfSize() knows it.
+  uint64_t seed = 1;     // seed=
+  double entropy = 0.5;  // entropy= of the chain, in nats.
+  double spread = 1;     // spread= of difficulty.
+  double accept = 6.9;   // accept= mean accepted tokens of greedy
+                         // decoding,
+  VerifiedTree tree = {.shape = {.top_k = 4, .depth = 8},
+                       .nodes = 64};  // tree= with this tree.
+  // tokens= of the chain. As many as leave 32,768 in the list of drafted ones;
+  // all of a smaller vocabulary.
+  int tokens = 33024;
+  // outside= the share of tokens that are not in that list, as measured
+  // (tests/bench/profile/README.md).
+  double outside = 0.0075;
   std::optional<double> noise;  // noise= of the drafter, instead of accept.
   std::optional<int> layers;    // layers= only the first so many.
 };

@@ -26,50 +26,32 @@ constexpr double kMaxDecayRate = 16;
 constexpr double kMinTimeStep = 1e-3;  // softplus(dt_bias)
 constexpr double kMaxTimeStep = 0.1;
 
-// How the chain's log probabilities become vectors (kernels/generate.h).
-struct ChainCode {
-  MarkovCode code;
-  double rank_scale;  // Log probabilities are so many times what the rank's
-                      // columns hold; the mean is left out.
-  int rank_columns;
-};
+// Of an embedding's two halves (kernels/generate.h), in sixteenths of all
+// columns: code and ranking.
+constexpr int kCodeSixteenths = 6;
+constexpr int kRankSixteenths = 2;
+// The mean square of what the drafter knows of a ranking, about.
+constexpr double kDraftRankSquare = 0.5;
 
-ChainCode MakeCode(const MarkovChain& chain, const ModelConfig& config) {
-  std::vector<double> z;
-  double mean = 0;
-  for (const double p : chain.probability) {
-    z.push_back(std::log(p));
-    mean += z.back() / kSuccessors;
-  }
-  // The Walsh transform of z; its coefficient 0, the mean, is left out.
-  double coefficient[kSuccessors] = {};
-  double sum_of_squares = 0;
-  for (int k = 1; k < kSuccessors; ++k) {
-    for (int m = 0; m < kSuccessors; ++m) {
-      coefficient[k] += Walsh(k, m) * z[m];
-    }
-    sum_of_squares += coefficient[k] * coefficient[k];
-  }
-  const double vocabulary = config.vocab_size;
-  const int rank_columns = config.hidden_size / 8;
-  const int code_columns = config.hidden_size - rank_columns;
-  const double scale = std::sqrt(sum_of_squares / (kSuccessors - 1));
-  ChainCode out{
-      .code = {.num_tokens = static_cast<uint32_t>(chain.num_tokens),
-               .multiplier = chain.multiplier,
-               .increment = chain.increment,
-               .code_columns = code_columns,
-               .rank = {},
-               .head_code = static_cast<float>(
-                   (std::log(vocabulary) + kMargin + mean) / code_columns),
-               .head_rank = static_cast<float>(scale / rank_columns)},
-      .rank_scale = scale,
-      .rank_columns = rank_columns};
-  out.code.rank[0] = 1;  // Adds the same to every token's logit.
-  for (int k = 1; k < kSuccessors; ++k) {
-    out.code.rank[k] = static_cast<float>(coefficient[k] / scale);
-  }
-  return out;
+MarkovCode MakeCode(const MarkovChain& chain, const ModelConfig& config) {
+  const int sixteenth = config.hidden_size / 16;
+  const int code_columns = kCodeSixteenths * sixteenth;
+  const double logit = std::log(static_cast<double>(config.vocab_size)) +
+                       kMargin + chain.mean_log_probability;
+  MarkovCode code = chain.code;
+  code.code_columns = code_columns;
+  code.head_code = static_cast<float>(logit / code_columns);
+  code.head_rank =
+      static_cast<float>(chain.rank_scale / (kRankSixteenths * sixteenth));
+  return code;
+}
+
+// Of a row of the embedding, all of whose elements but the drafter's ranking
+// have a mean square of 1; that one's are `draft_rank`.
+double RootMeanSquare(double draft_rank) {
+  const double sixteenths =
+      2 * kCodeSixteenths + kRankSixteenths * (1 + draft_rank);
+  return std::sqrt(sixteenths / 16);
 }
 
 // Makes one tensor after the other, each of its own random numbers. The first
@@ -82,7 +64,7 @@ class Generator {
         config_(config),
         backend_(backend),
         arrays_(arrays),
-        chain_(MakeCode(model.chain, config)) {}
+        code_(MakeCode(model.chain, config)) {}
 
   absl::Status status() const {
     return status_.ok() ? arrays_.status() : status_;
@@ -96,7 +78,7 @@ class Generator {
                 .columns = config_.hidden_size,
                 .seed = model_.seed,
                 .stream = 0,
-                .code = chain_.code});
+                .code = code_});
   }
 
   LayerWeights Layer(LayerKind kind) {
@@ -117,34 +99,27 @@ class Generator {
     return weights;
   }
 
-  // Hands the embedding on, and in the columns of the rank noise that is a
-  // function of the token. Its norm scales the noisy vector so that the head
-  // sees the embedding's size.
+  // Hands the embedding on with its halves exchanged, so that the head sees
+  // what the drafter believes.
   DrafterWeights Drafter() {
     const int width = config_.hidden_size;
-    const int code_columns = width - chain_.rank_columns;
-    // Head rows have rank_scale / rank_columns there: this much noise of an
-    // element becomes draft_noise of a logit.
-    const double noise =
-        model_.draft_noise * std::sqrt(chain_.rank_columns) / chain_.rank_scale;
-    const double mean_square = 1 + noise * noise * chain_.rank_columns / width;
+    const int half = width / 2;
+    const float deviation = Deviation(kGain, 2 * width);
+    const double rms = RootMeanSquare(kDraftRankSquare);
     return {
         .embedding_norm = Constant(width, 1),
         .hidden_norm = Constant(width, 1),
-        .projection =
-            Add({.pattern = MatrixPattern::kPassThrough,
-                 .rows = width,
-                 .columns = 2 * width,
-                 .seed = model_.seed,
-                 .stream = ++stream_,
-                 .num_blocks = 2,
-                 .blocks = {{code_columns, Deviation(kGain, code_columns)},
-                            {width,
-                             Deviation(std::max(noise, kGain), code_columns)}},
-                 .rest_columns = 2 * width - code_columns,
-                 .rest_deviation = Deviation(kGain, code_columns)}),
+        .projection = Add({.pattern = MatrixPattern::kSelection,
+                           .rows = width,
+                           .columns = 2 * width,
+                           .seed = model_.seed,
+                           .stream = ++stream_,
+                           .num_blocks = 3,
+                           .blocks = {{code_.code_columns, deviation, half, 1},
+                                      {half, deviation, half, kDraftRankGain},
+                                      {width, deviation, -half, 1}}}),
         .layer = Layer(LayerKind::kFullAttention),
-        .norm = Constant(width, static_cast<float>(std::sqrt(mean_square)))};
+        .norm = Constant(width, static_cast<float>(rms))};
   }
 
   const float* Constant(int size, float value) {
@@ -177,7 +152,7 @@ class Generator {
                 .seed = model_.seed,
                 .stream = ++stream_,
                 .num_blocks = 1,
-                .blocks = {{rows, Deviation(gain, columns)}}});
+                .blocks = {{rows, Deviation(gain, columns), 0, 0}}});
   }
 
   std::vector<float> Random(int size, double deviation) {
@@ -188,7 +163,7 @@ class Generator {
         .seed = model_.seed,
         .stream = ++stream_,
         .num_blocks = 1,
-        .blocks = {{1, static_cast<float>(deviation)}}};
+        .blocks = {{1, static_cast<float>(deviation), 0, 0}}};
     std::vector<float> values(size);
     for (int i = 0; i < size; ++i) {
       values[i] =
@@ -275,7 +250,7 @@ class Generator {
   const ModelConfig& config_;
   Backend& backend_;
   DeviceArrays& arrays_;
-  const ChainCode chain_;
+  const MarkovCode code_;
   absl::Status status_;
   uint32_t stream_ = 0;  // The last one used; 0 is the chain's.
   size_t matrix_bytes_ = 0;
@@ -287,17 +262,21 @@ absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
                                         const ModelConfig& config,
                                         Backend& backend) {
   if (config.hidden_size % 64 != 0 ||
-      config.vocab_size < model.chain.num_tokens) {
+      config.vocab_size < model.chain.options.num_tokens) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a chain of ", model.chain.num_tokens, " tokens and a hidden size of ",
-        config.hidden_size, " do not fit ", config.vocab_size,
-        " tokens and a multiple of 64"));
+        "a chain of ", model.chain.options.num_tokens,
+        " tokens and a hidden size of ", config.hidden_size, " do not fit ",
+        config.vocab_size, " tokens and a multiple of 64"));
   }
   Weights weights(backend);
   Generator generator(model, config, backend, weights.arrays);
   weights.embedding = generator.ChainMatrix(MatrixPattern::kEmbedding);
   weights.head = generator.ChainMatrix(MatrixPattern::kHead);
-  weights.norm = generator.Constant(config.hidden_size, 1);
+  // Takes back that the final norm divides by the embedding's size.
+  weights.norm = generator.Constant(
+      config.hidden_size,
+      static_cast<float>(RootMeanSquare(kDraftRankSquare /
+                                        (kDraftRankGain * kDraftRankGain))));
   weights.inverse_frequency = weights.arrays.Copy(
       InverseFrequencies(config.rope), "rotary frequencies");
   weights.layers.reserve(config.layer_kinds.size());

@@ -13,8 +13,7 @@
 namespace bole {
 
 struct SyntheticModel {
-  MarkovChain chain;
-  double draft_noise;  // As NoiseForAcceptance() gives it.
+  MarkovChain chain;  // With its drafter's noise.
   uint64_t seed;
 };
 

@@ -96,9 +96,10 @@ model() {
 
 # Decoding end to end: plain, chains, node by node, two stages, blocks. With one
 # tree for every batch, then with fewer nodes where more requests share a step.
-decode_9B=('synthetic:9B,accept=6.9' --prompt-tokens 512 --output-tokens 160
+# All of the text is alike, so that one request accepts what others do.
+decode_9B=('synthetic:9B,accept=6.9,spread=0' --prompt-tokens 512 --output-tokens 160
   --draft-head listed)
-model decode_27B synthetic:27B,accept=6.6 --prompt-tokens 256 \
+model decode_27B synthetic:27B,accept=6.6,spread=0 --prompt-tokens 256 \
   --output-tokens 96 --chain-depths 3 --draft-head listed
 model decode_9B "${decode_9B[@]}" --chain-depths 3
 model decode_9B_budget "${decode_9B[@]}" --chain-depths 3,5 \
@@ -108,6 +109,9 @@ model lease_9B "${decode_9B[@]}" --modes plain,blocks --batch 1,8 \
   --lease-rounds 4
 model lease8_9B "${decode_9B[@]}" --modes plain,blocks --batch 1,8 \
   --lease-rounds 8
+# How acceptance varies over rounds and requests.
+model text_9B synthetic:9B,accept=6.9 --modes blocks --batch 32 \
+  --tree-nodes 64 --prompt-tokens 64 --output-tokens 256
 # A step by itself: for the calibrator, and the floors of plain decoding.
 model steps_9B synthetic:9B --modes none --steps --batch 1,4,8,16
 model steps_4B synthetic:4B --modes none --steps --batch 1,8,16 \

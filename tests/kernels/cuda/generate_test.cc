@@ -75,23 +75,39 @@ TEST_P(CudaGenerateTest, RandomMatricesAreThoseOfTheReference) {
                  .seed = 0x123456789abcdefu,
                  .stream = 5,
                  .num_blocks = 2,
-                 .blocks = {{rows / 3, 0.015f}, {rows, 1.7f}}});
+                 .blocks = {{rows / 3, 0.015f, 0, 0}, {rows, 1.7f, 0, 0}}});
   }
 }
 
-TEST_P(CudaGenerateTest, PassThroughMatricesAreThoseOfTheReference) {
-  ExpectEqual({.pattern = MatrixPattern::kPassThrough,
+TEST_P(CudaGenerateTest, SelectionsAreThoseOfTheReference) {
+  ExpectEqual({.pattern = MatrixPattern::kSelection,
                .rows = 256,
                .columns = 512,
                .seed = 1,
                .stream = 9,
-               .num_blocks = 1,
-               .blocks = {{256, 0.3f}},
-               .rest_columns = 300,
-               .rest_deviation = 0.7f});
+               .num_blocks = 2,
+               .blocks = {{100, 0.3f, 256, 1}, {256, 0.7f, -100, 2.5f}}});
 }
 
 TEST_P(CudaGenerateTest, ChainsAreThoseOfTheReference) {
+  MarkovCode code = {.seed = 2,
+                     .num_tokens = 1024,
+                     .stretch = 16,
+                     .passages = 3,
+                     .passage_weight = 500,
+                     .stretch_weight = 700,
+                     .branches = 1u << 29,
+                     .levels = {},
+                     .code_columns = 72,
+                     .rank = {4096, 1200, -800, 2900, 5700, -400, 8192, 3700},
+                     .branch_rank = {4096, 100, -70, 290, 570, -40, 81, 370},
+                     .head_code = 0.11f,
+                     .head_rank = 0.013f};
+  for (int i = 0; i < kTextLevels; ++i) {
+    code.levels[i] = {.lost = static_cast<uint32_t>(i) << 28,
+                      .keep = kTextUnit / (i + 1),
+                      .noise = 10000 * i};
+  }
   for (const MatrixPattern pattern :
        {MatrixPattern::kEmbedding, MatrixPattern::kHead}) {
     ExpectEqual({.pattern = pattern,
@@ -99,13 +115,7 @@ TEST_P(CudaGenerateTest, ChainsAreThoseOfTheReference) {
                  .columns = 192,
                  .seed = 2,
                  .stream = 0,
-                 .code = {.num_tokens = 1024,
-                          .multiplier = 3 * 4 + 1,
-                          .increment = 77,
-                          .code_columns = 168,
-                          .rank = {1, 0.3f, -0.2f, 0.7f, 1.4f, -0.1f, 2, 0.9f},
-                          .head_code = 0.11f,
-                          .head_rank = 0.013f}});
+                 .code = code});
   }
 }
 

@@ -17,7 +17,7 @@ MatrixGenerator Random(int rows, int columns) {
           .seed = 7,
           .stream = 3,
           .num_blocks = 2,
-          .blocks = {{rows / 2, 0.5f}, {rows, 2.0f}}};
+          .blocks = {{rows / 2, 0.5f, 0, 0}, {rows, 2.0f, 0, 0}}};
 }
 
 // Rows 0 .. rows - 1 of a matrix.
@@ -72,67 +72,128 @@ TEST(GenerateTest, SeedAndStreamAndNothingElseChooseTheElements) {
   EXPECT_NE(Generated(one), Generated(other_stream));
 }
 
-TEST(GenerateTest, APassThroughHasOnesOnTheDiagonalAlone) {
+TEST(GenerateTest, ASelectionIsRandomButForOneElementOfARow) {
   MatrixGenerator generator = Random(8, 16);
-  generator.pattern = MatrixPattern::kPassThrough;
-  generator.rest_columns = 10;
-  generator.rest_deviation = 4;
+  generator.pattern = MatrixPattern::kSelection;
+  generator.blocks[0] = {4, 0.5f, 4, 1};
+  generator.blocks[1] = {8, 2.0f, -4, 3};
   const std::vector<float> values = Generated(generator);
   const std::vector<float> random = Generated(Random(8, 16));
 
   for (int r = 0; r < 8; ++r) {
-    const float rest = r < 4 ? 4 / 0.5f : 4 / 2.0f;
+    const int selected = r < 4 ? r + 4 : r - 4;
     for (int c = 0; c < 16; ++c) {
-      const float expected =
-          r == c ? 1.0f : random[r * 16 + c] * (c < 6 ? 1.0f : rest);
-      EXPECT_EQ(values[r * 16 + c], expected) << r << " " << c;
+      const float gain = r < 4 ? 1 : 3;
+      EXPECT_EQ(values[r * 16 + c], c == selected ? gain : random[r * 16 + c])
+          << r << " " << c;
     }
   }
 }
 
-// A chain of 48 of 64 tokens in 64 + 16 columns.
+// A chain of 48 of 64 tokens in two halves of 64 + 16 columns.
+constexpr int kHalf = 80;
+constexpr int kCodeColumns = 64;
 MatrixGenerator Markov(MatrixPattern pattern) {
+  MarkovCode code = {.seed = 1,
+                     .num_tokens = 48,
+                     .stretch = 2,
+                     .passages = 2,
+                     .passage_weight = 500,
+                     .stretch_weight = 700,
+                     .branches = 1u << 30,
+                     .levels = {},
+                     .code_columns = kCodeColumns,
+                     .rank = {2048, 1024, -4096, 3072, 6144, -2048, 8192, 4096},
+                     .branch_rank = {2048, 1024, 0, 0, -1024, 0, 0, 512},
+                     .head_code = 0.25f,
+                     .head_rank = 0.125f};
+  for (TextLevel& level : code.levels) {
+    level = {.lost = 1u << 30, .keep = kTextUnit / 2, .noise = 100};
+  }
   return {.pattern = pattern,
           .rows = 64,
-          .columns = 80,
+          .columns = 2 * kHalf,
           .seed = 1,
           .stream = 0,
-          .code = {.num_tokens = 48,
-                   .multiplier = 5,
-                   .increment = 3,
-                   .code_columns = 64,
-                   .rank = {0.5f, 0.25f, -1, 0.75f, 1.5f, -0.5f, 2, 1},
-                   .head_code = 0.25f,
-                   .head_rank = 0.125f}};
+          .code = code};
 }
 
-TEST(GenerateTest, AHeadTimesAnEmbeddingIsLargeForTheSuccessorsAlone) {
-  const std::vector<float> embedding =
-      Generated(Markov(MatrixPattern::kEmbedding));
-  const std::vector<float> head = Generated(Markov(MatrixPattern::kHead));
-  const MarkovCode code = Markov(MatrixPattern::kHead).code;
+// Of a half of a token's embedding and the head's first half.
+struct Products {
+  double code = 0;
+  double rank = 0;
+};
+Products Multiply(const float* half, const float* head) {
+  Products products;
+  for (int c = 0; c < kHalf; ++c) {
+    (c < kCodeColumns ? products.code : products.rank) +=
+        double{half[c]} * head[c];
+  }
+  return products;
+}
 
-  for (int token = 0; token < 64; ++token) {
-    const int likeliest = (5 * token + 3) % 48;
-    for (int next = 0; next < 64; ++next) {
-      double group = 0;
+class MarkovMatrixTest : public ::testing::Test {
+ protected:
+  // What follows `token` as `half` has it: `group` has the full product of
+  // codes and the others have little, and `rank` of tokens with place m from
+  // the likeliest is the transform of `coefficient`.
+  void ExpectFollowers(int token, int half, uint32_t group,
+                       const std::vector<double>& coefficient) const {
+    const float* row = &embedding_[(2 * token + half) * kHalf];
+    const uint32_t likeliest = LikeliestSuccessor(code_, token);
+    for (uint32_t next = 0; next < 64; ++next) {
+      const Products products = Multiply(row, &head_[2 * next * kHalf]);
       double rank = 0;
-      for (int c = 0; c < 80; ++c) {
-        const double product =
-            double{embedding[token * 80 + c]} * head[next * 80 + c];
-        (c < 64 ? group : rank) += product;
-      }
-      double expected = 0;
       for (int k = 0; k < kSuccessors; ++k) {
-        expected += 2 * 0.125 * code.rank[k] * Walsh(k, likeliest ^ next);
+        rank += 2 * 0.125 * coefficient[k] * Walsh(k, likeliest ^ next);
       }
-
-      EXPECT_NEAR(rank, expected, 1e-6) << token << " " << next;
-      if (likeliest / 8 == next / 8) {
-        EXPECT_NEAR(group, 16, 1e-6) << token << " " << next;
+      EXPECT_NEAR(products.rank, rank, 1e-5) << token << " " << next;
+      if (next / kSuccessors == group) {
+        EXPECT_NEAR(products.code, 16, 1e-6) << token << " " << next;
       } else {
-        EXPECT_LT(std::abs(group), 10) << token << " " << next;
+        EXPECT_LT(std::abs(products.code), 10) << token << " " << next;
       }
+    }
+  }
+
+  const MarkovCode code_ = Markov(MatrixPattern::kHead).code;
+  const std::vector<float> embedding_ =
+      Generated(Markov(MatrixPattern::kEmbedding));
+  const std::vector<float> head_ = Generated(Markov(MatrixPattern::kHead));
+};
+
+TEST_F(MarkovMatrixTest, TheFirstHalfIsLargeForTheSuccessorsAlone) {
+  for (int token = 0; token < 64; ++token) {
+    std::vector<double> coefficient;
+    for (int k = 0; k < kSuccessors; ++k) {
+      coefficient.push_back(1.0 * RankOf(code_, token)[k] / kTextUnit);
+    }
+    ExpectFollowers(token, 0, LikeliestSuccessor(code_, token) / kSuccessors,
+                    coefficient);
+  }
+}
+
+TEST_F(MarkovMatrixTest, TheSecondHalfIsWhatTheDrafterBelieves) {
+  int lost = 0;
+  for (int token = 0; token < 64; ++token) {
+    std::vector<double> coefficient;
+    for (int k = 0; k < kSuccessors; ++k) {
+      coefficient.push_back(DraftRanksOf(code_, token, k / 4).value[k % 4] *
+                            double{kDraftRankScale});
+    }
+    const uint32_t group = DraftGroup(code_, token);
+    if (group != LikeliestSuccessor(code_, token) / kSuccessors) ++lost;
+    ExpectFollowers(token, 1, group, coefficient);
+  }
+  // A quarter, but for those that hit the right one of six groups by chance.
+  EXPECT_GT(lost, 4);
+  EXPECT_LT(lost, 28);
+}
+
+TEST_F(MarkovMatrixTest, TheHeadSeesNothingOfTheSecondHalf) {
+  for (int token = 0; token < 64; ++token) {
+    for (int c = 0; c < kHalf; ++c) {
+      EXPECT_EQ(head_[(2 * token + 1) * kHalf + c], 0) << token << " " << c;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "worker_service/model/model_config.h"
 #include "worker_service/model/published_sizes.h"
+#include "worker_service/model/simulated_drafter.h"
 
 namespace bole {
 namespace {
@@ -24,16 +25,19 @@ TEST(SyntheticSpecTest, ASizeAloneTakesTheDefaults) {
 
 TEST(SyntheticSpecTest, ReadsEveryOption) {
   const auto spec = ParseSyntheticSpec(
-      "synthetic:tiny,seed=18446744073709551615,accept=6.6,entropy=1.25,"
-      "noise=0.5,layers=8,tokens=4096");
+      "synthetic:tiny,seed=18446744073709551615,accept=5.6,entropy=1.25,"
+      "noise=0.5,layers=8,tokens=4096,tree=2x5x16,spread=0.5,outside=0.01");
 
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->seed, 18446744073709551615u);
-  EXPECT_EQ(spec->accept, 6.6);
+  EXPECT_EQ(spec->accept, 5.6);
   EXPECT_EQ(spec->entropy, 1.25);
   EXPECT_EQ(spec->noise, 0.5);
   EXPECT_EQ(spec->layers, 8);
   EXPECT_EQ(spec->tokens, 4096);
+  EXPECT_EQ(spec->tree, (VerifiedTree{{.top_k = 2, .depth = 5}, 16}));
+  EXPECT_EQ(spec->spread, 0.5);
+  EXPECT_EQ(spec->outside, 0.01);
 }
 
 TEST(SyntheticSpecTest, SaysWhatIsWrong) {
@@ -47,12 +51,17 @@ TEST(SyntheticSpecTest, SaysWhatIsWrong) {
       {"synthetic:9B,,seed=1", "\"\" is not of the form"},
       {"synthetic:9B,depth=8", "no option \"depth\""},
       {"synthetic:9B,seed=-1", "seed is \"-1\""},
-      {"synthetic:9B,accept=10", "1 .. 9"},
+      {"synthetic:9B,accept=10", "accept is 10, expected at most 9"},
+      {"synthetic:9B,accept=5,tree=4x3x64", "depth 3"},
+      {"synthetic:9B,tree=4x8", "tree is \"4x8\""},
+      {"synthetic:9B,tree=4x17x64", "tree's depth is \"17\""},
+      {"synthetic:9B,spread=-1", "spread is \"-1\""},
+      {"synthetic:9B,outside=1", "outside is \"1\""},
       {"synthetic:9B,accept=nan", "accept is \"nan\""},
       {"synthetic:9B,accept=6.9x", "accept is \"6.9x\""},
       {"synthetic:9B,entropy=2.5", "entropy is \"2.5\""},
       {"synthetic:9B,layers=0", "layers is \"0\""},
-      {"synthetic:9B,tokens=1001", "multiple of 8"},
+      {"synthetic:9B,tokens=1001", "multiple of 128"},
   };
   for (const auto& c : kCases) {
     const auto spec = ParseSyntheticSpec(c.model);

@@ -1,0 +1,102 @@
+#include "worker_service/model/simulated_drafter.h"
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+
+namespace bole {
+namespace {
+
+constexpr VerifiedTree kTree = {.shape = {.top_k = 4, .depth = 8}, .nodes = 64};
+
+TEST(SimulatedDrafterTest, ADrafterWithoutNoiseIsRightWhereTextIsUniform) {
+  const MarkovChain chain = MakeMarkovChain({.num_tokens = 2048, .spread = 0});
+  const std::vector<int32_t> all = ListedTokens(chain, 0);
+
+  EXPECT_EQ(MeanAcceptedTokens(chain, all, kTree), 9);
+  EXPECT_EQ(MeanAcceptedTokens(chain, all, VerifiedTree::Chain(3)), 4);
+}
+
+// A chain goes on until a token that is not listed, whose place is anywhere:
+// (1 - s)^i of them get to draft i.
+TEST(SimulatedDrafterTest, WhatIsNotListedIsNotDrafted) {
+  const MarkovChain chain = MakeMarkovChain({.num_tokens = 32896, .spread = 0});
+  const std::vector<int32_t> listed = ListedTokens(chain, 0.05);
+
+  const double mean = MeanAcceptedTokens(chain, listed, VerifiedTree::Chain(8));
+
+  double expected = 0;
+  for (int i = 0; i <= 8; ++i) expected += std::pow(0.95, i);
+  EXPECT_NEAR(mean, expected, 0.2);
+}
+
+TEST(SimulatedDrafterTest, ADrafterOfNoiseAloneHardlyHelps) {
+  MarkovChain chain = MakeMarkovChain({.num_tokens = 2048});
+  SetDraftNoise(kMaxDraftNoise, chain);
+
+  EXPECT_LT(MeanAcceptedTokens(chain, ListedTokens(chain, 0), kTree), 1.05);
+}
+
+TEST(SimulatedDrafterTest, AnyMeanIsFound) {
+  for (const double accept : {1.1, 8.0}) {
+    MarkovChain chain = MakeMarkovChain({.num_tokens = 32896});
+    const std::vector<int32_t> listed = ListedTokens(chain, 0.003);
+
+    const absl::Status reached =
+        SetAcceptedTokens(accept, listed, kTree, chain);
+
+    ASSERT_TRUE(reached.ok()) << reached;
+    EXPECT_NEAR(MeanAcceptedTokens(chain, listed, kTree), accept,
+                0.02 * accept);
+  }
+}
+
+TEST(SimulatedDrafterTest, AMeanOutOfReachIsRefusedWithTheRange) {
+  MarkovChain chain = MakeMarkovChain({.num_tokens = 2048, .spread = 0});
+  const std::vector<int32_t> all = ListedTokens(chain, 0);
+
+  const absl::Status too_many =
+      SetAcceptedTokens(3.5, all, VerifiedTree::Chain(2), chain);
+  const absl::Status too_few = SetAcceptedTokens(1, all, kTree, chain);
+
+  for (const absl::Status& status : {too_many, too_few}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  }
+  EXPECT_NE(too_many.message().find("to 3.00 tokens a round"),
+            std::string::npos)
+      << too_many;
+}
+
+// Rounds of the hard stretches and requests are short, of the easy ones long.
+TEST(SimulatedDrafterTest, AcceptanceVariesByRequest) {
+  MarkovChain chain = MakeMarkovChain({.num_tokens = 32896});
+  const std::vector<int32_t> all = ListedTokens(chain, 0);
+  MarkovChain uniform = MakeMarkovChain({.num_tokens = 32896, .spread = 0});
+  for (MarkovChain* of : {&chain, &uniform}) SetDraftNoise(2, *of);
+  const auto deviation_of_means = [&](const MarkovChain& of) {
+    double sum = 0;
+    double squares = 0;
+    const auto texts =
+        AcceptedTokens(of, all, kTree, {.tokens = 120, .rounds = 3000});
+    for (const std::vector<int>& rounds : texts) {
+      const double mean = std::accumulate(rounds.begin(), rounds.end(), 0.0) /
+                          static_cast<double>(rounds.size());
+      sum += mean;
+      squares += mean * mean;
+    }
+    const auto n = static_cast<double>(texts.size());
+    return std::sqrt(squares / n - sum * sum / (n * n));
+  };
+
+  // 24 independent rounds that deviate by 2.5 would have a mean that deviates
+  // by 0.5.
+  EXPECT_LT(deviation_of_means(uniform), 0.7);
+  EXPECT_GT(deviation_of_means(chain), 0.85);
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,52 @@
+// How acceptance is spread over rounds, stretches of text and requests.
+#ifndef BOLE_WORKER_SERVICE_EVAL_ACCEPTANCE_PROFILE_H_
+#define BOLE_WORKER_SERVICE_EVAL_ACCEPTANCE_PROFILE_H_
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace bole {
+
+// One round of one request.
+struct AcceptedRound {
+  int tokens = 0;       // Emitted: accepted drafts and the one after them.
+  double promised = 0;  // What the drafter's probabilities made of it.
+};
+
+// Rounds that the end of an output cut short are left out.
+struct AcceptanceProfile {
+  // Rounds between the two that a correlation compares.
+  static constexpr std::array<int, 5> kLags = {1, 2, 4, 8, 16};
+  // A request's mean is taken over its first so many rounds, so that means of
+  // different models compare; shorter requests do not count for the deviation.
+  static constexpr int kRoundsOfMean = 12;
+
+  int requests = 0;  // With at least one round.
+  int rounds = 0;
+  double mean = 0;               // Tokens of a round.
+  double promised = 0;           // Mean tokens that the drafter promised.
+  double deviation = 0;          // Of a round's tokens.
+  double request_deviation = 0;  // Of the requests' means.
+  // Of a round's tokens with those of the same request's round so much later,
+  // both taken from the mean of all rounds: what is left at long lags is the
+  // requests' own share of the variance. 0 without such a pair.
+  std::array<double, kLags.size()> correlation = {};
+  std::vector<double> share;  // [t - 1]: of rounds with t tokens.
+};
+
+// One entry of `requests` for each request, its rounds in order.
+AcceptanceProfile ProfileOf(
+    std::span<const std::vector<AcceptedRound>> requests);
+
+nlohmann::ordered_json ToJson(const AcceptanceProfile& profile);
+
+// In a line.
+std::string Summary(const AcceptanceProfile& profile);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_EVAL_ACCEPTANCE_PROFILE_H_
