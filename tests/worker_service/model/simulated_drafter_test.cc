@@ -1,12 +1,15 @@
 #include "worker_service/model/simulated_drafter.h"
 
 #include <cmath>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "worker_service/eval/acceptance_profile.h"
 
 namespace bole {
 namespace {
@@ -96,6 +99,37 @@ TEST(SimulatedDrafterTest, AcceptanceVariesByRequest) {
   // by 0.5.
   EXPECT_LT(deviation_of_means(uniform), 0.7);
   EXPECT_GT(deviation_of_means(chain), 0.85);
+}
+
+AcceptanceProfile ProfileOf(const std::vector<std::vector<int>>& texts) {
+  std::vector<std::vector<AcceptedRound>> requests;
+  for (const std::vector<int>& rounds : texts) {
+    std::vector<AcceptedRound>& request = requests.emplace_back();
+    for (const int tokens : rounds) request.push_back({.tokens = tokens});
+  }
+  return ProfileOf(requests);
+}
+
+// As much as 901 rounds of 96 requests can tell: a correlation to 0.05, and the
+// deviation to 0.1, twice over.
+TEST(SimulatedDrafterTest, AcceptanceIsSpreadAsTheDemoModelsIs) {
+  std::ifstream file("tests/bench/profile/demo.json");
+  const auto demo = nlohmann::json::parse(file)["acceptance"];
+  MarkovChain chain = MakeMarkovChain({.num_tokens = 33024});
+  const std::vector<int32_t> listed = ListedTokens(chain, 0.0075);
+  ASSERT_TRUE(SetAcceptedTokens(demo["mean"], listed, kTree, chain).ok());
+
+  const AcceptanceProfile text = ProfileOf(AcceptedTokens(
+      chain, listed, kTree, {.tokens = 60, .rounds = 12000}));
+
+  EXPECT_NEAR(text.deviation, demo["deviation"], 0.2);
+  const auto& correlation = demo["correlation_by_lag"];
+  EXPECT_NEAR(text.correlation[0], correlation["1"], 0.1);
+  EXPECT_NEAR(text.correlation[1], correlation["2"], 0.1);
+  EXPECT_NEAR(text.correlation[2], correlation["4"], 0.1);
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_NEAR(text.share[i], demo["share_by_tokens"][i], 0.05) << i + 1;
+  }
 }
 
 }  // namespace
