@@ -23,11 +23,13 @@ inline std::vector<int32_t> RandomPrompt(std::mt19937& rng, int length) {
   return prompt;
 }
 
+// Greedy, as SimulatedOutput() is.
 inline std::unique_ptr<Request> MakeRequest(std::vector<int32_t> prompt,
                                             int max_tokens,
                                             TimePoint arrival = {}) {
   auto request = std::make_unique<Request>();
   request->prompt = std::move(prompt);
+  request->sampling.temperature = 0;
   request->sampling.max_tokens = max_tokens;
   request->arrival = arrival;
   request->stream = std::make_shared<TokenStream>([] {});

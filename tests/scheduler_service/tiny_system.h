@@ -39,6 +39,7 @@ class SimulatedService {
     description.limits = limits;
     description.has_drafter = true;
     description.stop_tokens = {1};
+    description.temperature = 0;  // As SimulatedOutput() is.
     return description;
   }
 

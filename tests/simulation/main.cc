@@ -1,0 +1,219 @@
+// bole-sim-worker: the protocol of a worker without its model.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/draft_shape.h"
+#include "common/status_macros.h"
+#include "common/step.h"
+#include "common/termination.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/simulated_model.h"
+#include "tests/simulation/simulated_server.h"
+#include "tests/simulation/step_costs.h"
+
+namespace {
+
+using bole::simulation::Fault;
+using bole::simulation::SimulatedServer;
+using bole::simulation::SimulatedServerOptions;
+
+struct Flags {
+  SimulatedServerOptions server;
+  std::string model;
+  std::string costs_path;
+  std::vector<std::string> faults;
+  int vocabulary = 0;
+  int heartbeat_ms = 1000;
+  int drain_seconds = 30;
+  bool allow_remote = false;
+
+  void AddTo(CLI::App& app);
+  void AddSizesTo(CLI::App& app);
+  void AddBehaviourTo(CLI::App& app);
+  // Reads the files that the flags name.
+  absl::Status Complete();
+};
+
+void Flags::AddTo(CLI::App& app) {
+  app.add_option("--model", model,
+                 "folder of the checkpoint that the scheduler serves: its "
+                 "tokenizer and stop tokens are used, not its weights")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  server.model = "";
+  app.add_option(
+      "--name", server.model,
+      "the model's name for the scheduler; the folder's if left out");
+  server.address = "127.0.0.1:50052";
+  app.add_option("--listen", server.address,
+                 "address for the scheduler; port 0: any that is free")
+      ->capture_default_str();
+  app.add_option("--metrics-listen", server.metrics_address,
+                 "address for Prometheus, at /metrics; none if left out");
+  app.add_flag("--allow-remote", allow_remote,
+               "let the addresses be reached from other machines, although "
+               "nothing is encrypted and nobody is asked who they are");
+  app.add_option("--heartbeat-ms", heartbeat_ms,
+                 "milliseconds between signs of life")
+      ->check(CLI::Range(10, 60'000))
+      ->capture_default_str();
+  app.add_option("--drain-seconds", drain_seconds,
+                 "after SIGTERM, wait so long for the scheduler to leave")
+      ->check(CLI::Range(0, 86'400))
+      ->capture_default_str();
+  AddSizesTo(app);
+  AddBehaviourTo(app);
+}
+
+void Flags::AddSizesTo(CLI::App& app) {
+  bole::StepLimits& limits = server.runner.engine.limits;
+  limits = {.max_requests = 64,
+            .max_nodes = 1024,
+            .max_nodes_per_tree = 64,
+            .max_prefill_tokens = 2048,
+            .max_draft = {},
+            .page_size = 64,
+            .max_context = 4096,
+            .max_lease_rounds = bole::kMaxLeaseRounds};
+  const auto add = [&app](const char* flag, int& value, const char* help,
+                          int low, int high) {
+    app.add_option(flag, value, help)
+        ->check(CLI::Range(low, high))
+        ->capture_default_str()
+        ->group("Sizes");
+  };
+  add("--max-requests", limits.max_requests, "requests in one step", 1, 4096);
+  add("--slots", limits.num_slots,
+      "requests that keep their state; 0: as --max-requests", 0, 1 << 20);
+  add("--context", limits.max_context, "longest text in tokens", 1, 1 << 24);
+  add("--pages", limits.num_pages,
+      "pages for keys and values; 0: enough for all slots at full context", 0,
+      1 << 24);
+  add("--page-size", limits.page_size, "tokens of a page", 1, 1 << 16);
+  add("--max-nodes", limits.max_nodes, "nodes verified in one step", 1,
+      1 << 20);
+  add("--max-nodes-per-request", limits.max_nodes_per_tree,
+      "nodes verified in one step for one request", 1, 128);
+  add("--max-prefill", limits.max_prefill_tokens,
+      "prompt tokens run in one step", 1, 1 << 20);
+  add("--max-draft-top-k", limits.max_draft.top_k,
+      "children that a drafted node may get", 1, bole::kMaxDraftTopK);
+  add("--max-draft-depth", limits.max_draft.depth, "levels that may be drafted",
+      1, bole::kMaxDraftDepth);
+  add("--max-lease-rounds", limits.max_lease_rounds,
+      "rounds that a scheduler may leave to the worker", 1,
+      bole::kMaxLeaseRounds);
+  add("--vocabulary", vocabulary,
+      "size of the vocabulary; 0: as the tokenizer's", 0, 1 << 24);
+}
+
+void Flags::AddBehaviourTo(CLI::App& app) {
+  bole::simulation::StepRunnerOptions& runner = server.runner;
+  app.add_option("--accept", runner.engine.accept,
+                 "probability that a drafted level holds the right token where "
+                 "those above do, one for each depth; the last one stands for "
+                 "all deeper levels")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_flag_callback(
+      "--no-drafter", [&runner] { runner.engine.accept.clear(); },
+      "propose nothing");
+  app.add_option("--stop-probability", runner.engine.text.stop_probability,
+                 "probability of a stop token at each position of a text")
+      ->capture_default_str();
+  app.add_option("--seed", runner.engine.text.seed,
+                 "another seed writes other texts")
+      ->capture_default_str();
+  app.add_option("--costs", costs_path,
+                 "table of step times, as tests/simulation/README.md says; "
+                 "without it a step takes what its simulation takes");
+  app.add_option("--speed", runner.speed,
+                 "step times are divided by it; 0: no step waits")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--fault", faults,
+                 "crash, hang, garbage[=WHAT] or slow:FACTOR, followed by "
+                 "@ROUND, @FIRST-LAST, @FIRST- or :random=PROBABILITY,SEED; "
+                 "may be given several times");
+}
+
+absl::Status Flags::Complete() {
+  bole::simulation::StepRunnerOptions& runner = server.runner;
+  bole::StepLimits& limits = runner.engine.limits;
+  if (server.model.empty()) {
+    server.model = std::filesystem::canonical(model).filename().string();
+  }
+  BOLE_ASSIGN_OR_RETURN(const bole::simulation::SimulatedModel text,
+                        bole::simulation::LoadSimulatedModel(model));
+  limits.vocabulary = vocabulary > 0 ? vocabulary : text.vocabulary;
+  runner.engine.text.alphabet = text.alphabet;
+  runner.engine.text.stop_tokens = text.stop_tokens;
+  if (limits.num_slots == 0) limits.num_slots = limits.max_requests;
+  if (limits.num_pages == 0) {
+    limits.num_pages = limits.num_slots * limits.MaxPages();
+  }
+  if (!costs_path.empty()) {
+    BOLE_ASSIGN_OR_RETURN(runner.costs,
+                          bole::simulation::StepCosts::Load(costs_path));
+  }
+  for (const std::string& fault : faults) {
+    BOLE_ASSIGN_OR_RETURN(Fault parsed, bole::simulation::ParseFault(fault));
+    runner.faults.push_back(parsed);
+  }
+  server.heartbeat_interval = std::chrono::milliseconds(heartbeat_ms);
+  if (allow_remote) server.reach = bole::Reach::kAnywhere;
+  return absl::OkStatus();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "bole-sim-worker: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+// Serves until a signal comes.
+absl::Status Serve(Flags& flags, bole::Termination& termination) {
+  BOLE_RETURN_IF_ERROR(flags.Complete());
+  BOLE_ASSIGN_OR_RETURN(const std::unique_ptr<SimulatedServer> server,
+                        SimulatedServer::Start(flags.server));
+  if (server->metrics_port() != 0) {
+    std::printf("metrics on port %d\n", server->metrics_port());
+  }
+  std::printf("listening on %s\n", server->address().ToString().c_str());
+  std::fflush(stdout);
+
+  termination.Wait();
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::seconds(flags.drain_seconds);
+  termination.RunUntilSignal([&] { server->Drain(deadline); },
+                             [&] { server->Stop(); });
+  server->Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
+  if (!termination.ok()) return Fail(termination.status());
+  CLI::App app(
+      "Speaks a worker's protocol without a model, for tests and load runs: "
+      "its texts are hashes of what its memory holds, its step times come from "
+      "a table, and it fails when it is told to. SIGTERM or SIGINT lets the "
+      "scheduler finish what runs; a second one stops at once.",
+      "bole-sim-worker");
+  Flags flags;
+  flags.AddTo(app);
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = Serve(flags, *termination);
+  return status.ok() ? 0 : Fail(status);
+}

@@ -1,0 +1,279 @@
+#include "tests/simulation/simulated_engine.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/packed_forest.h"
+#include "common/select_nodes.h"
+#include "common/trim_tree.h"
+#include "tests/simulation/simulated_drafter.h"
+
+namespace bole::simulation {
+namespace {
+
+enum Purpose : uint64_t { kLogprob = 16, kDraftRow };
+
+bool IsStop(const SequencePlan& sequence, int32_t token) {
+  const std::vector<int32_t>& stops = sequence.stop_tokens;
+  return std::find(stops.begin(), stops.end(), token) != stops.end();
+}
+
+// The token is the likeliest; its alternatives are those that follow it in the
+// vocabulary.
+EmittedToken MakeEmitted(int32_t token, uint64_t bits, int num_alternatives,
+                         int vocabulary) {
+  const auto logprob = static_cast<float>(-ToUniform(bits));
+  EmittedToken emitted{.token = token, .logprob = logprob, .top = {}};
+  const int count = std::min(num_alternatives, vocabulary);
+  for (int i = 0; i < count; ++i) {
+    emitted.top.push_back({.token = (token + i) % vocabulary,
+                           .logprob = logprob - static_cast<float>(i)});
+  }
+  return emitted;
+}
+
+// Emits tokens until the sequence ends.
+class Emitter {
+ public:
+  Emitter(const SequencePlan& sequence, const TokenRule& rule, int vocabulary,
+          SequenceResult& result)
+      : sequence_(sequence),
+        rule_(rule),
+        vocabulary_(vocabulary),
+        result_(result) {}
+
+  // The token after `history`. The sequence goes on unless ended() says so.
+  int32_t Emit(const History& history) {
+    const int32_t token = rule_.Next(history);
+    result_.emitted.push_back(MakeEmitted(token, rule_.Bits(history, kLogprob),
+                                          sequence_.sampling.top_logprobs,
+                                          vocabulary_));
+    return token;
+  }
+  bool ended() const {
+    return std::ssize(result_.emitted) >= sequence_.max_new_tokens ||
+           IsStop(sequence_, result_.emitted.back().token);
+  }
+
+ private:
+  const SequencePlan& sequence_;
+  const TokenRule& rule_;
+  const int vocabulary_;
+  SequenceResult& result_;
+};
+
+// The child of `node` that carries `token`; none if there is none.
+std::optional<int> FindChild(const PackedForest& forest, int request, int node,
+                             int32_t token) {
+  const int first = forest.first_node[request];
+  for (int i = first + node + 1; i < forest.first_node[request + 1]; ++i) {
+    if (forest.parent[i] == node && forest.token[i] == token) return i - first;
+  }
+  return std::nullopt;
+}
+
+NodeList NodesOf(const PackedForest& forest, int request) {
+  const auto part = [&](const std::vector<int32_t>& values) {
+    return std::vector<int32_t>(
+        values.begin() + forest.first_node[request],
+        values.begin() + forest.first_node[request + 1]);
+  };
+  return {.token = part(forest.token), .parent = part(forest.parent)};
+}
+
+}  // namespace
+
+absl::Status Validate(const SimulatedEngineOptions& options) {
+  const std::vector<int32_t>& alphabet = options.text.alphabet;
+  const int vocabulary = options.limits.vocabulary;
+  const int needed =
+      options.accept.empty() ? 1 : options.limits.max_draft.top_k + 1;
+  if (std::ssize(alphabet) < needed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the alphabet has ", alphabet.size(), " tokens, ", needed,
+        " are needed: one more than the children of a drafted node"));
+  }
+  for (const auto* tokens : {&alphabet, &options.text.stop_tokens}) {
+    for (const int32_t token : *tokens) {
+      if (token >= 0 && token < vocabulary) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "token ", token, " is not in the vocabulary of ", vocabulary));
+    }
+  }
+  std::vector<double> probabilities = options.accept;
+  probabilities.push_back(options.text.stop_probability);
+  for (const double probability : probabilities) {
+    if (probability >= 0 && probability <= 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("probability ", probability, " is not in [0, 1]"));
+  }
+  return absl::OkStatus();
+}
+
+SimulatedEngine::SimulatedEngine(SimulatedEngineOptions options)
+    : options_(std::move(options)), memory_(options_.limits) {}
+
+StepResult SimulatedEngine::RunRound(const StepPlan& plan) {
+  StepResult result;
+  result.prefills.reserve(plan.prefills.size());
+  for (const PrefillPlan& chunk : plan.prefills) {
+    result.prefills.push_back(RunPrefill(chunk, plan));
+  }
+  result.sequences.reserve(plan.sequences.size());
+  for (int b = 0; b < std::ssize(plan.sequences); ++b) {
+    result.sequences.push_back(RunTree(plan, b));
+  }
+  return result;
+}
+
+History SimulatedEngine::Read(const SequencePlan& sequence) {
+  SimulatedMemory::Found found = memory_.Read(sequence);
+  if (!found.problem.empty()) {
+    ++num_problems_;
+    last_problem_ = std::move(found.problem);
+  }
+  return found.history;
+}
+
+bool SimulatedEngine::IsBad(const SequencePlan& sequence, int position) const {
+  const auto found = bad_.find(sequence.slot.value());
+  return found != bad_.end() && found->second == position;
+}
+
+SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
+                                           const StepPlan& plan) {
+  const SequencePlan& sequence = chunk.sequence;
+  const TokenRule rule(options_.text, sequence.prompt_length,
+                       sequence.sampling);
+  History history = Read(sequence);
+  for (const int32_t token : chunk.tokens) {
+    memory_.WriteRow(sequence.pages, history.length, RowOf(history, token));
+    history = Append(history, token, sequence.prompt_length);
+  }
+  memory_.WriteSlot(sequence.slot, history);
+  SequenceResult result;
+  result.committed = history.length;
+  if (chunk.next_token) return result;
+  if (IsBad(sequence, history.length - 1)) {
+    result.bad_logits_position = history.length - 1;
+    return result;
+  }
+  Emitter(sequence, rule, options_.limits.vocabulary, result).Emit(history);
+  if (plan.draft) Draft(sequence, rule, history, *plan.draft, result);
+  return result;
+}
+
+SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
+  const SequencePlan& sequence = plan.sequences[request];
+  const NodeList nodes = NodesOf(plan.forest, request);
+  const auto num_nodes = static_cast<int>(nodes.token.size());
+  SequenceResult result;
+  result.committed = sequence.committed;
+  if (num_nodes == 0) return result;
+
+  // The forward pass: a row for every node, behind what is committed.
+  const History found = Read(sequence);
+  std::vector<History> after;  // [nodes] The history that ends in each.
+  after.reserve(num_nodes);
+  for (int i = 0; i < num_nodes; ++i) {
+    const int parent = nodes.parent[i];
+    const History& before = parent == kNoParent ? found : after[parent];
+    memory_.WriteRow(sequence.pages, sequence.committed + i,
+                     RowOf(before, nodes.token[i]));
+    after.push_back(Append(before, nodes.token[i], sequence.prompt_length));
+  }
+
+  // Acceptance: down the tree while it holds what the model writes.
+  const TokenRule rule(options_.text, sequence.prompt_length,
+                       sequence.sampling);
+  Emitter emitter(sequence, rule, options_.limits.vocabulary, result);
+  std::vector<int> path = {0};
+  while (true) {
+    const int position = after[path.back()].length - 1;
+    if (IsBad(sequence, position)) {
+      result.bad_logits_position = position;
+      path.pop_back();
+      break;
+    }
+    const int32_t token = emitter.Emit(after[path.back()]);
+    const std::optional<int> child =
+        FindChild(plan.forest, request, path.back(), token);
+    if (child) ++result.accepted_drafts;
+    if (!child || emitter.ended()) break;
+    path.push_back(*child);
+  }
+
+  // The commit: the rows of the path move together.
+  for (int i = 0; i < std::ssize(path); ++i) {
+    memory_.WriteRow(
+        sequence.pages, sequence.committed + i,
+        memory_.ReadRow(sequence.pages, sequence.committed + path[i]));
+  }
+  const History& end = path.empty() ? found : after[path.back()];
+  memory_.WriteSlot(sequence.slot, end);
+  result.committed = end.length;
+  if (plan.draft && !result.bad_logits_position) {
+    Draft(sequence, rule, end, *plan.draft, result);
+  }
+  return result;
+}
+
+void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
+                            const History& history, const DraftShape& shape,
+                            SequenceResult& result) {
+  const uint64_t garbage = rule.Bits(history, kDraftRow);
+  for (int i = 0; i < shape.num_draft_nodes(); ++i) {
+    memory_.WriteRow(sequence.pages, history.length + i, Mix(garbage, i));
+  }
+  result.proposal = Propose(options_.text, options_.accept, rule, history,
+                            result.emitted.back().token, shape);
+}
+
+bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
+                                  StepResult& result) const {
+  result.round = index;
+  if (index > 0) result.forest = plan.forest;
+  const int num_rounds = plan.lease ? plan.lease->rounds : 1;
+  result.is_last = index + 1 == num_rounds || !Advance(plan, result);
+  if (result.is_last) return false;
+  for (SequenceResult& of : result.sequences) of.proposal.reset();
+  return true;
+}
+
+// The plan of the next round. Returns false if all sequences have ended.
+bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
+  std::vector<ProposalTree> trees;
+  std::vector<size_t> running;
+  for (size_t b = 0; b < plan.sequences.size(); ++b) {
+    SequencePlan& sequence = plan.sequences[b];
+    const SequenceResult& of = result.sequences[b];
+    sequence.committed = of.committed;
+    sequence.max_new_tokens -= static_cast<int>(of.emitted.size());
+    const int positions = options_.limits.max_context - sequence.committed;
+    const bool ended = of.emitted.empty() || of.bad_logits_position ||
+                       positions <= 0 || sequence.max_new_tokens <= 0 ||
+                       IsStop(sequence, of.emitted.back().token);
+    if (ended) continue;
+    const ProposalTree root{.parent = {kNoParent},
+                            .token = {of.emitted.back().token},
+                            .log_rho = {0}};
+    running.push_back(b);
+    trees.push_back(TrimTree(of.proposal.value_or(root), positions,
+                             sequence.max_new_tokens));
+  }
+  const PackedForest chosen =
+      PackForest(trees, SelectNodes(trees, plan.lease->budget,
+                                    plan.lease->max_nodes_per_tree))
+          .forest;
+  std::vector<NodeList> lists(plan.sequences.size());
+  for (size_t i = 0; i < running.size(); ++i) {
+    lists[running[i]] = NodesOf(chosen, static_cast<int>(i));
+  }
+  plan.forest = *BuildForest(lists);
+  return !running.empty();
+}
+
+}  // namespace bole::simulation

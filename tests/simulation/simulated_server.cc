@@ -1,0 +1,110 @@
+#include "tests/simulation/simulated_server.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "proto/metrics_endpoint.h"
+#include "proto/service_host.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/number_spoiler.h"
+#include "worker_service/memory_plan.h"
+#include "worker_service/worker_metrics.h"
+#include "worker_service/worker_service.h"
+
+namespace bole::simulation {
+namespace {
+
+constexpr char kServiceName[] = "bole.worker.v1.Worker";
+constexpr size_t kMaxMessageBytes = 16 << 20;  // As the real worker's.
+constexpr std::chrono::milliseconds kShutdownGrace(500);
+
+}  // namespace
+
+// Later members use earlier ones.
+struct SimulatedServer::Parts {
+  explicit Parts(StepRunnerOptions options) : runner(std::move(options)) {}
+
+  StepRunner runner;
+  WorkerMetrics metrics;
+  std::unique_ptr<WorkerService> service;
+  std::unique_ptr<ServiceHost> host;
+  std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
+};
+
+absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
+    const SimulatedServerOptions& options) {
+  const SimulatedEngineOptions& engine = options.runner.engine;
+  BOLE_RETURN_IF_ERROR(Validate(engine));
+  StepRunnerOptions runner = options.runner;
+  const bool spoils = std::any_of(
+      runner.faults.begin(), runner.faults.end(),
+      [](auto& fault) { return fault.kind == FaultKind::kGarbage; });
+  if (spoils) {
+    InstallNumberSpoiler();
+    runner.spoil_number = SpoilNextNumber;
+  }
+  auto parts = std::make_unique<Parts>(std::move(runner));
+  parts->metrics.SetSizes(engine.limits, MemoryPlan{});
+  WorkerInfo info{.model = options.model,
+                  .device = "simulated",
+                  .version = kVersion,
+                  .limits = engine.limits,
+                  .has_drafter = !engine.accept.empty(),
+                  .stop_tokens = engine.text.stop_tokens};
+  // Greedy, so that a client who asks for nothing knows what to expect.
+  info.temperature = 0;
+  parts->service = std::make_unique<WorkerService>(
+      WorkerServiceOptions{
+          .info = std::move(info),
+          .step = [&runner = parts->runner](const StepPlan& plan,
+                                            const OnRound& on_round)
+              -> absl::Status { return runner.Step(plan, on_round); },
+          .heartbeat_interval = options.heartbeat_interval,
+          .on_failure = {}},
+      parts->metrics);
+  grpc::Service* services[] = {parts->service.get()};
+  BOLE_ASSIGN_OR_RETURN(
+      parts->host, ServiceHost::Start({.address = options.address,
+                                       .reach = options.reach,
+                                       .max_message_bytes = kMaxMessageBytes},
+                                      services));
+  parts->host->SetServing(kServiceName, true);
+  if (!options.metrics_address.empty()) {
+    BOLE_ASSIGN_OR_RETURN(
+        parts->metrics_endpoint,
+        MetricsEndpoint::Start(options.metrics_address, options.reach,
+                               parts->metrics.registry()));
+  }
+  return std::unique_ptr<SimulatedServer>(
+      new SimulatedServer(std::move(parts)));
+}
+
+SimulatedServer::SimulatedServer(std::unique_ptr<Parts> parts)
+    : parts_(std::move(parts)) {}
+
+SimulatedServer::~SimulatedServer() { Stop(); }
+
+const ListenAddress& SimulatedServer::address() const {
+  return parts_->host->address();
+}
+
+int SimulatedServer::metrics_port() const {
+  return parts_->metrics_endpoint ? parts_->metrics_endpoint->address().port
+                                  : 0;
+}
+
+bool SimulatedServer::Drain(std::chrono::steady_clock::time_point deadline) {
+  parts_->host->SetServing(kServiceName, false);
+  return parts_->service->WaitUntilDrained(deadline);
+}
+
+void SimulatedServer::Stop() {
+  parts_->runner.Interrupt();
+  parts_->service->Stop();
+  parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
+}
+
+}  // namespace bole::simulation

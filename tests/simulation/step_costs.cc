@@ -1,0 +1,195 @@
+#include "tests/simulation/step_costs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/json.h"
+#include "common/status_macros.h"
+#include "common/tokenizer/read_file.h"
+#include "nlohmann/json.hpp"
+
+namespace bole::simulation {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxDepth = 16;  // Nesting of the JSON.
+constexpr size_t kMaxBytes = 16 << 20;
+constexpr size_t kMaxAxes = 4;
+
+constexpr const char* kNames[kNumQuantities] = {
+    "rows",           "requests",          "kv_tokens",
+    "prefill_tokens", "prefill_kv_tokens", "draft_top_k",
+    "draft_depth"};
+
+absl::Status Bad(const std::string& term, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("term '", term, "': ", what));
+}
+
+absl::StatusOr<Quantity> ParseQuantity(const json& name,
+                                       const std::string& term) {
+  if (name.is_string()) {
+    const auto* const found = std::find(std::begin(kNames), std::end(kNames),
+                                        name.get<std::string>());
+    if (found != std::end(kNames)) {
+      return static_cast<Quantity>(found - std::begin(kNames));
+    }
+  }
+  return Bad(term, absl::StrCat("an axis is of ", name.dump(),
+                                ", which is no quantity of a round"));
+}
+
+absl::StatusOr<StepCosts::Axis> ParseAxis(const json& axis,
+                                          const std::string& term) {
+  if (!axis.is_array() || axis.size() != 2 || !axis[1].is_array()) {
+    return Bad(term, absl::StrCat("axis ", axis.dump(),
+                                  " is not [quantity, [points]]"));
+  }
+  StepCosts::Axis parsed;
+  BOLE_ASSIGN_OR_RETURN(parsed.quantity, ParseQuantity(axis[0], term));
+  for (const json& point : axis[1]) {
+    const bool ascends =
+        point.is_number() &&
+        (parsed.points.empty() || point.get<double>() > parsed.points.back());
+    if (!ascends) {
+      return Bad(term,
+                 absl::StrCat("point ", point.dump(), " of ", axis[0].dump(),
+                              " is no number above the one before"));
+    }
+    parsed.points.push_back(point.get<double>());
+  }
+  if (parsed.points.empty()) {
+    return Bad(term, absl::StrCat("axis ", axis[0].dump(), " has no points"));
+  }
+  return parsed;
+}
+
+// Appends the numbers of `values`, which nests as the axes say.
+absl::Status Flatten(const json& values, std::span<const StepCosts::Axis> axes,
+                     const std::string& term, std::vector<double>& flat) {
+  if (axes.empty()) {
+    if (!values.is_number() || values.get<double>() < 0) {
+      return Bad(term, absl::StrCat("microseconds has ", values.dump(),
+                                    ", which is no time"));
+    }
+    flat.push_back(values.get<double>());
+    return absl::OkStatus();
+  }
+  const size_t count = axes[0].points.size();
+  if (!values.is_array() || values.size() != count) {
+    return Bad(term, absl::StrCat("microseconds has ",
+                                  values.is_array() ? values.size() : 0,
+                                  " entries along ",
+                                  kNames[static_cast<size_t>(axes[0].quantity)],
+                                  ", which has ", count, " points"));
+  }
+  for (const json& value : values) {
+    BOLE_RETURN_IF_ERROR(Flatten(value, axes.subspan(1), term, flat));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepCosts::Term> ParseTerm(const json& term, size_t index) {
+  const std::string name = term.is_object() && term.contains("name")
+                               ? term["name"].dump()
+                               : absl::StrCat(index);
+  if (!term.is_object() || !term.contains("axes") ||
+      !term.contains("microseconds") || !term["axes"].is_array() ||
+      term["axes"].empty() || term["axes"].size() > kMaxAxes) {
+    return Bad(name, absl::StrCat("is no object with 1 to ", kMaxAxes,
+                                  " axes, and microseconds"));
+  }
+  StepCosts::Term parsed;
+  for (const json& axis : term["axes"]) {
+    BOLE_ASSIGN_OR_RETURN(StepCosts::Axis next, ParseAxis(axis, name));
+    parsed.axes.push_back(std::move(next));
+  }
+  BOLE_RETURN_IF_ERROR(
+      Flatten(term["microseconds"], parsed.axes, name, parsed.microseconds));
+  return parsed;
+}
+
+// Interpolates over `axes`, whose grid begins at `values`.
+double Interpolate(std::span<const StepCosts::Axis> axes,
+                   std::span<const double> values,
+                   const RoundQuantities& quantities, bool is_first = true) {
+  if (axes.empty()) return values[0];
+  const std::vector<double>& points = axes[0].points;
+  const size_t stride = values.size() / points.size();
+  const auto at = [&](size_t i) {
+    return Interpolate(axes.subspan(1), values.subspan(i * stride, stride),
+                       quantities, /*is_first=*/false);
+  };
+  const double x = quantities[static_cast<size_t>(axes[0].quantity)];
+  if (points.size() == 1 || x <= points.front()) return at(0);
+  if (x >= points.back() && !is_first) return at(points.size() - 1);
+  const auto above = std::upper_bound(points.begin() + 1, points.end() - 1, x);
+  const size_t high = above - points.begin();
+  const double share =
+      (x - points[high - 1]) / (points[high] - points[high - 1]);
+  return at(high - 1) * (1 - share) + at(high) * share;
+}
+
+}  // namespace
+
+RoundQuantities QuantitiesOf(const StepPlan& plan) {
+  RoundQuantities quantities{};
+  const auto add = [&](Quantity quantity, double value) {
+    quantities[static_cast<size_t>(quantity)] += value;
+  };
+  add(Quantity::kRows, plan.forest.num_nodes());
+  for (size_t b = 0; b < plan.sequences.size(); ++b) {
+    if (plan.forest.first_node[b] == plan.forest.first_node[b + 1]) continue;
+    add(Quantity::kRequests, 1);
+    add(Quantity::kKvTokens, plan.sequences[b].committed);
+  }
+  for (const PrefillPlan& chunk : plan.prefills) {
+    add(Quantity::kPrefillTokens, static_cast<double>(chunk.tokens.size()));
+    add(Quantity::kPrefillKvTokens, chunk.sequence.committed);
+  }
+  if (plan.draft) {
+    add(Quantity::kDraftTopK, plan.draft->top_k);
+    add(Quantity::kDraftDepth, plan.draft->depth);
+  }
+  return quantities;
+}
+
+absl::StatusOr<StepCosts> StepCosts::Parse(std::string_view text) {
+  BOLE_ASSIGN_OR_RETURN(const json document, ParseJson(text, kMaxDepth));
+  if (!document.is_object() || !document.contains("terms") ||
+      !document["terms"].is_array()) {
+    return absl::InvalidArgumentError("there is no array \"terms\"");
+  }
+  StepCosts costs;
+  for (const json& term : document["terms"]) {
+    BOLE_ASSIGN_OR_RETURN(Term parsed, ParseTerm(term, costs.terms_.size()));
+    costs.terms_.push_back(std::move(parsed));
+  }
+  return costs;
+}
+
+absl::StatusOr<StepCosts> StepCosts::Load(const std::string& path) {
+  BOLE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxBytes));
+  absl::StatusOr<StepCosts> costs = Parse(text);
+  if (costs.ok()) return costs;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", costs.status().message()));
+}
+
+std::chrono::nanoseconds StepCosts::TimeOf(const StepPlan& plan) const {
+  const RoundQuantities quantities = QuantitiesOf(plan);
+  double microseconds = 0;
+  for (const Term& term : terms_) {
+    const auto first = static_cast<size_t>(term.axes[0].quantity);
+    if (quantities[first] == 0) continue;
+    microseconds +=
+        std::max(Interpolate(term.axes, term.microseconds, quantities), 0.0);
+  }
+  return std::chrono::nanoseconds(static_cast<int64_t>(microseconds * 1e3));
+}
+
+}  // namespace bole::simulation
