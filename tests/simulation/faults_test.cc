@@ -61,7 +61,7 @@ TEST(ParseFaultTest, ErrorsSayWhatIsAllowed) {
                 {"crash@0", "the round of a fault is '0'"},
                 {"crash@5-4", "'5-4'"},
                 {"crash@x", "'x'"},
-                {"slow@1", "the kind of a fault is 'slow'"},
+                {"slow@1", "the factor of slow is ''"},
                 {"slow:0.5@1", "the factor of slow is '0.5'"},
                 {"slow:nan@1", "'nan'"},
                 {"garbage=text@1", "garbage is 'text', not committed"},

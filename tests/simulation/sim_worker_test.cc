@@ -163,7 +163,7 @@ TEST(SimWorkerTest, TwoHundredRequestsHaveTheirTexts) {
 }
 
 TEST(SimWorkerTest, ACrashEndsTheProcess) {
-  Services services({"--fault", "crash@5"}, {"--lease-rounds", "1"});
+  Services services({"--fault", "crash@5"}, {"--drain-seconds", "0"});
   v1::GenerateRequest request = e2e::GreedyRequest("a b c", 500);
 
   e2e::Call call(*services.stub, request);

@@ -12,7 +12,7 @@ namespace bole::simulation {
 namespace {
 
 constexpr DraftShape kShape = {.top_k = 4, .depth = 6};
-constexpr int kTrees = 4000;
+constexpr int kTrees = 10'000;
 
 TextOptions Text() {
   TextOptions text;
@@ -71,7 +71,7 @@ Counts CountTrees(const std::vector<double>& accept) {
 }
 
 TEST(ProposeTest, EachDepthIsRightAsOftenAsStated) {
-  const std::vector<double> accept = {0.9, 0.7, 0.5};
+  const std::vector<double> accept = {0.95, 0.9, 0.8};
   const Counts counts = CountTrees(accept);
 
   for (int depth = 0; depth < kShape.depth; ++depth) {

@@ -4,29 +4,28 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/check.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/grpc_worker_client.h"
-#include "scheduler_service/worker_client.h"
-#include "tests/scheduler_service/fake_worker.h"
-#include "tests/scheduler_service/scripted_connection.h"
+#include "proto/step_codec.h"
+#include "proto/worker.grpc.pb.h"
 
 namespace bole::simulation {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kWorkerTimeout(150);
+namespace wire = worker::v1;
 
 SimulatedServerOptions Options(const std::vector<std::string>& faults) {
   SimulatedServerOptions options;
   options.model = "demo";
-  options.heartbeat_interval = milliseconds(10);
+  options.heartbeat_interval = std::chrono::milliseconds(5);
   options.runner.engine.limits = {.max_requests = 2,
                                   .max_nodes = 32,
                                   .max_nodes_per_tree = 16,
@@ -45,20 +44,27 @@ SimulatedServerOptions Options(const std::vector<std::string>& faults) {
   return options;
 }
 
-// The scheduler's side of a connection to a simulated worker.
-struct Connection {
+// What a scheduler sees of a simulated worker, unchecked.
+class Connection {
+ public:
   explicit Connection(const std::vector<std::string>& faults) {
     auto started = SimulatedServer::Start(Options(faults));
     BOLE_CHECK(started.ok());
-    server = *std::move(started);
-    GrpcWorkerClientOptions options =
-        testing::OptionsFor(server->address().ToString());
-    options.worker_timeout = kWorkerTimeout;
-    client = std::make_unique<GrpcWorkerClient>(
-        options, [this](WorkerEvent event) { log.Add(std::move(event)); });
-    auto first = log.NextAs<WorkerConnected>();
-    BOLE_CHECK(first.has_value());
-    connected = *std::move(first);
+    server_ = *std::move(started);
+    stub_ = wire::Worker::NewStub(grpc::CreateChannel(
+        server_->address().ToString(), grpc::InsecureChannelCredentials()));
+    stream_ = stub_->Execute(&context_);
+    wire::ExecuteRequest request;
+    request.set_epoch(1);
+    stream_->Write(request);
+  }
+  ~Connection() { context_.TryCancel(); }
+
+  wire::DescribeResponse Describe() {
+    grpc::ClientContext context;
+    wire::DescribeResponse response;
+    EXPECT_TRUE(stub_->Describe(&context, {}, &response).ok());
+    return response;
   }
 
   // A prompt of three tokens.
@@ -70,74 +76,100 @@ struct Connection {
     chunk.sequence.prompt_length = 3;
     chunk.sequence.max_new_tokens = 50;
     chunk.tokens = {4, 5, 6};
-    client->Send(connected.epoch, number, plan);
+    wire::ExecuteRequest request;
+    request.set_epoch(1);
+    request.set_sequence(number);
+    EncodePlan(plan, *request.mutable_plan());
+    stream_->Write(request);
   }
 
-  testing::EventLog log;
-  std::unique_ptr<SimulatedServer> server;
-  std::unique_ptr<GrpcWorkerClient> client;
-  WorkerConnected connected;
+  // False at the end of the stream.
+  bool Read(wire::ExecuteResponse& response) {
+    return stream_->Read(&response);
+  }
+
+  // The next outcome, whatever comes before.
+  wire::StepOutcome ReadOutcome() {
+    wire::ExecuteResponse response;
+    while (Read(response)) {
+      if (response.has_outcome()) return response.outcome();
+    }
+    ADD_FAILURE() << "the stream ended";
+    return {};
+  }
+
+  SimulatedServer& server() { return *server_; }
+
+ private:
+  std::unique_ptr<SimulatedServer> server_;
+  std::unique_ptr<wire::Worker::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<
+      grpc::ClientReaderWriter<wire::ExecuteRequest, wire::ExecuteResponse>>
+      stream_;
 };
 
 TEST(SimulatedServerTest, DescribesItselfAndAnswersPlans) {
   Connection connection({});
-  const WorkerDescription& worker = connection.connected.description;
-  EXPECT_EQ(worker.model, "demo");
-  EXPECT_EQ(worker.device, "simulated");
-  EXPECT_TRUE(worker.has_drafter);
-  EXPECT_EQ(worker.temperature, 0);
+  const wire::DescribeResponse worker = connection.Describe();
+  EXPECT_EQ(worker.model(), "demo");
+  EXPECT_EQ(worker.device(), "simulated");
+  EXPECT_TRUE(worker.has_drafter());
+  EXPECT_EQ(worker.defaults().temperature(), 0);
 
   connection.Send(1);
 
-  const auto outcome = connection.log.NextAs<WorkerOutcome>();
-  ASSERT_TRUE(outcome && outcome->result.ok());
-  EXPECT_EQ(outcome->sequence, 1u);
+  const wire::StepOutcome outcome = connection.ReadOutcome();
+  EXPECT_EQ(outcome.sequence(), 1u);
+  ASSERT_EQ(outcome.result().prefills_size(), 1);
+  const wire::SequenceResult& result = outcome.result().prefills(0);
+  EXPECT_EQ(result.committed(), 3);
   const std::vector<int32_t> prompt = {4, 5, 6};
-  const SequenceResult& result = outcome->result->prefills[0];
-  EXPECT_EQ(result.committed, 3);
-  EXPECT_EQ(result.emitted[0].token,
+  EXPECT_EQ(result.emitted(0).token(),
             ExpectedOutput(Options({}).runner.engine.text, prompt, {}, 1)[0]);
-  EXPECT_EQ(result.proposal->size(), 1 + 2 + 2 * 4);
+  EXPECT_EQ(result.proposal().token_size(), 1 + 2 + 2 * 4);
 }
 
 TEST(SimulatedServerTest, AHangingWorkerSendsHeartbeatsAndNothingElse) {
   Connection connection({"hang@2"});
   connection.Send(1);
-  ASSERT_TRUE(connection.log.NextAs<WorkerOutcome>());
+  connection.ReadOutcome();
 
   connection.Send(2);
 
-  // Without heartbeats it would be lost by then.
-  EXPECT_FALSE(connection.log.Next(2 * kWorkerTimeout).has_value());
-  connection.server->Stop();
-  EXPECT_TRUE(connection.log.NextAs<WorkerLost>());
+  wire::ExecuteResponse response;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(connection.Read(response));
+    EXPECT_TRUE(response.has_heartbeat());
+    EXPECT_EQ(response.heartbeat().last_sequence(), 1u);
+  }
+  std::thread stopper([&] { connection.server().Stop(); });
+  while (connection.Read(response)) EXPECT_TRUE(response.has_heartbeat());
+  stopper.join();
 }
 
 TEST(SimulatedServerTest, GarbageArrives) {
   Connection connection({"garbage=committed@2", "garbage=token@3"});
-  for (int number = 1; number <= 4; ++number) connection.Send(number);
-
-  std::vector<SequenceResult> results;
-  for (int i = 0; i < 4; ++i) {
-    const auto outcome = connection.log.NextAs<WorkerOutcome>();
-    ASSERT_TRUE(outcome && outcome->result.ok());
-    results.push_back(outcome->result->prefills.at(0));
+  std::vector<wire::SequenceResult> results;
+  for (int number = 1; number <= 4; ++number) {
+    connection.Send(number);
+    results.push_back(connection.ReadOutcome().result().prefills(0));
   }
-  EXPECT_EQ(results[3], results[0]);
-  EXPECT_GT(results[1].committed, 200);
-  EXPECT_GE(results[2].emitted[0].token, 100);
+
+  EXPECT_EQ(results[0].committed(), 3);
+  EXPECT_GT(results[1].committed(), 200);
+  EXPECT_GE(results[2].emitted(0).token(), 100);
+  EXPECT_EQ(results[3].SerializeAsString(), results[0].SerializeAsString());
 }
 
 TEST(SimulatedServerTest, AWrongNumberArrives) {
   Connection connection({"garbage=number@2"});
-  for (int number = 1; number <= 3; ++number) connection.Send(number);
-
   std::vector<uint64_t> numbers;
-  for (int i = 0; i < 3; ++i) {
-    const auto outcome = connection.log.NextAs<WorkerOutcome>();
-    ASSERT_TRUE(outcome && outcome->result.ok());
-    numbers.push_back(outcome->sequence);
+  for (int number = 1; number <= 3; ++number) {
+    connection.Send(number);
+    numbers.push_back(connection.ReadOutcome().sequence());
   }
+
   EXPECT_EQ(numbers[0], 1u);
   EXPECT_GT(numbers[1], 2u);
   EXPECT_EQ(numbers[2], 3u);

@@ -94,9 +94,10 @@ absl::Status Flatten(const json& values, std::span<const StepCosts::Axis> axes,
 }
 
 absl::StatusOr<StepCosts::Term> ParseTerm(const json& term, size_t index) {
-  const std::string name = term.is_object() && term.contains("name")
-                               ? term["name"].dump()
-                               : absl::StrCat(index);
+  const bool has_name =
+      term.is_object() && term.contains("name") && term["name"].is_string();
+  const std::string name =
+      has_name ? term["name"].get<std::string>() : absl::StrCat(index);
   if (!term.is_object() || !term.contains("axes") ||
       !term.contains("microseconds") || !term["axes"].is_array() ||
       term["axes"].empty() || term["axes"].size() > kMaxAxes) {

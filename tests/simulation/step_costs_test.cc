@@ -108,7 +108,7 @@ TEST(StepCostsTest, ErrorsNameTheTermAndWhatIsWrong) {
       {R"({"axes": [], "microseconds": 1})", "1 to 4 axes"},
       {R"({"axes": [["rows", []]], "microseconds": []})", "has no points"},
       {R"({"name": "a", "axes": [["columns", [1]]], "microseconds": [1]})",
-       "term '\"a\"': an axis is of \"columns\""},
+       "term 'a': an axis is of \"columns\""},
       {R"({"axes": [["rows", [2, 2]]], "microseconds": [1, 1]})",
        "no number above"},
       {R"({"axes": [["rows", [1, 2]]], "microseconds": [1]})",

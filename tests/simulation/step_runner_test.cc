@@ -164,16 +164,5 @@ TEST(StepRunnerTest, AHangingRoundHasNoResultAndEndsWhenInterrupted) {
   EXPECT_TRUE(rounds.get().empty());
 }
 
-TEST(StepRunnerDeathTest, ACrashEndsTheProcess) {
-  StepRunnerOptions options = Options();
-  options.faults = {*ParseFault("crash@3")};
-  EXPECT_EXIT(
-      {
-        StepRunner runner(options);
-        RunLease(runner, 3);
-      },
-      ::testing::ExitedWithCode(kCrashExitCode), "");
-}
-
 }  // namespace
 }  // namespace bole::simulation
