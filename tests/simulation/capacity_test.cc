@@ -51,13 +51,13 @@ class CapacityTest : public SchedulerTest {
 };
 
 TEST_F(CapacityTest, AThousandRequestsRunTogetherAndFitIntoAMessage) {
+  Tell(worker_.Connect());
   std::vector<std::vector<int32_t>> prompts;
   std::vector<Reader> readers;
   for (int i = 0; i < kRequests; ++i) {
     prompts.push_back(RandomPrompt(rng_, 60));
     readers.push_back(Ask(MakeRequest(prompts.back(), kTokens, now_)));
   }
-  Tell(worker_.Connect());
 
   int most_sequences = 0;
   size_t most_bytes = 0;

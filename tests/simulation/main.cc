@@ -1,4 +1,5 @@
 // bole-sim-worker: the protocol of a worker without its model.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +27,8 @@ namespace {
 using bole::simulation::Fault;
 using bole::simulation::SimulatedServer;
 using bole::simulation::SimulatedServerOptions;
+
+constexpr int kMaxPages = 1 << 24;
 
 struct Flags {
   SimulatedServerOptions server;
@@ -98,7 +101,7 @@ void Flags::AddSizesTo(CLI::App& app) {
   add("--context", limits.max_context, "longest text in tokens", 1, 1 << 24);
   add("--pages", limits.num_pages,
       "pages for keys and values; 0: enough for all slots at full context", 0,
-      1 << 24);
+      kMaxPages);
   add("--page-size", limits.page_size, "tokens of a page", 1, 1 << 16);
   add("--max-nodes", limits.max_nodes, "nodes verified in one step", 1,
       1 << 20);
@@ -160,7 +163,8 @@ absl::Status Flags::Complete() {
   runner.engine.text.stop_tokens = text.stop_tokens;
   if (limits.num_slots == 0) limits.num_slots = limits.max_requests;
   if (limits.num_pages == 0) {
-    limits.num_pages = limits.num_slots * limits.MaxPages();
+    const int64_t pages = int64_t{limits.num_slots} * limits.MaxPages();
+    limits.num_pages = static_cast<int>(std::min<int64_t>(pages, kMaxPages));
   }
   if (!costs_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(runner.costs,
