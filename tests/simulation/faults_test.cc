@@ -56,19 +56,19 @@ TEST(ParseFaultTest, ErrorsSayWhatIsAllowed) {
   const struct {
     const char* text;
     const char* message;
-  } kCases[] = {{"crash", "a fault is 'crash', not KIND@ROUND"},
-                {"crush@1", "the kind of a fault is 'crush', not crash"},
-                {"crash@0", "the round of a fault is '0'"},
-                {"crash@5-4", "'5-4'"},
-                {"crash@x", "'x'"},
-                {"slow@1", "the factor of slow is ''"},
-                {"slow:0.5@1", "the factor of slow is '0.5'"},
-                {"slow:nan@1", "'nan'"},
-                {"garbage=text@1", "garbage is 'text', not committed"},
-                {"crash:random=2", "the chance of a fault is '2'"},
-                {"crash:random=nan", "'nan'"},
-                {"crash:random=0.1,x", "'0.1,x'"}};
-  for (const auto& [text, message] : kCases) {
+  } cases[] = {{"crash", "a fault is 'crash', not KIND@ROUND"},
+               {"crush@1", "the kind of a fault is 'crush', not crash"},
+               {"crash@0", "the round of a fault is '0'"},
+               {"crash@5-4", "'5-4'"},
+               {"crash@x", "'x'"},
+               {"slow@1", "the factor of slow is ''"},
+               {"slow:0.5@1", "the factor of slow is '0.5'"},
+               {"slow:nan@1", "'nan'"},
+               {"garbage=text@1", "garbage is 'text', not committed"},
+               {"crash:random=2", "the chance of a fault is '2'"},
+               {"crash:random=nan", "'nan'"},
+               {"crash:random=0.1,x", "'0.1,x'"}};
+  for (const auto& [text, message] : cases) {
     const auto fault = ParseFault(text);
     EXPECT_NE(fault.status().message().find(message), absl::string_view::npos)
         << text << ": " << fault.status();

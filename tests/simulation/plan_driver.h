@@ -160,8 +160,9 @@ class PlanDriver {
     PrefillPlan chunk{.sequence = PlanOf(sequence),
                       .tokens = {sequence.tokens.begin() + sequence.committed,
                                  sequence.tokens.begin() + end}};
-    if (end < std::ssize(sequence.tokens))
+    if (end < std::ssize(sequence.tokens)) {
       chunk.next_token = sequence.tokens[end];
+    }
     return chunk;
   }
 

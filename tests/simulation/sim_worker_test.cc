@@ -128,6 +128,7 @@ int CountRight(v1::BoleService::Stub& stub, const TextOptions& text,
   std::atomic<uint32_t> next = 0;
   std::atomic<int> right = 0;
   std::vector<std::thread> clients;
+  clients.reserve(20);
   for (int i = 0; i < 20; ++i) {
     clients.emplace_back([&] {
       for (uint32_t seed = ++next; seed <= static_cast<uint32_t>(count);

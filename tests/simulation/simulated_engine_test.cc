@@ -128,9 +128,9 @@ std::vector<bool> WrongTexts(
   return wrong;
 }
 
-const std::vector<bool> kNone = {false, false};
-const std::vector<bool> kFirst = {true, false};
-const std::vector<bool> kBoth = {true, true};
+std::vector<bool> None() { return {false, false}; }
+std::vector<bool> First() { return {true, false}; }
+std::vector<bool> Both() { return {true, true}; }
 
 // Of the fifth plan, which has both sequences.
 std::vector<bool> WrongTextsWith(const std::function<void(StepPlan&)>& change) {
@@ -140,35 +140,35 @@ std::vector<bool> WrongTextsWith(const std::function<void(StepPlan&)>& change) {
 }
 
 TEST(TamperedPlanTest, UnchangedPlansGiveTheRightTexts) {
-  EXPECT_EQ(WrongTextsWith([](StepPlan&) {}), kNone);
+  EXPECT_EQ(WrongTextsWith([](StepPlan&) {}), None());
 }
 
 TEST(TamperedPlanTest, SwappedPagesOfTwoRequestsGiveOtherTexts) {
   EXPECT_EQ(WrongTextsWith([](StepPlan& plan) {
               std::swap(plan.sequences[0].pages[2], plan.sequences[1].pages[2]);
             }),
-            kBoth);
+            Both());
 }
 
 TEST(TamperedPlanTest, SwappedSlotsOfTwoRequestsGiveOtherTexts) {
   EXPECT_EQ(WrongTextsWith([](StepPlan& plan) {
               std::swap(plan.sequences[0].slot, plan.sequences[1].slot);
             }),
-            kBoth);
+            Both());
 }
 
 TEST(TamperedPlanTest, SwappedPagesOfOneRequestGiveAnotherText) {
   EXPECT_EQ(WrongTextsWith([](StepPlan& plan) {
               std::swap(plan.sequences[0].pages[0], plan.sequences[0].pages[1]);
             }),
-            kFirst);
+            First());
 }
 
 TEST(TamperedPlanTest, APageThatNobodyWroteGivesAnotherText) {
   EXPECT_EQ(WrongTextsWith([](StepPlan& plan) {
               plan.sequences[0].pages[3] = PageId(94);
             }),
-            kFirst);
+            First());
 }
 
 TEST(TamperedPlanTest, ALostParameterGivesAnotherText) {
@@ -188,7 +188,7 @@ TEST(TamperedPlanTest, ALostParameterGivesAnotherText) {
   for (const auto& lose : losses) {
     SCOPED_TRACE(&lose - losses);
     EXPECT_EQ(WrongTextsWith([&](StepPlan& plan) { lose(plan.sequences[0]); }),
-              kFirst);
+              First());
   }
 }
 

@@ -39,14 +39,14 @@ class StepCosts {
   // Rounds that take no time.
   StepCosts() = default;
 
-  // From JSON:
+  // From the text of a JSON document:
   //   {"terms": [{"name": "verify",
   //               "axes": [["rows", [1, 64]], ["kv_tokens", [0, 8192]]],
   //               "microseconds": [[4000, 4100], [4900, 5000]]}]}
   // The arrays of "microseconds" nest as deep as there are axes, the first one
   // outermost. Points ascend. Other keys are for people.
   // INVALID_ARGUMENT naming the term and what is wrong with it.
-  static absl::StatusOr<StepCosts> Parse(std::string_view json);
+  static absl::StatusOr<StepCosts> Parse(std::string_view text);
   // From a file. Errors begin with its path.
   static absl::StatusOr<StepCosts> Load(const std::string& path);
 

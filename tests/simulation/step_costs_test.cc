@@ -104,7 +104,7 @@ TEST(StepCostsTest, ErrorsNameTheTermAndWhatIsWrong) {
   const struct {
     const char* terms;
     const char* message;
-  } kCases[] = {
+  } cases[] = {
       {R"({"axes": [], "microseconds": 1})", "1 to 4 axes"},
       {R"({"axes": [["rows", []]], "microseconds": []})", "has no points"},
       {R"({"name": "a", "axes": [["columns", [1]]], "microseconds": [1]})",
@@ -116,7 +116,7 @@ TEST(StepCostsTest, ErrorsNameTheTermAndWhatIsWrong) {
       {R"({"axes": [["rows", [1]]], "microseconds": [-1]})", "no time"},
       {R"({"axes": [["rows", 1]], "microseconds": [1]})",
        "is not [quantity, [points]]"}};
-  for (const auto& [terms, message] : kCases) {
+  for (const auto& [terms, message] : cases) {
     const auto costs =
         StepCosts::Parse(std::string("{\"terms\": [") + terms + "]}");
     EXPECT_NE(costs.status().message().find(message), absl::string_view::npos)
