@@ -26,10 +26,10 @@ struct SyntheticSpec {
                        .nodes = 64};  // tree= with this tree.
   // tokens= of the chain. As many as leave 32,768 in the list of drafted ones;
   // all of a smaller vocabulary.
-  int tokens = 33024;
+  int tokens = 33152;
   // outside= the share of tokens that are not in that list, as measured
   // (tests/bench/profile/README.md).
-  double outside = 0.0075;
+  double outside = 0.009;
   std::optional<double> noise;  // noise= of the drafter, instead of accept.
   std::optional<int> layers;    // layers= only the first so many.
 };

@@ -111,7 +111,7 @@ model lease8_9B "${decode_9B[@]}" --modes plain,blocks --batch 1,8 \
   --lease-rounds 8
 # How acceptance varies over rounds and requests.
 model text_9B synthetic:9B,accept=6.9 --modes blocks --batch 32 \
-  --tree-nodes 64 --prompt-tokens 64 --output-tokens 256
+  --tree-nodes 64 --prompt-tokens 64 --output-tokens 256 --temperature 0.2
 # A step by itself: for the calibrator, and the floors of plain decoding.
 model steps_9B synthetic:9B --modes none --steps --batch 1,4,8,16
 model steps_4B synthetic:4B --modes none --steps --batch 1,8,16 \

@@ -115,12 +115,12 @@ AcceptanceProfile ProfileOf(const std::vector<std::vector<int>>& texts) {
 TEST(SimulatedDrafterTest, AcceptanceIsSpreadAsTheDemoModelsIs) {
   std::ifstream file("tests/bench/profile/demo.json");
   const auto demo = nlohmann::json::parse(file)["acceptance"];
-  MarkovChain chain = MakeMarkovChain({.num_tokens = 33024});
-  const std::vector<int32_t> listed = ListedTokens(chain, 0.0075);
+  MarkovChain chain = MakeMarkovChain({.num_tokens = 33152});
+  const std::vector<int32_t> listed = ListedTokens(chain, 0.009);
   ASSERT_TRUE(SetAcceptedTokens(demo["mean"], listed, kTree, chain).ok());
 
-  const AcceptanceProfile text = ProfileOf(AcceptedTokens(
-      chain, listed, kTree, {.tokens = 60, .rounds = 12000}));
+  const AcceptanceProfile text = ProfileOf(
+      AcceptedTokens(chain, listed, kTree, {.tokens = 60, .rounds = 12000}));
 
   EXPECT_NEAR(text.deviation, demo["deviation"], 0.2);
   const auto& correlation = demo["correlation_by_lag"];
