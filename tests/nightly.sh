@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What takes too long to run before each commit.
+# shellcheck disable=SC2317  # Stages are called by name.
 set -euo pipefail
 
 usage() {
@@ -33,8 +34,8 @@ stage_exact() {
 stage_sanitized() {
   local bazel
   read -ra bazel <<<"${BAZEL:-bazel}"
-  "${bazel[@]}" test --config=asan --test_tag_filters=slow,-benchmark,-lint \
-    //tests/...
+  "${bazel[@]}" test --config=asan --build_tag_filters= \
+    --test_tag_filters=slow,-benchmark,-lint //tests/...
 }
 
 stage_fuzz() { tests/fuzz/run_fuzzers.sh 120; }

@@ -9,7 +9,7 @@ case ${1:-} in
 esac
 
 script=$(realpath "$0")
-cd "$(git -C "$(dirname "$script")" rev-parse --show-toplevel)"
+cd "$(git -C "$(dirname "$script")" rev-parse --show-toplevel)" || exit 1
 stages=("$@")
 ((${#stages[@]} > 0)) || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do

@@ -16,15 +16,16 @@ cd "$1"
 
 status=0
 
-# Every include of the tree, as PATH:LINE:TEXT.
-includes=$(find . -type f \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \
+sources=$(find . -type f \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \
   -o -name '*.cuh' \) -not -path './bazel-*' -not -path './.git/*' \
-  -printf '%P\0' | sort -z |
-  xargs -0r grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' || true)
-if [[ -z $includes ]]; then
+  -printf '%P\n' | sort)
+if [[ -z $sources ]]; then
   echo "no sources in $PWD" >&2
   exit 2
 fi
+# Every include of the tree, as PATH:LINE:TEXT.
+includes=$(tr '\n' '\0' <<<"${sources}" |
+  xargs -0 grep -sHnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' || true)
 
 # forbid FILES INCLUDED REASON [ALLOWED]: no file whose path matches FILES may
 # include a header that matches INCLUDED, but those whose path matches ALLOWED.
