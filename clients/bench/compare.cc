@@ -13,6 +13,7 @@
 #include "clients/bench/records.h"
 #include "common/json.h"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::bench {
 namespace {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "clients/bench/records.h"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::bench {
 namespace {

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "common/json.h"
 #include "common/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::bench {
 namespace {

@@ -1,5 +1,7 @@
 #include "clients/bench/report_json.h"
 
+#include "nlohmann/json.hpp"
+
 namespace bole::bench {
 namespace {
 

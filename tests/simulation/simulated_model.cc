@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -36,8 +37,9 @@ absl::StatusOr<SimulatedModel> LoadSimulatedModel(
   const std::string path = directory + "/tokenizer.json";
   BOLE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                         Tokenizer::Load(path));
-  BOLE_ASSIGN_OR_RETURN(const GenerationConfig generation,
+  BOLE_ASSIGN_OR_RETURN(const std::optional<GenerationConfig> found,
                         LoadGenerationConfig(directory));
+  const GenerationConfig generation = found.value_or(GenerationConfig());
   SimulatedModel model{.vocabulary = tokenizer->num_ids(),
                        .alphabet = WordAlphabet(*tokenizer),
                        .stop_tokens = {generation.eos_token_ids.begin(),

@@ -15,7 +15,7 @@ namespace {
 
 TEST(WordAlphabetTest, HasSpacesAndLettersAlone) {
   // Of the tiny tokenizer only " a".
-  EXPECT_EQ(WordAlphabet(*testing::MakeTokenizer(testing::TinyJson())),
+  EXPECT_EQ(WordAlphabet(*testing::MakeTinyTokenizer()),
             std::vector<int32_t>{259});
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "common/tokenizer/tokenizer.h"
+#include "nlohmann/json.hpp"
 #include "worker_service/draft_tokens.h"
 #include "worker_service/eval/commands.h"
 #include "worker_service/eval/count_text.h"

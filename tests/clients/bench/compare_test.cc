@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "clients/bench/report_json.h"
+#include "nlohmann/json.hpp"
 
 namespace bole::bench {
 namespace {
