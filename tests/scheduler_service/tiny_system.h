@@ -39,7 +39,9 @@ class SimulatedService {
     description.limits = limits;
     description.has_drafter = true;
     description.stop_tokens = {1};
-    description.temperature = 0;  // As SimulatedOutput() is.
+    // As SimulatedOutput() is.
+    description.temperature = 0;
+    description.repetition_penalty = 1;
     return description;
   }
 

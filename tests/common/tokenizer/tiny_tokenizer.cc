@@ -64,7 +64,9 @@ std::unique_ptr<Tokenizer> MakeTokenizer(const nlohmann::json& json) {
   return *std::move(tokenizer);
 }
 
-std::unique_ptr<Tokenizer> MakeTinyTokenizer() { return MakeTinyTokenizer(); }
+std::unique_ptr<Tokenizer> MakeTinyTokenizer() {
+  return MakeTokenizer(TinyJson());
+}
 
 std::vector<int32_t> EncodeOrDie(const Tokenizer& tokenizer,
                                  std::string_view text, EncodeOptions options) {
