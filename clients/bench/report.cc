@@ -68,8 +68,9 @@ double Rate(double amount, double seconds) {
 
 }  // namespace
 
-const char* const kDefinitions =
-    R"(Every latency counts from the scheduled arrival of its request, sent or not: a
+const char* Definitions() {
+  return
+      R"(Every latency counts from the scheduled arrival of its request, sent or not: a
 late client or a full server makes it longer and cannot hide.
   time to first token  until the message with the first token; requests with one
   time per token       (end - first token) / (tokens - 1) of one request that
@@ -89,6 +90,7 @@ late client or a full server makes it longer and cannot hide.
   cached tokens        prompt tokens that the server did not compute again
   refused              RESOURCE_EXHAUSTED or UNAVAILABLE before any token
 Percentiles are exact: the least sample that so many per cent do not exceed.)";
+}
 
 Report MakeReport(std::span<const RequestRecord> records, const Slo& slo,
                   int num_dropped) {

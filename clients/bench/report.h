@@ -1,4 +1,4 @@
-// The numbers of a run. kDefinitions says what each of them means.
+// The numbers of a run. Definitions() says what each of them means.
 #ifndef BOLE_CLIENTS_BENCH_REPORT_H_
 #define BOLE_CLIENTS_BENCH_REPORT_H_
 
@@ -15,7 +15,7 @@
 namespace bole::bench {
 
 // For people, a line for each term, without a line feed at the end.
-extern const char* const kDefinitions;
+const char* Definitions();
 
 // Times are in seconds.
 struct Report {

@@ -71,8 +71,9 @@ void OrderByArrival(Workload& workload) {
 absl::StatusOr<Workload> ParseWorkload(std::string_view text,
                                        const std::string& name) {
   BOLE_ASSIGN_OR_RETURN(const std::vector<json> records, ParseRecords(text));
-  if (records.empty())
+  if (records.empty()) {
     return absl::InvalidArgumentError("there are no records");
+  }
   BOLE_ASSIGN_OR_RETURN(const RecordFormat format, FormatOf(records.front()));
   Workload workload{.name = name, .format = format.name, .sessions = {}};
   for (size_t i = 0; i < records.size(); ++i) {

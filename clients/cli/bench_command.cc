@@ -227,7 +227,7 @@ void PrintForPeople(const BenchFlags& flags, const bench::RunDescription& run,
                 bench::FormatServerComparison(outcome.pairs, round_trip_seconds)
                     .c_str());
   }
-  std::printf("\n%s\n", bench::kDefinitions);
+  std::printf("\n%s\n", bench::Definitions());
   std::fflush(stdout);
   if (outcome.result.interrupted) {
     std::fprintf(stderr,
@@ -306,7 +306,7 @@ Command AddBenchCommand(CLI::App& app, Interrupt& interrupt) {
   CLI::App& command = *app.add_subcommand(
       "bench", "Send a load, and measure latencies, throughput and goodput.");
   flags->AddTo(command);
-  command.footer(absl::StrCat(bench::kDefinitions, "\n\n", kExitCodesHelp));
+  command.footer(absl::StrCat(bench::Definitions(), "\n\n", kExitCodesHelp));
   const Command compare = AddBenchCompareCommand(command);
   command.require_subcommand(0, 1);
   return [flags, &command, compare, &interrupt] {
