@@ -1,6 +1,7 @@
 #include "tests/scheduler_service/simulated_worker.h"
 
 #include "absl/status/status.h"
+#include "common/check.h"
 #include "common/sampling_params.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/simulated_text.h"
@@ -76,6 +77,7 @@ void SimulatedWorker::Send(uint64_t epoch, uint64_t plan_number,
 }
 
 WorkerOutcome SimulatedWorker::Run() {
+  BOLE_CHECK(has_plan());
   Sent& sent = plans_.front();
   WorkerOutcome outcome{sent.epoch, sent.plan_number,
                         engine_->RunRound(sent.plan)};
