@@ -57,7 +57,7 @@ struct RoundProfile {
   int nodes_per_tree = 1;
 };
 
-// That of a scheduler with default settings.
+// The profile of a scheduler with default settings.
 RoundProfile UsualProfile(const EngineOptions& options, bool has_drafter);
 
 // All shapes that rounds of such a scheduler can have: of any number of

@@ -30,7 +30,8 @@ struct WorkerServerOptions {
   std::string metrics_address;          // Empty: no metrics.
   Reach reach = Reach::kLoopback;       // For both addresses.
   std::string device = "cpu";           // As ChooseBackend() reads it.
-  int num_threads = 0;  // That compute on the CPU; 0: one for each processor.
+  // Threads that compute on the CPU; 0 means one for each processor.
+  int num_threads = 0;
   DraftHead draft_head = DraftHead::kAuto;
   DraftWeights draft_weights = DraftWeights::kAuto;
   // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the

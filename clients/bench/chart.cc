@@ -13,9 +13,11 @@ namespace {
 // In pixels. A chart has its axes inside of these margins.
 constexpr double kWidth = 820;
 constexpr double kHeight = 300;
-constexpr double kTop = 40;  // Of the document, for its title.
+// Space above the first chart, in which the title of the document stands.
+constexpr double kTop = 40;
 constexpr double kLeft = 70;
-constexpr double kRight = 170;  // For the names of the series.
+// Space beside the charts, in which the names of the series stand.
+constexpr double kRight = 170;
 constexpr double kAbove = 34;
 constexpr double kBelow = 46;
 

@@ -14,13 +14,15 @@
 
 namespace bole::bench {
 
-// For people, a line for each term, without a line feed at the end.
+// The definitions as text for people: a line for each term, without a line
+// feed at the end.
 const char* Definitions();
 
 // Times are in seconds.
 struct Report {
   double duration = 0;
-  int num_requests = 0;  // That were sent, and ended one way or another.
+  // Requests that were sent and have ended, in whatever way.
+  int num_requests = 0;
   int num_succeeded = 0;
   int num_refused = 0;  // IsRefusal()
   int num_failed = 0;   // Neither.
@@ -30,9 +32,12 @@ struct Report {
   std::map<std::string, int> failures;  // By FailureReason().
   Slo slo;
 
-  int64_t prompt_tokens = 0;  // Of requests that ended well.
-  int64_t cached_tokens = 0;  // Of those.
-  int64_t output_tokens = 0;  // Of all.
+  // Prompt tokens of the requests that ended well.
+  int64_t prompt_tokens = 0;
+  // The part of prompt_tokens that the server found in its cache.
+  int64_t cached_tokens = 0;
+  // Output tokens of all requests, of those that failed too.
+  int64_t output_tokens = 0;
   int64_t rounds = 0;
   int64_t accepted_drafts = 0;
 
@@ -70,7 +75,7 @@ struct Metric {
   const Distribution* distribution;
 };
 
-// Those of `report`, which outlives them, in the order of a table.
+// The latencies of `report`, which must outlive them, in the order of a table.
 std::vector<Metric> LatencyMetrics(const Report& report);
 
 }  // namespace bole::bench

@@ -19,14 +19,16 @@ struct TokenArrival {
 
 // Times are seconds since the start of the run.
 struct RequestRecord {
-  int instance = 0;  // Of the session, as in ScheduledTurn.
+  // The number of the instance of its session, as in ScheduledTurn.
+  int instance = 0;
   int turn = 0;
   int retries = 0;
   double scheduled = 0;
   double sent = 0;  // The last attempt.
   double end = 0;
   std::vector<TokenArrival> arrivals;  // In order.
-  absl::Status status;                 // Of the last attempt.
+  // How the last attempt ended.
+  absl::Status status;
   // As the server reports them at the end; 0 if it did not end well.
   int prompt_tokens = 0;
   int cached_tokens = 0;

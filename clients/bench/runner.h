@@ -25,22 +25,26 @@ struct Progress {
   int num_ended = 0;
   int num_failed = 0;
   int in_flight = 0;  // Those that wait at the server included.
-  int streaming = 0;  // Those with a token.
+  // Requests whose first token has come.
+  int streaming = 0;
   int64_t tokens = 0;
 };
 
 struct RunnerOptions {
   std::vector<std::shared_ptr<grpc::Channel>> channels;  // At least one.
-  std::optional<double> timeout_seconds;                 // Of each call.
+  // The deadline of each call, in seconds after it is sent.
+  std::optional<double> timeout_seconds;
   ConversationOptions conversation;
-  int max_retries = 0;  // Of a refusal that says when to come again.
+  // How often a request is sent again after a refusal that names a delay.
+  int max_retries = 0;
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};
   double progress_seconds = 0.25;
 };
 
 struct RunResult {
-  std::vector<RequestRecord> records;  // By their ends.
-  int num_dropped = 0;                 // The schedule's.
+  // Records in the order in which the requests ended.
+  std::vector<RequestRecord> records;
+  int num_dropped = 0;  // The schedule's.
   bool interrupted = false;
 };
 

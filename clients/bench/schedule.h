@@ -36,7 +36,8 @@ struct ScheduleOptions {
   int max_in_flight = std::numeric_limits<int>::max();
   // Where the file does not say how long a user thinks.
   double think_seconds = 0;
-  double think_scale = 1;  // Of what the file says.
+  // Factor on the think times that the file names.
+  double think_scale = 1;
 };
 
 // Times are seconds since the start of the run. Not thread-safe.

@@ -12,7 +12,7 @@
 namespace bole::bench {
 namespace {
 
-// Of `length` tokens, give or take `spread`, at least one.
+// A length around `length`, by at most `spread` more or less, at least one.
 int DrawLength(int length, double spread, std::mt19937_64& random) {
   std::uniform_real_distribution<double> factor(1 - spread, 1 + spread);
   return std::max(1, static_cast<int>(std::lround(length * factor(random))));

@@ -22,7 +22,8 @@ namespace {
 using bench::Pattern;
 using bench::Workload;
 
-constexpr int kUsualSessions = 100;  // Of a synthetic workload.
+// Sessions of a synthetic workload for which no number is given.
+constexpr int kUsualSessions = 100;
 constexpr int kMaxLength = 10'000'000;
 
 const std::map<std::string, Pattern>& Patterns() {

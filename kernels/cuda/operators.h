@@ -27,7 +27,8 @@ struct Launch {
   cudaStream_t stream;
   bool overlaps = false;   // The GPU can start a kernel before the last ended.
   bool is_hopper = false;  // It runs what is compiled for sm_90a.
-  int shared_bytes = 0;    // Of a block, at most.
+  // The most shared memory that a block may use.
+  int shared_bytes = 0;
 };
 
 // Dense, but for the products (matmul.h) and Moe.

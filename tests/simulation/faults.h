@@ -37,7 +37,8 @@ inline constexpr int kNumGarbage = 7;
 struct Fault {
   FaultKind kind = FaultKind::kCrash;
   std::optional<Garbage> garbage;  // Without: any, by the seed and the round.
-  double factor = 1;               // Of a slow round's time.
+  // Factor on the time of a slow round.
+  double factor = 1;
   // The rounds, counted from 1 over the life of the worker, or the probability
   // of each.
   int64_t first_round = 1;

@@ -17,9 +17,10 @@ namespace bole::simulation {
 std::vector<int32_t> WordAlphabet(const Tokenizer& tokenizer);
 
 struct SimulatedModel {
-  int vocabulary = 0;                // Ids of the tokenizer.
-  std::vector<int32_t> alphabet;     // WordAlphabet().
-  std::vector<int32_t> stop_tokens;  // Of generation_config.json.
+  int vocabulary = 0;             // Ids of the tokenizer.
+  std::vector<int32_t> alphabet;  // WordAlphabet().
+  // The eos_token_id of generation_config.json.
+  std::vector<int32_t> stop_tokens;
 };
 
 // Worker and client read the same folder, and so expect the same texts. Errors

@@ -14,7 +14,7 @@ namespace bole::simulation {
 namespace {
 
 TEST(WordAlphabetTest, HasSpacesAndLettersAlone) {
-  // Of the tiny tokenizer only " a".
+  // The tiny tokenizer has only " a".
   EXPECT_EQ(WordAlphabet(*testing::MakeTinyTokenizer()),
             std::vector<int32_t>{259});
 }

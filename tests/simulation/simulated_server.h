@@ -16,7 +16,8 @@ struct SimulatedServerOptions {
   std::string model = "simulated";      // The name that it describes itself by.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address = {};     // Empty: no metrics.
-  Reach reach = Reach::kLoopback;       // Of both addresses.
+  // Who may reach the two addresses.
+  Reach reach = Reach::kLoopback;
   std::chrono::milliseconds heartbeat_interval{1000};
   StepRunnerOptions runner;
 };

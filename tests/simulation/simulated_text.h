@@ -47,8 +47,9 @@ History Append(const History& history, int32_t token, int32_t prompt_length);
 struct TextOptions {
   std::vector<int32_t> alphabet;     // What the model writes. Not empty.
   std::vector<int32_t> stop_tokens;  // The model's own.
-  double stop_probability = 0;       // Of a stop token, at every position.
-  uint64_t seed = 0;                 // Other seeds are other models.
+  // Probability that a stop token is drawn at a position.
+  double stop_probability = 0;
+  uint64_t seed = 0;  // Other seeds are other models.
 };
 
 // How the tokens of one request are drawn. Which sampling parameters count is

@@ -31,7 +31,7 @@ StepRunnerOptions Options() {
   return options;
 }
 
-// Of every forest.
+// A table by which every forest takes that long.
 StepCosts Costs(const std::string& microseconds) {
   return *StepCosts::Parse(std::string(R"({"terms": [{"axes": [["rows", [1]]],
       "microseconds": [)") +

@@ -169,7 +169,7 @@ std::pair<GraphKey, int> Identity(const RoundShape& shape) {
   return {shape.Key(GraphPart::kNextRound), shape.max_nodes_per_tree};
 }
 
-// Those of random plans, and no others.
+// The shapes of random plans are reachable, and no others are.
 TEST(ReachableShapesTest, AreThoseThatRoundsHave) {
   std::mt19937 rng(1);
   for (const int lease_rounds : {1, 4}) {

@@ -27,10 +27,12 @@ struct AcceptanceProfile {
 
   int requests = 0;  // With at least one round.
   int rounds = 0;
-  double mean = 0;               // Tokens of a round.
-  double promised = 0;           // Mean tokens that the drafter promised.
-  double deviation = 0;          // Of a round's tokens.
-  double request_deviation = 0;  // Of the requests' means.
+  double mean = 0;      // Tokens of a round.
+  double promised = 0;  // Mean tokens that the drafter promised.
+  // Standard deviation of the tokens of a round.
+  double deviation = 0;
+  // Standard deviation of the means of the requests.
+  double request_deviation = 0;
   // Of a round's tokens with those of the same request's round so much later,
   // both taken from the mean of all rounds: what is left at long lags is the
   // requests' own share of the variance. 0 without such a pair.

@@ -31,9 +31,11 @@ struct DecodeCase {
 // ones: they capture graphs and choose algorithms.
 struct DecodeTimes {
   int rounds = 0;
-  double seconds = 0;            // Planning on the host included.
-  int64_t tokens = 0;            // Of all requests.
-  AcceptanceProfile acceptance;  // Of all rounds.
+  double seconds = 0;  // Planning on the host included.
+  // Output tokens of all requests.
+  int64_t tokens = 0;
+  // Acceptance over all rounds of all requests.
+  AcceptanceProfile acceptance;
   EngineTimes device;
   EngineMemory memory;
 };

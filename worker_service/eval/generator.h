@@ -45,7 +45,7 @@ struct GenerateOptions {
   std::function<void(const StepPlan&, const StepResult&)> on_step = {};
 };
 
-// Of each request, for ProfileOf().
+// The accepted rounds of each request, for ProfileOf().
 std::vector<std::vector<AcceptedRound>> UncutRounds(
     std::span<const GenerateResult> results);
 

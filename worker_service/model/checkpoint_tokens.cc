@@ -36,7 +36,7 @@ absl::StatusOr<Vocabulary> ParseVocabulary(std::string_view text) {
   return vocabulary;
 }
 
-// Of vocab.json; empty if there is no such file.
+// The vocabulary of vocab.json; empty if there is no such file.
 absl::StatusOr<Vocabulary> LoadVocabulary(const std::string& directory) {
   const std::string path = directory + "/vocab.json";
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);

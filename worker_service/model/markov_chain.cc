@@ -16,8 +16,10 @@ constexpr int kStretchesOfPassage = 4;  // At least.
 
 // What the demo model's acceptance on real prompts was matched with
 // (tests/bench/profile/README.md).
-constexpr double kLogNoiseDeviation = 0.32;  // Of the noise of stretches.
-constexpr double kPassageShare = 0.8;        // Of the variance of difficulty.
+// Standard deviation of the logarithm of the noise over stretches.
+constexpr double kLogNoiseDeviation = 0.32;
+// Share of the variance of difficulty that belongs to passages.
+constexpr double kPassageShare = 0.8;
 constexpr double kBranchShare = 1.0 / 32;
 constexpr double kHalfLostNoise = 8;  // The noise at which half are lost.
 

@@ -13,10 +13,11 @@
 namespace bole {
 
 struct TextOptions {
-  int num_tokens;        // A, a multiple of kStretchTokens.
-  double entropy = 0.5;  // Of the next token, in nats.
-  double spread = 1;     // Of difficulty; 1 is what was measured, and with 0
-                         // all of the text is alike and never branches.
+  int num_tokens;  // A, a multiple of kStretchTokens.
+  // Entropy of the next token, in nats.
+  double entropy = 0.5;
+  double spread = 1;  // Of difficulty; 1 is what was measured, and with 0
+                      // all of the text is alike and never branches.
   uint64_t seed = 1;
 };
 

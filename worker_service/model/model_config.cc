@@ -137,7 +137,7 @@ void ReadFeedForward(JsonFields& fields, ModelConfig& config) {
           fields.Int("shared_expert_intermediate_size", kIntermediateSize)};
 }
 
-// Those of both places, ascending, each once.
+// The stop tokens of both places, ascending, each once.
 std::vector<int> ReadEosTokenIds(JsonFields& root, JsonFields& text,
                                  int vocab_size) {
   const IntRange range = {0, vocab_size - 1};

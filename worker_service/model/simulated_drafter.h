@@ -28,8 +28,10 @@ struct VerifiedTree {
 // Requests start at places that are spread over the chain evenly, however many
 // they are, and write equally much.
 struct SimulatedTexts {
-  int tokens = 32;    // Of each request.
-  int rounds = 4000;  // Of all of them, at least.
+  // Tokens that each request writes.
+  int tokens = 32;
+  // Rounds that are simulated at least, over all requests.
+  int rounds = 4000;
 };
 
 // Tokens of every round of greedy decoding, by request, those of its first two

@@ -13,10 +13,10 @@ namespace bole::cuda {
 // What there is to know of a GPU to launch them.
 class WideProducts {
  public:
-  // Of the current GPU. REQUIRES: sm_90.
+  // For the current GPU. REQUIRES: sm_90.
   static absl::StatusOr<WideProducts> Create();
 
-  // Of one that runs so many blocks, or so many clusters of two, at a time.
+  // For a GPU that runs so many blocks, or so many clusters of two, at a time.
   WideProducts(int singles, int pairs) : singles_(singles), pairs_(pairs) {}
 
   // REQUIRES: bf16, 1 to kMaxWideRows rows, columns in eights; CanGate() if

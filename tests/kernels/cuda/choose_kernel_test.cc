@@ -103,7 +103,7 @@ TEST(ChooseVerifyTest, LargeTreesAreVerifiedPathByPathIfPathsAreShort) {
   EXPECT_EQ(ChooseVerify(params, kHopper), VerifyWay::kLong);
   params.batch.max_path = 0;  // Not known.
   EXPECT_EQ(ChooseVerify(params, kHopper), VerifyWay::kLong);
-  // Of few heads there is one way.
+  // Few heads leave one way.
   EXPECT_EQ(ChooseVerify(Trees(1, 128), kHopper), VerifyWay::kFused);
   EXPECT_EQ(ChooseVerify(Trees(2, 128), kHopper), VerifyWay::kFused);
 }
@@ -208,7 +208,7 @@ TEST_F(ChooseProductTest, SixtyFourRowsOfLargeMatricesAreWide) {
   for (const int num_rows : {33, 64}) {
     EXPECT_EQ(Choose(num_rows, 4096, 12288), ProductWay::kWide);
     EXPECT_EQ(Choose(num_rows, 5120, 17408), ProductWay::kWide);
-    // Of so small a matrix a block would have too little to read.
+    // A block would have too little to read of so small a matrix.
     EXPECT_EQ(Choose(num_rows, 1024, 2560), ProductWay::kLibrary);
   }
   EXPECT_EQ(Choose(65, 4096, 12288), ProductWay::kLibrary);
@@ -224,7 +224,7 @@ TEST_F(ChooseProductTest, TheLibraryTakesWhatNoKernelDoes) {
 }
 
 TEST_F(ChooseProductTest, PairsAreForEightRows) {
-  // Of the 9B: from the mixer to the FFN.
+  // The 9B model has this product between the mixer and the FFN.
   const auto takes = [&](int num_rows, ElementType type) {
     ProductPair pair{};
     pair.ahead = Of(num_rows, 4096, 4096);
@@ -239,7 +239,7 @@ TEST_F(ChooseProductTest, PairsAreForEightRows) {
   EXPECT_FALSE(takes(1, ElementType::kFloat32));
 }
 
-// Of the 9B: 16 heads of 256 dimensions on 4 of keys and values.
+// The 9B model has 16 heads of 256 dimensions on 4 of keys and values.
 AttentionParams Attention(int requests, int rows, int max_pages) {
   AttentionParams params{};
   params.shape = {

@@ -130,13 +130,13 @@ TEST_F(CheckpointTokensTest, WithoutAnyListTheNumberOfTokensIsUnknown) {
   EXPECT_EQ(LoadOrFail().num_ids, std::nullopt);
   EXPECT_EQ(LoadOrFail().stop_tokens, (Ids{7}));
 
-  // Of no use without a list of tokens.
+  // This file is of no use without a list of tokens.
   WriteConfig(R"({"eos_token": "<s>"})");
   EXPECT_EQ(LoadOrFail().num_ids, std::nullopt);
   EXPECT_EQ(LoadOrFail().stop_tokens, (Ids{7}));
 }
 
-// Of a byte-level vocabulary at least the 256 bytes come before added tokens.
+// In a byte-level vocabulary at least the 256 bytes come before added tokens.
 TEST_F(CheckpointTokensTest, AddedTokensThatComeFirstDoNotEndTheVocabulary) {
   WriteConfig(R"({"added_tokens_decoder": {"0": {"content": "<unk>"},
                                            "1": {"content": "<s>"}}})");
