@@ -1,6 +1,7 @@
 #include "common/select_nodes.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -10,27 +11,74 @@
 namespace bole {
 namespace {
 
-// A number that is smaller for the node to be taken first: the likelier one,
-// then the earlier one. No log_rho is above 0, so the bits of what it lacks
-// grow with that.
-using Rank = uint64_t;
+// Smaller for a likelier node. log_rho is never positive, and the bits of
+// floats that are not negative, read as integers, are in the floats' order.
+using Rank = uint32_t;
 
-Rank RankOf(float log_rho, uint32_t node) {
-  return Rank{std::bit_cast<uint32_t>(0.0f - log_rho)} << 32 | node;
+// Behind every node's rank, that of -inf included.
+constexpr Rank kOut = ~Rank{0};
+
+Rank RankOf(float log_rho) { return std::bit_cast<Rank>(0.0f - log_rho); }
+
+// The best are those below `rank`, and the first `ties` of those at it.
+struct Border {
+  Rank rank;
+  size_t ties;
+};
+
+// The border of the best `count`. REQUIRES: count < ranks.size().
+//
+// Ranks are counted by their upper bits; only those that share them with the
+// border are compared. COST: O(n).
+Border FindBorder(std::span<const Rank> ranks, size_t count) {
+  constexpr int kShift = 20;
+  std::array<uint32_t, size_t{1} << (32 - kShift)> bins = {};
+  for (const Rank rank : ranks) ++bins[rank >> kShift];
+  size_t below = 0;
+  size_t bin = 0;
+  while (below + bins[bin] <= count) below += bins[bin++];
+
+  std::vector<Rank> near;
+  near.reserve(bins[bin]);
+  for (const Rank rank : ranks) {
+    if (rank >> kShift == bin) near.push_back(rank);
+  }
+  const auto border = near.begin() + static_cast<std::ptrdiff_t>(count - below);
+  std::nth_element(near.begin(), border, near.end());
+  const auto is_less = [rank = *border](Rank other) { return other < rank; };
+  below += std::count_if(near.begin(), border, is_less);
+  return {.rank = *border, .ties = count - below};
 }
 
-uint32_t NodeOf(Rank rank) { return static_cast<uint32_t>(rank); }
+// Whether the next node, of rank `rank`, is among the best.
+bool IsBest(Rank rank, Border& border) {
+  if (rank != border.rank) return rank < border.rank;
+  if (border.ties == 0) return false;
+  --border.ties;
+  return true;
+}
 
-// Keeps the best `count` of candidates[first ..), in their order.
-void KeepBest(std::vector<Rank>& candidates, size_t first, size_t count) {
-  if (candidates.size() - first <= count) return;
-  const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(first);
-  std::vector<Rank> sorted(begin, candidates.end());
-  const auto first_out = sorted.begin() + static_cast<std::ptrdiff_t>(count);
-  std::nth_element(sorted.begin(), first_out, sorted.end());
-  const auto is_out = [out = *first_out](Rank rank) { return rank >= out; };
-  candidates.erase(std::remove_if(begin, candidates.end(), is_out),
-                   candidates.end());
+// The ranks of all nodes but the roots, tree after tree. A tree's best are also
+// the best of its part of the whole, so its limit is applied here: nodes beyond
+// it get kOut. Returns how many are not out.
+size_t RankAll(std::span<const ProposalTree> trees, size_t most_per_tree,
+               std::vector<Rank>& ranks) {
+  size_t num_out = 0;
+  for (const ProposalTree& tree : trees) {
+    const size_t first = ranks.size();
+    const size_t count = tree.log_rho.size() - 1;
+    for (size_t i = 1; i <= count; ++i) {
+      ranks.push_back(RankOf(tree.log_rho[i]));
+    }
+    if (count <= most_per_tree) continue;
+    const std::span own = std::span(ranks).subspan(first);
+    Border border = FindBorder(own, most_per_tree);
+    for (Rank& rank : own) {
+      if (!IsBest(rank, border)) rank = kOut;
+    }
+    num_out += count - most_per_tree;
+  }
+  return ranks.size() - num_out;
 }
 
 }  // namespace
@@ -40,33 +88,24 @@ std::vector<NodeRef> SelectNodes(std::span<const ProposalTree> trees,
   BOLE_CHECK(budget >= std::ssize(trees));
   BOLE_CHECK(max_nodes_per_tree >= 1);
   size_t num_nodes = 0;
-  for (const ProposalTree& tree : trees) num_nodes += tree.size();
-  std::vector<Rank> candidates;
-  candidates.reserve(num_nodes);
-  uint32_t root = 0;  // Nodes are numbered through the trees here.
-  for (const ProposalTree& tree : trees) {
-    // A tree's best are also the best of its part of the whole, so its limit
-    // can be applied first.
-    const size_t first = candidates.size();
-    for (int i = 1; i < tree.size(); ++i) {
-      candidates.push_back(RankOf(tree.log_rho[i], root + i));
-    }
-    KeepBest(candidates, first, static_cast<size_t>(max_nodes_per_tree) - 1);
-    root += tree.size();
-  }
-  KeepBest(candidates, 0, static_cast<size_t>(budget) - trees.size());
+  for (const ProposalTree& tree : trees) num_nodes += tree.log_rho.size();
+  std::vector<Rank> ranks;
+  ranks.reserve(num_nodes - trees.size());
+  const size_t num_left =
+      RankAll(trees, static_cast<size_t>(max_nodes_per_tree) - 1, ranks);
+  const size_t count =
+      std::min(static_cast<size_t>(budget) - trees.size(), num_left);
+  Border border = {.rank = kOut, .ties = 0};
+  if (count < ranks.size()) border = FindBorder(ranks, count);
 
   std::vector<NodeRef> selected;
-  selected.reserve(candidates.size() + trees.size());
-  auto next = candidates.begin();
-  root = 0;
+  selected.reserve(count + trees.size());
+  auto rank = ranks.begin();
   for (int t = 0; t < std::ssize(trees); ++t) {
     selected.push_back({t, 0});
-    const uint32_t end = root + trees[t].size();
-    for (; next != candidates.end() && NodeOf(*next) < end; ++next) {
-      selected.push_back({t, static_cast<int>(NodeOf(*next) - root)});
+    for (int i = 1; i < trees[t].size(); ++i) {
+      if (IsBest(*rank++, border)) selected.push_back({t, i});
     }
-    root = end;
   }
   return selected;
 }

@@ -31,7 +31,7 @@ struct NodeRef {
 //
 // REQUIRES: Validate() holds for every tree; budget >= trees.size();
 //     max_nodes_per_tree >= 1.
-// COST: O(n + s log s) for n candidates and s selected nodes.
+// COST: O(n) for n candidates.
 std::vector<NodeRef> SelectNodes(
     std::span<const ProposalTree> trees, int budget,
     int max_nodes_per_tree = std::numeric_limits<int>::max());

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -15,8 +14,14 @@ namespace {
 // Slots and pages already taken by a sequence of the plan. Pages may be shared
 // as long as nobody writes them.
 struct Taken {
-  absl::flat_hash_set<int32_t> slots;
-  absl::flat_hash_map<int32_t, bool> page_is_written;
+  explicit Taken(const StepLimits& limits)
+      : slots(limits.num_slots),
+        pages(limits.num_pages),
+        written_pages(limits.num_pages) {}
+
+  std::vector<bool> slots;
+  std::vector<bool> pages;
+  std::vector<bool> written_pages;
 };
 
 absl::Status Invalid(const std::string& who, const char* field, int value,
@@ -50,12 +55,12 @@ absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
     BOLE_RETURN_IF_ERROR(
         CheckRange(who, "page", page, 0, limits.num_pages - 1));
     const bool written = i >= first_written;
-    const auto [other, is_new] =
-        taken.page_is_written.try_emplace(page, written);
-    if (!is_new && (written || other->second)) {
+    if (written ? taken.pages[page] : taken.written_pages[page]) {
       return absl::InvalidArgumentError(absl::StrCat(
           who, ": page ", page, " is written and also used elsewhere"));
     }
+    taken.pages[page] = true;
+    if (written) taken.written_pages[page] = true;
   }
   return absl::OkStatus();
 }
@@ -72,10 +77,11 @@ absl::Status CheckSequence(const SequencePlan& sequence, const Rows& of,
   const auto [rows, path] = of;
   BOLE_RETURN_IF_ERROR(
       CheckRange(who, "slot", sequence.slot.value(), 0, limits.num_slots - 1));
-  if (!taken.slots.insert(sequence.slot.value()).second) {
+  if (taken.slots[sequence.slot.value()]) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, ": slot ", sequence.slot.value(), " is used twice"));
   }
+  taken.slots[sequence.slot.value()] = true;
   BOLE_RETURN_IF_ERROR(
       CheckRange(who, "committed", sequence.committed, 0, limits.max_context));
   BOLE_RETURN_IF_ERROR(CheckRange(who, "committed + rows",
@@ -215,7 +221,7 @@ absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
                                   static_cast<int>(plan.prefills.size()), 0,
                                   limits.max_requests));
   BOLE_RETURN_IF_ERROR(CheckLease(plan, limits));
-  Taken taken;
+  Taken taken(limits);
   BOLE_RETURN_IF_ERROR(CheckPrefills(plan, limits, taken));
   return CheckForest(plan, limits, taken);
 }

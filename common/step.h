@@ -80,7 +80,7 @@ struct TokenLogprob {
 // A token that became output.
 struct EmittedToken {
   int32_t token;
-  float logprob;                  // Of the model's distribution, unfiltered.
+  float logprob;                  // In the model's distribution, unfiltered.
   std::vector<TokenLogprob> top;  // As many as were asked for, best first.
 
   friend bool operator==(const EmittedToken&, const EmittedToken&) = default;
@@ -106,10 +106,10 @@ struct SequenceResult {
 struct StepResult {
   std::vector<SequenceResult> prefills;   // As StepPlan::prefills.
   std::vector<SequenceResult> sequences;  // As StepPlan::sequences.
-  // Of a lease: a result for each round, proposals with the last.
+  // A lease has a result for each round, and proposals with the last one.
   int round = 0;
   bool is_last = true;
-  std::optional<PackedForest> forest = {};  // Of a round >= 1.
+  std::optional<PackedForest> forest = {};  // What a round >= 1 verified.
 
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
@@ -125,7 +125,7 @@ struct StepLimits {
   int max_requests = 0;        // Sequences, and prefill chunks, in one plan.
   int max_nodes = 0;           // Nodes of the forest.
   int max_nodes_per_tree = 0;  // At most 128.
-  int max_prefill_tokens = 0;  // Of all chunks together.
+  int max_prefill_tokens = 0;  // Tokens of all chunks together.
   DraftShape max_draft;
   int num_slots = 0;
   int num_pages = 0;
@@ -155,7 +155,7 @@ struct StepLimits {
 // run the plan: numbers in range, a page for every KV row that may be written
 // and no more than MaxPages(), no slot used twice, no written page used
 // elsewhere, one root per tree.
-// COST: O(nodes + pages).
+// COST: O(nodes + pages of the plan), and a bit for each page of the worker.
 absl::Status Validate(const StepPlan& plan, const StepLimits& limits);
 
 }  // namespace bole

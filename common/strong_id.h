@@ -11,11 +11,11 @@ namespace bole {
 // tags neither convert to each other nor compare. There is no default value: an
 // absent id is an empty std::optional, never -1. Ordered, and hashable by
 // absl's containers.
-template <typename Tag>
+template <typename Tag, typename Value = int32_t>
 class StrongId {
  public:
-  constexpr explicit StrongId(int32_t value) : value_(value) {}
-  constexpr int32_t value() const { return value_; }
+  constexpr explicit StrongId(Value value) : value_(value) {}
+  constexpr Value value() const { return value_; }
 
   friend constexpr auto operator<=>(StrongId, StrongId) = default;
 
@@ -25,7 +25,7 @@ class StrongId {
   }
 
  private:
-  int32_t value_;
+  Value value_;
 };
 
 }  // namespace bole

@@ -24,6 +24,7 @@ bazel-platforms: the same, for platforms
 g++: compiler, C++20
 libabsl-dev: Status, strings, hash maps
 nlohmann-json3-dev: JSON of configurations, tokenizers and reports
+libssl-dev: digests of the files of checkpoints
 libpcre2-dev: the split pattern of tokenizers
 libutf8proc-dev: Unicode normalisation of tokenizers
 libhwy-dev: SIMD of the CPU backend

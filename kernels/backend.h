@@ -150,7 +150,7 @@ class Backend {
   // and `matrix` stays, if an element is infinite or not a number.
   virtual absl::StatusOr<const WeightMatrix*> QuantizeMatrix(
       const WeightMatrix& matrix) = 0;
-  // Of the device's memory.
+  // How many bytes of the device's memory a matrix takes.
   virtual size_t MatrixBytes(const WeightMatrix& matrix) const = 0;
 
   // Scratch is memory that operators use within one call. It grows when an

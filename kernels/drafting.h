@@ -87,7 +87,7 @@ struct GrowTreesParams {
 struct AdvanceRequestsParams {
   int max_requests;           // B
   int max_context;            // Positions.
-  RowPath path;               // Of the round that was run.
+  RowPath path;               // The accepted paths of the round.
   const int32_t* next_token;  // [B] the last token emitted.
   const int32_t* first_stop;  // [B + 1]
   const int32_t* stop_token;  // [first_stop[B]]

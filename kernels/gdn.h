@@ -138,7 +138,7 @@ struct GdnCommitParams {
 struct GdnDecodeLayerParams {
   GdnConvParams conv;
   GdnCoreParams core;
-  GdnCommitParams windows;  // Of all rows.
+  GdnCommitParams windows;  // All rows are committed.
   GdnGatedNormParams norm;
 };
 

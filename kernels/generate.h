@@ -12,8 +12,8 @@ enum class MatrixPattern {
   kRandom,     // Bell-shaped around 0; deviation by rows.
   kSelection,  // The same, but for one element of each row: out = gain x[row +
                // shift] + noise.
-  kEmbedding,  // Of a Markov chain: rows by token.
-  kHead,       // Of the same chain.
+  kEmbedding,  // Embedding of a Markov chain: rows by token.
+  kHead,       // Head of the same chain.
 };
 
 // Rows before `end` (and not before the end of the block above) have elements
@@ -35,7 +35,7 @@ inline constexpr int kTextLevels = 8;
 // What a drafter makes of the tokens of a level. A share of 1 is kTextUnit.
 inline constexpr int kTextUnit = 4096;
 struct TextLevel {
-  uint32_t lost;  // Of 2^32 tokens, those after which it expects another group.
+  uint32_t lost;  // Tokens in 2^32 after which it expects another group.
   int32_t keep;   // Share that it knows of the log probabilities.
   int32_t noise;  // In kTextUnit^2 for each unit of a bell-shaped number that
                   // deviates by 1 / kBellScale (kernels/markov_text.h).
@@ -65,12 +65,12 @@ struct MarkovCode {
   uint32_t num_tokens;     // A, a multiple of stretch * kSuccessors.
   uint32_t stretch;        // Groups of a stretch.
   uint32_t passages;       // At most as many as stretches.
-  int32_t passage_weight;  // Of a passage in the difficulty of its stretches,
-  int32_t stretch_weight;  // and of their own (kernels/markov_text.h).
-  uint32_t branches;       // Of 2^32 tokens, those with two successors that
+  int32_t passage_weight;  // Weight of a passage in its stretches' difficulty,
+  int32_t stretch_weight;  // and of a stretch itself (kernels/markov_text.h).
+  uint32_t branches;       // Tokens in 2^32 with two successors that
                            // are equally likely.
   TextLevel levels[kTextLevels];
-  int code_columns;                  // Of a half; a multiple of 4.
+  int code_columns;                  // Code columns of a half; a multiple of 4.
   int32_t rank[kSuccessors];         // In kTextUnit;
   int32_t branch_rank[kSuccessors];  // at a branch.
   float head_code;  // Magnitude of a head's elements: code columns,

@@ -23,7 +23,7 @@ inline constexpr int kInt7Zero = 64;
 // less than float32's precision.
 inline constexpr float kMinInt7Row = 1e-36f;
 
-// Of a row whose largest magnitude is `largest`. Finite if that is.
+// The scale of a row whose largest magnitude is `largest`; finite if that is.
 BOLE_HOST_DEVICE inline float Int7Scale(float largest) {
   return largest < kMinInt7Row ? 0 : largest / kInt7Max;
 }

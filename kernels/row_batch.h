@@ -21,8 +21,8 @@ struct RowBatch {
   int max_pages;     // Width of page_table.
   int mask_words;    // W; 0: each request is one chain, node i descends from
                      // every node before it.
-  int max_path = 0;  // No path has more nodes, its last one included; 0: not
-                     // known.
+  int max_path = 0;  // The most nodes of any path from a root to a leaf; 0:
+                     // not known.
   RowCount rows;     // N
 
   const int32_t* first_row;   // [B + 1]; unused requests are empty.

@@ -64,7 +64,7 @@ struct SampleParams {
   const int32_t* token;            // [N] the rows' own tokens.
   const float* logits;             // [N, V]
   const SamplingControl* control;  // [B]
-  TokenCounts counts;              // Of the committed tokens.
+  TokenCounts counts;              // Counts of the committed tokens.
   const int32_t* first_bias;       // [B + 1]
   const int32_t* bias_token;       // [first_bias[B]]
   const float* bias;               // [first_bias[B]]

@@ -2,18 +2,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
-#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/command_line.h"
 #include "common/descriptor_limit.h"
 #include "common/draft_shape.h"
 #include "common/termination.h"
-#include "scheduler_service/door_limits.h"
+#include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/scheduler_server.h"
 
 namespace {
@@ -28,102 +28,94 @@ struct Flags {
   size_t max_output_mb = 1024;
   bool allow_remote = false;
 
-  void AddTo(CLI::App& app);
-  void AddAddressesTo(CLI::App& app);
-  void AddLimitsTo(CLI::App& app);
-  void AddDoorTo(CLI::App& app);
-  void AddSpeculationTo(CLI::App& app);
+  void AddTo(bole::CommandLine& app);
+  void AddAddressesTo(bole::CommandLine& app);
+  void AddLimitsTo(bole::CommandLine& app);
+  void AddDoorTo(bole::CommandLine& app);
+  void AddSpeculationTo(bole::CommandLine& app);
   // What the flags say together. An error says which of them to change.
   absl::StatusOr<bole::SchedulerServerOptions> ServerOptions() const;
 };
 
-void Flags::AddTo(CLI::App& app) {
-  app.add_option("--model", server.model_directory,
-                 "folder of the checkpoint: its tokenizer and chat template")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+void Flags::AddTo(bole::CommandLine& app) {
+  app.Add("--model", server.models,
+          "[NAME=]FOLDER of a checkpoint: its tokenizer and chat template; "
+          "NAME is the folder's if left out; any number of times")
+      .Required()
+      .OneValueEachTime();
+  app.AddSwitch("--allow-synthetic", server.allow_synthetic,
+                "let workers serve whose weights are made up; they join the "
+                "model of their name");
   AddAddressesTo(app);
   AddLimitsTo(app);
   AddDoorTo(app);
   AddSpeculationTo(app);
 }
 
-void Flags::AddAddressesTo(CLI::App& app) {
+void Flags::AddAddressesTo(bole::CommandLine& app) {
   server.address = "127.0.0.1:8400";
-  app.add_option("--listen", server.address,
-                 "address for clients; port 0: any that is free")
-      ->capture_default_str();
-  app.add_option("--metrics-listen", server.metrics_address,
-                 "address for Prometheus, at /metrics; none if left out");
-  app.add_flag("--allow-remote", allow_remote,
-               "let the addresses be reached from other machines, although "
-               "nothing is encrypted and nobody is asked who they are");
-  server.worker_address = "127.0.0.1:50052";
-  app.add_option("--worker", server.worker_address, "address of the worker")
-      ->capture_default_str();
-  app.add_option("--worker-timeout-ms", worker_timeout_ms,
-                 "a worker is lost after this many milliseconds of silence")
-      ->check(CLI::Range(100, 3'600'000))
-      ->capture_default_str();
-  app.add_option("--round-timeout-ms", round_timeout_ms,
-                 "a worker that takes longer for a round is lost, although it "
-                 "is heard of; prefill gets as much again per 1024 tokens")
-      ->check(CLI::Range(100, 3'600'000))
-      ->capture_default_str();
-  app.add_option("--drain-seconds", drain_seconds,
-                 "after SIGTERM, requests may run on and clients may read "
-                 "their output for this time; a second signal ends both")
-      ->check(CLI::Range(0, 86'400))
-      ->capture_default_str();
+  app.Add("--listen", server.address,
+          "address for clients; port 0: any that is free");
+  app.Add("--metrics-listen", server.metrics_address,
+          "address for Prometheus, at /metrics; none if left out");
+  app.AddSwitch("--allow-remote", allow_remote,
+                "let the addresses be reached from other machines, although "
+                "nothing is encrypted and nobody is asked who they are");
+  server.workers = {"127.0.0.1:50052"};
+  app.Add("--worker", server.workers,
+          "HOST:PORT of a worker, or of many: a name is looked up again as its "
+          "addresses change; any number of times")
+      .OneValueEachTime();
+  app.Add("--worker-timeout-ms", worker_timeout_ms,
+          "a worker is lost after this many milliseconds of silence")
+      .Range(100, 3'600'000);
+  app.Add("--round-timeout-ms", round_timeout_ms,
+          "a worker that takes longer for a round is lost, although it is "
+          "heard of; prefill gets as much again per 1024 tokens")
+      .Range(100, 3'600'000);
+  app.Add("--drain-seconds", drain_seconds,
+          "after SIGTERM, requests may run on and clients may read their "
+          "output for this time; a second signal ends both")
+      .Range(0, 86'400);
 }
 
-void Flags::AddLimitsTo(CLI::App& app) {
+void Flags::AddLimitsTo(bole::CommandLine& app) {
   bole::AdmissionLimits& waiting = server.scheduler.admission;
-  app.add_option("--max-waiting-requests", waiting.max_requests,
-                 "requests that may wait for a place in the batch")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--max-waiting-tokens", waiting.max_tokens,
-                 "their prompt tokens together")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  app.add_option("--max-waiting-bytes", waiting.max_bytes,
-                 "their messages' bytes together")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  app.add_option("--max-running", server.scheduler.max_running,
-                 "requests that run together, if the worker can")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  app.Add("--max-waiting-requests", waiting.max_requests,
+          "requests that may wait for a place in the batch")
+      .Range(1, 1 << 20);
+  app.Add("--max-waiting-tokens", waiting.max_tokens,
+          "their prompt tokens together")
+      .Range(1, 1 << 30);
+  app.Add("--max-waiting-bytes", waiting.max_bytes,
+          "their messages' bytes together")
+      .Range(1, 1 << 30);
+  app.Add("--max-running", server.scheduler.max_running,
+          "requests that run together on a worker, if it can")
+      .Range(1, 4096);
 }
 
-void Flags::AddDoorTo(CLI::App& app) {
+void Flags::AddDoorTo(bole::CommandLine& app) {
   bole::DoorLimits& door = server.door;
-  app.add_option("--max-open-requests", door.max_open_requests,
-                 "requests that may be open: running, waiting, or being read "
-                 "by their clients")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--max-long-messages", door.max_long_messages,
-                 "messages above 16 KiB that may wait to be read, of Generate, "
-                 "and as many of Tokenize and Detokenize")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  app.add_option("--max-undelivered-mb", max_undelivered_mb,
-                 "a request is ended if more MiB of its output wait for its "
-                 "client")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  app.add_option("--max-output-mb", max_output_mb,
-                 "output of all requests in memory, in MiB: above that the "
-                 "slowest readers are ended, and new requests refused")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--stalled-reader-seconds", stalled_reader_seconds,
-                 "a request is ended if its client does not take a message "
-                 "within this time")
-      ->check(CLI::Range(1, 86'400))
-      ->capture_default_str();
+  app.Add("--max-open-requests", door.max_open_requests,
+          "requests that may be open: running, waiting, or being read by their "
+          "clients")
+      .Range(1, 1 << 20);
+  app.Add("--max-long-messages", door.max_long_messages,
+          "messages above 16 KiB that may wait to be read, of Generate, and as "
+          "many of Tokenize and Detokenize")
+      .Range(1, 1 << 16);
+  app.Add("--max-undelivered-mb", max_undelivered_mb,
+          "a request is ended if more MiB of its output wait for its client")
+      .Range(1, 1 << 16);
+  app.Add("--max-output-mb", max_output_mb,
+          "output of all requests in memory, in MiB: above that the slowest "
+          "readers are ended, and new requests refused")
+      .Range(1, 1 << 20);
+  app.Add("--stalled-reader-seconds", stalled_reader_seconds,
+          "a request is ended if its client does not take a message within "
+          "this time")
+      .Range(1, 86'400);
 }
 
 absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
@@ -132,6 +124,12 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
         absl::StrCat("--max-undelivered-mb is ", max_undelivered_mb,
                      ", for one request; --max-output-mb, for all of them, is ",
                      max_output_mb, ": make it at least as large"));
+  }
+  std::set<std::string> addresses;
+  for (const std::string& address : server.workers) {
+    if (addresses.insert(address).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--worker ", address, " is there twice"));
   }
   bole::SchedulerServerOptions options = server;
   options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
@@ -157,33 +155,25 @@ void AllowDescriptors(size_t max_open_requests) {
                limit, max_open_requests);
 }
 
-void Flags::AddSpeculationTo(CLI::App& app) {
-  app.add_option("--lease-rounds", server.scheduler.lease_rounds,
-                 "rounds that a worker on a GPU runs by itself while nothing "
-                 "waits; 1: the scheduler plans each")
-      ->check(CLI::Range(1, bole::kMaxLeaseRounds))
-      ->capture_default_str();
+void Flags::AddSpeculationTo(bole::CommandLine& app) {
+  app.Add("--lease-rounds", server.scheduler.lease_rounds,
+          "rounds that a worker on a GPU runs by itself while nothing waits; "
+          "1: the scheduler plans each")
+      .Range(1, bole::kMaxLeaseRounds);
   bole::Speculation& speculation = server.scheduler.speculation;
   using Mode = bole::SpeculationMode;
-  app.add_option("--speculation", speculation.mode,
-                 "what is drafted: off, chain or tree (the default)")
-      ->option_text("MODE")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Mode>{{"off", Mode::kOff},
-                                      {"chain", Mode::kChain},
-                                      {"tree", Mode::kTree}}));
-  app.add_option("--top-k", speculation.shape.top_k,
-                 "tree: children of every expanded node")
-      ->check(CLI::Range(1, bole::kMaxDraftTopK))
-      ->capture_default_str();
-  app.add_option("--depth", speculation.shape.depth, "levels that are drafted")
-      ->check(CLI::Range(1, bole::kMaxDraftDepth))
-      ->capture_default_str();
-  app.add_option("--nodes", speculation.nodes,
-                 "tree: nodes verified per round and request, the root "
-                 "included")
-      ->check(CLI::Range(1, 128))
-      ->capture_default_str();
+  app.AddChoice(
+      "--speculation", speculation.mode,
+      {{"off", Mode::kOff}, {"chain", Mode::kChain}, {"tree", Mode::kTree}},
+      "what is drafted");
+  app.Add("--top-k", speculation.shape.top_k,
+          "tree: children of every expanded node")
+      .Range(1, bole::kMaxDraftTopK);
+  app.Add("--depth", speculation.shape.depth, "levels that are drafted")
+      .Range(1, bole::kMaxDraftDepth);
+  app.Add("--nodes", speculation.nodes,
+          "tree: nodes verified per round and request, the root included")
+      .Range(1, 128);
 }
 
 int Fail(const absl::Status& status) {
@@ -219,13 +209,13 @@ absl::Status Serve(const Flags& flags, bole::Termination& termination) {
 int main(int argc, char** argv) {
   absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
   if (!termination.ok()) return Fail(termination.status());
-  CLI::App app(
+  bole::CommandLine app(
+      "bole-scheduler",
       "Serves clients of a Qwen3.5 checkpoint that a bole-worker runs. SIGTERM "
-      "or SIGINT lets requests finish; a second one stops at once.",
-      "bole-scheduler");
+      "or SIGINT lets requests finish; a second one stops at once.");
   Flags flags;
   flags.AddTo(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const absl::Status status = Serve(flags, *termination);
   return status.ok() ? 0 : Fail(status);
 }

@@ -1,98 +1,107 @@
-// The decisions: what runs in the next round, and what became of the last.
+// The decisions: what runs where in the next round, and what became of the
+// last.
 #ifndef BOLE_SCHEDULER_SERVICE_SCHEDULER_H_
 #define BOLE_SCHEDULER_SERVICE_SCHEDULER_H_
 
 #include <chrono>
-#include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/step.h"
 #include "common/tokenizer/tokenizer.h"
-#include "scheduler_service/batch.h"
-#include "scheduler_service/budget_policy.h"
-#include "scheduler_service/mailbox.h"
-#include "scheduler_service/metrics.h"
-#include "scheduler_service/planner.h"
-#include "scheduler_service/scheduler_status.h"
-#include "scheduler_service/sequence.h"
-#include "scheduler_service/speculation.h"
-#include "scheduler_service/validate_result.h"
-#include "scheduler_service/worker_client.h"
+#include "scheduler_service/jobs/admission.h"
+#include "scheduler_service/jobs/fair_queue.h"
+#include "scheduler_service/jobs/job.h"
+#include "scheduler_service/jobs/mailbox.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/jobs/token_stream.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/models/model_catalog.h"
+#include "scheduler_service/policy/fixed_policy.h"
+#include "scheduler_service/policy/speculation.h"
+#include "scheduler_service/replicas/replica.h"
+#include "scheduler_service/served_model.h"
+#include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/scheduler_status.h"
 
 namespace bole {
-
-inline constexpr int kTokensPerRoundTimeout = 1024;
 
 struct SchedulerOptions {
   AdmissionLimits admission;
   Speculation speculation;
-  int max_running = 256;  // Requests that run together, if the worker can.
+  int max_running = 256;  // Requests that run on one worker, if it can.
   // Rounds that a worker runs by itself while nothing waits or is prefilled, if
   // it can. More of them spare the host, and make new requests and
   // cancellations wait for longer.
   int lease_rounds = 4;
-  // Requests wait for so long for a worker that was lost to come back.
+  // Requests wait for so long for a worker after the last one was lost.
   std::chrono::milliseconds reconnect_grace{30'000};
-  // A worker that does not answer a round within this time is lost, although it
-  // is heard of. A round that prefills gets as much again for every
-  // kTokensPerRoundTimeout tokens.
+  // As ReplicaOptions has it.
   std::chrono::milliseconds round_timeout{120'000};
 };
 
-// Owns every request from its arrival to its end, and all numbers of slots and
-// pages. A state machine without threads: it is told what came and what time it
-// is, and answers by sending plans and writing streams. Only metrics read a
-// clock.
+// Owns every request from its arrival to its end, and one replica for each
+// worker that it was told of. A state machine without threads: it is told what
+// came and what time it is, and answers by sending plans and writing streams.
+// Only metrics read a clock.
 //
-// One plan is on its way at a time: a round, or a lease of several, whose
-// results come one by one. A request that ends gives everything back
-// at once: the worker runs plans in order, so that whoever gets the numbers
-// next writes after the plan on its way.
+// A request waits in the queue of its model for any worker that runs it. When a
+// worker is lost, those that ran there go on elsewhere, with the same tokens.
+// Those under which two were lost with no new token between may be what kills
+// them: they run alone once more, on another worker, and fail if that is lost,
+// too, or if there is none.
 //
-// Nothing that a worker returns is used before ValidateResult() has accepted
-// it. A worker that answers wrongly, or not in time, is disconnected, and its
-// requests go on with the next connection.
+// A worker joins the model that it describes; one that describes another is
+// refused. COST of a turn: what changed, and the number of workers.
 //
 // Not thread-safe.
-class Scheduler {
+class Scheduler final : private ReplicaOwner {
  public:
-  // A request no longer waits for its first round: it runs, or it ended.
-  using OnDequeued = std::function<void(const Request&)>;
+  // A request no longer waits for its first round: it runs, or else it ended.
+  using OnDequeued = std::function<void(const Request&, bool runs)>;
+
+  // A worker that was removed is lost. Returns true if it is let go, and its
+  // client not used any more; false if it was added again, which will be told.
+  using LetGo = std::function<bool(WorkerId)>;
 
   // The references must outlive the scheduler.
-  Scheduler(const SchedulerOptions& options, const Tokenizer& tokenizer,
-            Metrics& metrics, WorkerClient& worker, OnDequeued on_dequeued);
+  Scheduler(const SchedulerOptions& options, const ModelCatalog& catalog,
+            Metrics& metrics, OnDequeued on_dequeued, LetGo let_go);
 
   // Everything that is due: takes the mail, ends what was cancelled or is late,
-  // and sends the next plan if the worker is free.
+  // and sends the next plans to the workers that are free.
   void Handle(Mail mail, TimePoint now);
 
   // When Handle() has something to do even if nothing comes.
   TimePoint NextWakeup() const;
 
-  bool idle() const { return waiting_.empty() && NumRunning() == 0; }
-  // COST: O(slots + pages), for the audit.
-  SchedulerStatus status() const;
+  bool idle() const { return jobs_.empty(); }
+  // COST: that of Replica::status(), for each worker.
+  SchedulerStatus status();
 
  private:
-  // The plan that the worker has, and the sequences that it is about, null for
-  // those that ended meanwhile.
-  struct InFlight {
-    uint64_t plan_number;
-    AwaitedRound awaited;
-    std::vector<Sequence*> prefills;
-    std::vector<Sequence*> sequences;
-    TimePoint sent;      // For a lease, the arrival time of its latest result.
-    TimePoint deadline;  // When the awaited round is late.
-    RoundMetrics metrics;
+  // A job, and where it runs; it waits if that is null.
+  struct Entry {
+    std::unique_ptr<Job> job;
+    Replica* replica = nullptr;
+    // The worker that was lost last with a round of it on its way.
+    std::string lost_on = {};
   };
-  // What a stream is told once the next plan is on its way.
+  struct Worker {
+    std::unique_ptr<Replica> replica;
+    bool removed = false;  // To be let go once it is not connected.
+  };
+  // What a stream is told once the next plans are on their way.
   struct Delivery {
     std::shared_ptr<TokenStream> stream;
     std::vector<EmittedToken> tokens;
@@ -100,67 +109,57 @@ class Scheduler {
     std::optional<absl::StatusOr<Completion>> end;
   };
 
-  void On(WorkerConnected event);
-  void On(WorkerOutcome event);
-  void On(const WorkerDraining& event);
-  void On(const WorkerLost& event);
-  // The worker refused the plan in flight: its requests fail, others go on.
-  void FailRound(const absl::Status& refusal);
-  // Gives the worker up, and sends its requests back to wait.
-  void Disconnect(const absl::Status& why);
-  // A result of the round in flight that ValidateResult() accepts.
-  void Apply(StepResult result);
-  void Advance(Sequence& sequence, SequenceResult result,
-               RoundMetrics& metrics);
+  void OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
+                  std::string text) override;
+  void OnEnded(Job& job, absl::StatusOr<MatchedStop> end) override;
+  void OnDisplaced(Job& job, Displacement reason,
+                   const absl::Status& why) override;
 
-  void StartRound();
-  void Lend(PlannedRound& round);
-  void Admit();
-  void Sweep();
-  // When the worker has to have answered a round of `plan` that starts now.
-  TimePoint DeadlineOf(const StepPlan& plan) const;
-  // Disconnects the worker if the round in flight is late.
-  void CheckDeadline();
-  // Puts it among the waiting ones, by its arrival.
-  void Enqueue(std::unique_ptr<Sequence> sequence);
-  absl::Status OverdueOrCancelled(const Sequence& sequence) const;
+  void Accept(std::unique_ptr<Request> request);
+  void On(WorkerEvent event);
+  void Add(WorkerId id, const WorkerAdded& link);
+  void LetGoOfRemoved();
+  void Connect(Replica& replica, WorkerConnected event);
+  void EndCancelled(const std::vector<JobId>& cancelled);
+  void EndOverdue();
+  // Ends what waits for a model that has had no worker for too long.
+  void EndForlorn();
+  TimePoint ForlornAt(const ServedModel& model) const;
 
-  int NumRunning() const;
-  // Whether the worker has nothing to do although requests could run. Never
-  // after Handle(): nothing would wake the loop.
-  bool IsStalled() const;
-  void End(Sequence& running, absl::StatusOr<Completion> end);
-  // Ends a sequence that holds neither slot nor pages.
-  void Finish(std::unique_ptr<Sequence> sequence,
-              absl::StatusOr<Completion> end);
+  void StartRounds();
+  // Gives places to those that wait, in order, while a worker is free, and ends
+  // those that no worker can ever hold.
+  void PlaceWaiting(ServedModel& model);
+  void Place(Job& job, Replica& replica);
+
+  // Ends a job wherever it is.
+  void End(Job& job, absl::Status why);
+  void EndWaiting(ServedModel& model, const absl::Status& why);
   void EndAll(const absl::Status& why);
-  void EndWaiting(const absl::Status& why);
-  Completion CompletionOf(const Sequence& sequence, MatchedStop matched) const;
+  // Ends a job that has no place and does not wait.
+  void Finish(Job& job, absl::StatusOr<Completion> end);
   void Deliver();
 
+  FairQueue& WaitingWith(const Job& job) {
+    return models_.at(job.request().model.value()).waiting();
+  }
+  // What some worker describes; null before the first.
+  const WorkerDescription* AnyDescription() const;
+
   const SchedulerOptions options_;
-  const Tokenizer& tokenizer_;
+  const ModelCatalog& catalog_;
   Metrics& metrics_;
-  WorkerClient& worker_;
+  const FixedPolicy policy_;
   const OnDequeued on_dequeued_;
+  const LetGo let_go_;
+  std::map<WorkerId, Worker> workers_;
+  std::vector<ServedModel> models_;  // By ModelId.
 
   TimePoint now_;
-  // In the order of their arrival.
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::optional<Batch> batch_;  // While a worker is connected.
-  std::optional<InFlight> in_flight_;
+  absl::flat_hash_map<JobId, Entry> jobs_;
+  // Jobs without a deadline are left out.
+  std::set<std::pair<TimePoint, JobId>> deadlines_;
   std::vector<Delivery> deliveries_;
-
-  std::shared_ptr<const WorkerDescription> description_;
-  PlanOptions plan_options_;
-  std::unique_ptr<const BudgetPolicy> budget_;
-  uint64_t epoch_ = 0;
-  uint64_t next_plan_number_ = 1;
-  bool worker_draining_ = false;
-  bool closed_ = false;  // The draining worker was told that it can leave.
-  std::string last_error_ = "no worker has connected yet";
-  TimePoint lost_at_;
-  std::optional<TimePoint> outcome_at_;  // Since when the worker waits.
 };
 
 }  // namespace bole

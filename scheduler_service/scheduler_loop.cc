@@ -5,23 +5,27 @@
 namespace bole {
 
 SchedulerLoop::SchedulerLoop(const SchedulerOptions& options,
-                             const Tokenizer& tokenizer, Metrics& metrics)
+                             const ModelCatalog& catalog, Metrics& metrics)
     : options_(options),
-      tokenizer_(tokenizer),
+      catalog_(catalog),
       metrics_(metrics),
       mailbox_(options.admission) {}
 
 SchedulerLoop::~SchedulerLoop() { Stop(); }
 
-std::function<void(WorkerEvent)> SchedulerLoop::worker_sink() {
-  return [this](WorkerEvent event) { mailbox_.Post(std::move(event)); };
+void SchedulerLoop::Start(Scheduler::LetGo let_go) {
+  scheduler_ = std::make_unique<Scheduler>(
+      options_, catalog_, metrics_,
+      [this](const Request& request, bool runs) {
+        mailbox_.Release(request, runs);
+      },
+      std::move(let_go));
+  Publish(/*draining=*/false);
+  thread_ = std::thread([this] { Run(); });
 }
 
-void SchedulerLoop::Start(WorkerClient& worker) {
-  thread_ = std::thread([this, &worker] { Run(worker); });
-}
-
-absl::Status SchedulerLoop::Submit(std::unique_ptr<Request>& request) {
+std::optional<Refusal> SchedulerLoop::Submit(
+    std::unique_ptr<Request>& request) {
   return mailbox_.Submit(request);
 }
 
@@ -44,23 +48,24 @@ void SchedulerLoop::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void SchedulerLoop::Run(WorkerClient& worker) {
-  Scheduler scheduler(
-      options_, tokenizer_, metrics_, worker,
-      [this](const Request& request) { mailbox_.Release(request); });
+void SchedulerLoop::Run() {
   bool stopped = false;
   while (!stopped) {
-    Mail mail = mailbox_.Take(scheduler.NextWakeup());
+    Mail mail = mailbox_.Take(scheduler_->NextWakeup());
     stopped = mail.stopped;
     const bool draining = mail.draining;
-    scheduler.Handle(std::move(mail), std::chrono::steady_clock::now());
-    SchedulerStatus status = scheduler.status();
-    metrics_.SetLoad(status, mailbox_.load());
-    MutexLock lock(mutex_);
-    status_ = std::move(status);
-    idle_after_drain_ = draining && scheduler.idle();
-    changed_.NotifyAll();
+    scheduler_->Handle(std::move(mail), std::chrono::steady_clock::now());
+    Publish(draining);
   }
+}
+
+void SchedulerLoop::Publish(bool draining) {
+  SchedulerStatus status = scheduler_->status();
+  metrics_.SetLoad(status, mailbox_.load());
+  MutexLock lock(mutex_);
+  status_ = std::move(status);
+  idle_after_drain_ = draining && scheduler_->idle();
+  changed_.NotifyAll();
 }
 
 }  // namespace bole

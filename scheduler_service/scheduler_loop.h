@@ -2,18 +2,26 @@
 #ifndef BOLE_SCHEDULER_SERVICE_SCHEDULER_LOOP_H_
 #define BOLE_SCHEDULER_SERVICE_SCHEDULER_LOOP_H_
 
-#include <functional>
+#include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/tokenizer/tokenizer.h"
-#include "scheduler_service/mailbox.h"
-#include "scheduler_service/metrics.h"
+#include "scheduler_service/jobs/admission.h"
+#include "scheduler_service/jobs/mailbox.h"
+#include "scheduler_service/jobs/refusal.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/models/model_catalog.h"
+#include "scheduler_service/replicas/replica.h"
 #include "scheduler_service/scheduler.h"
-#include "scheduler_service/scheduler_status.h"
+#include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/scheduler_status.h"
 
 namespace bole {
 
@@ -22,29 +30,33 @@ namespace bole {
 // Thread-safe, but Start() comes first.
 class SchedulerLoop {
  public:
-  // `tokenizer` and `metrics` must outlive the loop.
-  SchedulerLoop(const SchedulerOptions& options, const Tokenizer& tokenizer,
+  // `catalog` and `metrics` must outlive the loop.
+  SchedulerLoop(const SchedulerOptions& options, const ModelCatalog& catalog,
                 Metrics& metrics);
   ~SchedulerLoop();  // Stop().
 
   SchedulerLoop(const SchedulerLoop&) = delete;
   SchedulerLoop& operator=(const SchedulerLoop&) = delete;
 
-  // Where a worker client posts its events; may be called before Start().
-  std::function<void(WorkerEvent)> worker_sink();
+  // Where news of the workers are posted; also before Start(). Their clients
+  // live until let_go(), or until Stop() has returned.
+  void Post(WorkerEvent event) { mailbox_.Post(std::move(event)); }
 
-  // `worker` must live until Stop() has returned.
-  void Start(WorkerClient& worker);
+  // `let_go` is called on the loop's thread.
+  void Start(Scheduler::LetGo let_go);
 
   // As Mailbox::Submit(). Ends are told on the request's stream:
   //   DEADLINE_EXCEEDED, CANCELLED  as the names say.
-  //   INVALID_ARGUMENT  the worker can never hold prompt and max_tokens.
-  //   UNAVAILABLE       the worker is gone, or Stop() was called.
-  //   INTERNAL          the worker refused a plan.
-  absl::Status Submit(std::unique_ptr<Request>& request);
-
-  // A stream was cancelled.
-  void Wake() { mailbox_.Wake(); }
+  //   INVALID_ARGUMENT  no worker can ever hold prompt and max_tokens.
+  //   UNAVAILABLE       no worker is there, or Stop() was called.
+  //   INTERNAL          a worker refused a plan; logits were not numbers.
+  [[nodiscard]] std::optional<Refusal> Submit(
+      std::unique_ptr<Request>& request);
+  // As Mailbox::Check() and Mailbox::RetryDelay().
+  std::optional<Refusal> Check(size_t bytes) const {
+    return mailbox_.Check(bytes);
+  }
+  std::chrono::milliseconds RetryDelay() const { return mailbox_.RetryDelay(); }
 
   // As it was after the last round.
   SchedulerStatus status() const;
@@ -58,12 +70,14 @@ class SchedulerLoop {
   void Stop();
 
  private:
-  void Run(WorkerClient& worker);
+  void Run();
+  void Publish(bool draining);
 
   const SchedulerOptions options_;
-  const Tokenizer& tokenizer_;
+  const ModelCatalog& catalog_;
   Metrics& metrics_;
   Mailbox mailbox_;
+  std::unique_ptr<Scheduler> scheduler_;  // From Start() on; the thread's.
   std::thread thread_;
 
   mutable Mutex mutex_;

@@ -1,21 +1,29 @@
 #include "scheduler_service/scheduler_server.h"
 
 #include <algorithm>
-#include <functional>
+#include <cstdint>
 #include <limits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/ids.h"
 #include "common/mutex.h"
+#include "common/net/metrics_endpoint.h"
+#include "common/net/service_host.h"
 #include "common/status_macros.h"
-#include "proto/metrics_endpoint.h"
-#include "proto/service_host.h"
-#include "scheduler_service/grpc_worker_client.h"
-#include "scheduler_service/inference_service.h"
-#include "scheduler_service/metrics.h"
-#include "scheduler_service/model_text.h"
-#include "scheduler_service/worker_presence.h"
+#include "scheduler_service/door/asked_models.h"
+#include "scheduler_service/door/front_door.h"
+#include "scheduler_service/door/grpc/inference_service.h"
+#include "scheduler_service/links/grpc_worker_client.h"
+#include "scheduler_service/links/scheduler_identity.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/links/worker_pool.h"
+#include "scheduler_service/models/model_catalog.h"
+#include "scheduler_service/models/worker_presence.h"
+#include "scheduler_service/watch/metrics.h"
 
 namespace bole {
 namespace {
@@ -30,13 +38,6 @@ constexpr std::chrono::seconds kShutdownGrace(1);
 // everything but Generate.
 constexpr size_t kOtherCallsPerConnection = 128;
 
-InferenceServiceOptions ServiceOptions(const SchedulerServerOptions& options) {
-  return {.worker_address = options.worker_address,
-          .speculation = options.scheduler.speculation,
-          .admission = options.scheduler.admission,
-          .door = options.door};
-}
-
 int MaxCallsPerConnection(const DoorLimits& door) {
   constexpr size_t kMost = std::numeric_limits<int>::max();
   return static_cast<int>(
@@ -47,24 +48,28 @@ int MaxCallsPerConnection(const DoorLimits& door) {
 
 // Later members use earlier ones.
 struct SchedulerServer::Parts {
-  Parts(const SchedulerServerOptions& options, ModelText model_text)
-      : text(std::move(model_text)),
-        loop(options.scheduler, *text.tokenizer, metrics),
-        service(ServiceOptions(options), text, presence, loop,
-                *metrics.registry()) {}
+  Parts(const SchedulerServerOptions& options, ModelCatalog served)
+      : catalog(std::move(served)),
+        loop(options.scheduler, catalog, metrics),
+        door(options.door, models, loop, *metrics.registry()),
+        service(door, loop) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
-  void Connect(const SchedulerServerOptions& options);
+  absl::Status Connect(const SchedulerServerOptions& options);
+  // News of a worker, on a thread of its client.
+  void Note(WorkerEvent event);
   void UpdateHealth();
 
-  const ModelText text;
+  const ModelCatalog catalog;
   Metrics metrics;
-  WorkerPresence presence;
+  WorkerPresence presence{catalog};
+  const AskedModels models{catalog, presence};
   SchedulerLoop loop;
+  FrontDoor door;
   InferenceService service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
-  std::unique_ptr<GrpcWorkerClient> worker;           // Until Stop().
+  std::unique_ptr<WorkerPool> workers;                // Until Stop().
 
   Mutex health_mutex;
   bool draining ABSL_GUARDED_BY(health_mutex) = false;
@@ -91,34 +96,44 @@ absl::Status SchedulerServer::Parts::Listen(
   return absl::OkStatus();
 }
 
-void SchedulerServer::Parts::Connect(const SchedulerServerOptions& options) {
-  worker = std::make_unique<GrpcWorkerClient>(
-      GrpcWorkerClientOptions{.address = options.worker_address,
-                              .worker_timeout = options.worker_timeout},
-      [this, sink = loop.worker_sink()](WorkerEvent event) {
-        const bool is_outcome = std::holds_alternative<WorkerOutcome>(event);
-        if (is_outcome) {
-          sink(std::move(event));
-          return;
-        }
-        sink(event);
-        presence.Note(event);
-        UpdateHealth();
-      });
-  loop.Start(*worker);
+absl::Status SchedulerServer::Parts::Connect(
+    const SchedulerServerOptions& options) {
+  loop.Start([this](WorkerId worker) { return workers->LetGo(worker); });
+  const GrpcWorkerClientOptions client{
+      .address = {},
+      .scheduler = NewSchedulerIdentity(host->address().port),
+      .worker_timeout = options.worker_timeout};
+  BOLE_ASSIGN_OR_RETURN(
+      workers, WorkerPool::Start(
+                   {.workers = options.workers, .client = client},
+                   [this](WorkerEvent event) { Note(std::move(event)); },
+                   [this](const absl::Status& why) { presence.Note(why); }));
+  return absl::OkStatus();
+}
+
+void SchedulerServer::Parts::Note(WorkerEvent event) {
+  if (std::holds_alternative<WorkerOutcome>(event.news)) {
+    loop.Post(std::move(event));
+    return;
+  }
+  loop.Post(event);
+  presence.Note(event);
+  UpdateHealth();
 }
 
 void SchedulerServer::Parts::UpdateHealth() {
   MutexLock lock(health_mutex);
-  host->SetServing(kServiceName, presence.Get().ready() && !draining);
+  host->SetServing(kServiceName, presence.IsAnyReady() && !draining);
 }
 
 absl::StatusOr<std::unique_ptr<SchedulerServer>> SchedulerServer::Start(
     const SchedulerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(ModelText text, LoadModelText(options.model_directory));
-  auto parts = std::make_unique<Parts>(options, std::move(text));
+  BOLE_ASSIGN_OR_RETURN(
+      ModelCatalog catalog,
+      ModelCatalog::Load(options.models, options.allow_synthetic));
+  auto parts = std::make_unique<Parts>(options, std::move(catalog));
   BOLE_RETURN_IF_ERROR(parts->Listen(options));
-  parts->Connect(options);
+  BOLE_RETURN_IF_ERROR(parts->Connect(options));
   return std::unique_ptr<SchedulerServer>(
       new SchedulerServer(std::move(parts)));
 }
@@ -145,22 +160,22 @@ bool SchedulerServer::Drain(std::chrono::steady_clock::time_point deadline) {
     parts_->draining = true;
   }
   parts_->UpdateHealth();
-  parts_->service.Drain();
+  parts_->door.Drain();
   return parts_->loop.Drain(deadline) &&
-         parts_->service.AwaitDelivery(deadline);
+         parts_->door.open_calls().AwaitNone(deadline);
 }
 
 void SchedulerServer::Stop() {
   MutexLock lock(parts_->stop_mutex);
   if (parts_->stopped) return;
   parts_->stopped = true;
-  parts_->service.Drain();
+  parts_->door.Drain();
   // Drain() then returns, whenever it was called.
   parts_->loop.Drain(std::chrono::steady_clock::now());
   parts_->loop.Stop();
-  parts_->service.StopWaiting();
+  parts_->door.open_calls().StopWaiting();
   parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
-  parts_->worker.reset();
+  parts_->workers.reset();
 }
 
 }  // namespace bole

@@ -6,21 +6,25 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "proto/listen_address.h"
-#include "scheduler_service/door_limits.h"
+#include "common/net/listen_address.h"
+#include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/scheduler.h"
 #include "scheduler_service/scheduler_loop.h"
 
 namespace bole {
 
 struct SchedulerServerOptions {
-  std::string model_directory;          // Has the tokenizer and chat template.
+  // As ModelCatalog::Load() has them. At least one.
+  std::vector<std::string> models = {};
+  bool allow_synthetic = false;  // Workers whose weights are made up may serve.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address = {};     // Empty: no metrics.
   Reach reach = Reach::kLoopback;       // Applies to both addresses.
-  std::string worker_address = {};      // "127.0.0.1:50052"
+  // As WorkerPoolOptions has them. At least one.
+  std::vector<std::string> workers = {};
   SchedulerOptions scheduler = {};
   // A worker that is silent for this time is lost.
   std::chrono::milliseconds worker_timeout{10000};
@@ -31,7 +35,7 @@ struct SchedulerServerOptions {
 // Serves from Start() to Stop(). Thread-safe.
 class SchedulerServer {
  public:
-  // Does not wait for the worker. Errors say what cannot be read, or which
+  // Does not wait for the workers. Errors say what cannot be read, or which
   // address cannot be bound.
   static absl::StatusOr<std::unique_ptr<SchedulerServer>> Start(
       const SchedulerServerOptions& options);

@@ -12,15 +12,16 @@ with their seconds at the end, and exits with 1 if one failed. All of it takes
 some two hours on two cores.
 
   exact      the exactness suites with all seeds, prompts and settings
-  sanitized  the tests tagged "slow", under AddressSanitizer
+  sanitized  everything under AddressSanitizer, slow tests included
   fuzz       every fuzz target for two minutes
+  kills      100 demo workers killed and 100 simulated ones failing under streams
   tidy       clang-tidy over the whole tree, static analyzer included
 
 BAZEL names the command to run instead of "bazel", options included.
 EOT
 }
 
-all_stages=(exact sanitized fuzz tidy)
+all_stages=(exact sanitized fuzz kills tidy)
 
 stage_exact() {
   local bazel
@@ -35,10 +36,20 @@ stage_sanitized() {
   local bazel
   read -ra bazel <<<"${BAZEL:-bazel}"
   "${bazel[@]}" test --config=asan --build_tag_filters= \
-    --test_tag_filters=slow,-benchmark,-lint //tests/...
+    --test_tag_filters=-benchmark,-lint -- //... -//tests/bench/...
 }
 
 stage_fuzz() { tests/fuzz/run_fuzzers.sh 120; }
+
+stage_kills() {
+  local bazel workers status=0
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" build //tests/e2e:kill_workers_test
+  for workers in demo simulated; do
+    tests/e2e/kill_workers.py --kills 100 --workers "$workers" || status=1
+  done
+  return "$status"
+}
 
 stage_tidy() { tests/lint/clang_tidy.sh; }
 

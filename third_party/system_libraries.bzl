@@ -14,6 +14,7 @@ LIBRARIES = [
     "gtest",
     "highway",
     "nlohmann_json",
+    "openssl",
     "pcre2",
     "prometheus",
     "protobuf",

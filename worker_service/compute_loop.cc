@@ -35,28 +35,28 @@ ComputeLoop::ComputeLoop(ComputeLoopOptions options)
 
 ComputeLoop::~ComputeLoop() { Stop(); }
 
-void ComputeLoop::Open(uint64_t epoch) {
+void ComputeLoop::Open(uint64_t stream) {
   MutexLock lock(mutex_);
-  epoch_ = epoch;
+  stream_ = stream;
   waiting_.clear();
 }
 
-void ComputeLoop::Close(uint64_t epoch) {
+void ComputeLoop::Close(uint64_t stream) {
   MutexLock lock(mutex_);
-  if (epoch_ != epoch) return;
-  epoch_ = 0;
+  if (stream_ != stream) return;
+  stream_ = 0;
   waiting_.clear();
 }
 
-absl::Status ComputeLoop::Submit(uint64_t epoch, uint64_t sequence,
+absl::Status ComputeLoop::Submit(uint64_t stream, uint64_t sequence,
                                  StepPlan plan) {
   MutexLock lock(mutex_);
-  if (epoch != epoch_ || stopping_) return absl::OkStatus();
+  if (stream != stream_ || stopping_) return absl::OkStatus();
   if (waiting_.size() >= kMaxWaiting) {
     return absl::ResourceExhaustedError(
         absl::StrCat(waiting_.size(), " plans are queued already"));
   }
-  waiting_.push_back({epoch, sequence, std::move(plan)});
+  waiting_.push_back({stream, sequence, std::move(plan)});
   changed_.NotifyAll();
   return absl::OkStatus();
 }
@@ -98,7 +98,7 @@ void ComputeLoop::CheckStep() {
 bool ComputeLoop::RunJob(const Job& job) {
   using Clock = StepWatch::Clock;
   ComputeOutcome outcome{
-      .epoch = job.epoch, .sequence = job.sequence, .result = StepResult{}};
+      .stream = job.stream, .sequence = job.sequence, .result = StepResult{}};
   absl::Status valid =
       ValidatePlan(job.plan, options_.limits, options_.has_drafter);
   if (!valid.ok()) {
@@ -107,7 +107,7 @@ bool ComputeLoop::RunJob(const Job& job) {
     return true;
   }
   Clock::time_point start = Clock::now();
-  watch_.Begin(job.epoch, job.sequence, job.plan, start);
+  watch_.Begin(job.stream, job.sequence, job.plan, start);
   const auto report = [&](absl::StatusOr<StepResult> result) {
     const Clock::time_point now = Clock::now();
     watch_.AddResult(now);
@@ -127,7 +127,7 @@ bool ComputeLoop::RunJob(const Job& job) {
       job.plan, [&](StepResult result) { report(std::move(result)); });
   if (!status.ok()) {
     report(absl::InternalError(absl::StrCat(
-        PlanName(job.epoch, job.sequence, job.plan),
+        PlanName(job.stream, job.sequence, job.plan),
         " failed, and this worker has to be restarted: ", status.ToString())));
   }
   watch_.End();

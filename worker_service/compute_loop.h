@@ -22,7 +22,7 @@ namespace bole {
 
 // The answer to one plan.
 struct ComputeOutcome {
-  uint64_t epoch;
+  uint64_t stream;
   uint64_t sequence;
   // INVALID_ARGUMENT: the plan was refused, and nothing was touched.
   // INTERNAL: the engine failed; its memory is undefined and nothing more runs.
@@ -54,9 +54,9 @@ struct ComputeLoopOptions {
 };
 
 // Validates plans and runs them one after the other on a thread of its own. At
-// most one epoch is open, and only plans of that one begin; a step that runs
-// when its epoch ends is finished first, so two epochs never touch memory at
-// the same time.
+// most one stream is open, and only plans of that one begin; a step that runs
+// when its stream ends is finished first, so two streams never touch memory at
+// the same time. The caller numbers the streams; no number is 0 or comes again.
 //
 // Thread-safe. Stop() and the destructor must not be called by on_outcome or
 // on_hang.
@@ -71,22 +71,22 @@ class ComputeLoop {
   ComputeLoop(const ComputeLoop&) = delete;
   ComputeLoop& operator=(const ComputeLoop&) = delete;
 
-  // Ends the previous epoch: its queued plans are dropped. The outcome of a
+  // Ends the previous stream: its queued plans are dropped. The outcome of a
   // plan that runs is still reported.
-  void Open(uint64_t epoch);
-  // Nothing happens if another epoch is open.
-  void Close(uint64_t epoch);
+  void Open(uint64_t stream);
+  // Nothing happens if another stream is open.
+  void Close(uint64_t stream);
 
-  // Queues a plan, which is dropped if `epoch` is not open.
+  // Queues a plan, which is dropped if `stream` is not open.
   // RESOURCE_EXHAUSTED: kMaxWaiting plans are queued.
-  absl::Status Submit(uint64_t epoch, uint64_t sequence, StepPlan plan);
+  absl::Status Submit(uint64_t stream, uint64_t sequence, StepPlan plan);
 
   // Finishes the step that runs and drops the others.
   void Stop();
 
  private:
   struct Job {
-    uint64_t epoch;
+    uint64_t stream;
     uint64_t sequence;
     StepPlan plan;
   };
@@ -102,7 +102,7 @@ class ComputeLoop {
   Mutex mutex_;
   CondVar changed_;
   std::deque<Job> waiting_ ABSL_GUARDED_BY(mutex_);
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is open.
+  uint64_t stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is open.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Mutex join_mutex_;
   // Both threads use the members above, and start last.

@@ -1,9 +1,7 @@
 #include "worker_service/draft_head.h"
 
-#include <map>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -11,20 +9,15 @@
 
 namespace bole {
 
-void AddDraftHeadFlag(CLI::App& command, DraftHead& head) {
-  const std::map<std::string, DraftHead> names = {
-      {"auto", DraftHead::kAuto},
-      {"full", DraftHead::kFull},
-      {"listed", DraftHead::kListed}};
-  command
-      .add_option("--draft-head", head,
-                  absl::StrCat("tokens that are drafted: full, listed in the "
-                               "checkpoint's ",
-                               kDraftTokensFile,
-                               ", or auto: listed if there is such a file"))
-      ->transform(CLI::CheckedTransformer(names).description(""))
-      ->type_name("{auto,full,listed}")
-      ->default_str("auto");
+void AddDraftHeadFlag(CommandLine& command, DraftHead& head) {
+  command.AddChoice(
+      "--draft-head", head,
+      {{"auto", DraftHead::kAuto},
+       {"full", DraftHead::kFull},
+       {"listed", DraftHead::kListed}},
+      absl::StrCat("tokens that are drafted: full, listed in the checkpoint's ",
+                   kDraftTokensFile,
+                   ", or auto: listed if there is such a file"));
 }
 
 absl::Status SetDraftHead(const std::string& directory, DraftHead head,

@@ -8,13 +8,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/command_line.h"
 #include "kernels/backend.h"
 #include "worker_service/loaded_model.h"
 #include "worker_service/model/weights.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 
@@ -25,7 +22,7 @@ enum class DraftHead {
 };
 
 // Adds --draft-head, which sets `head`; what it holds is the default.
-void AddDraftHeadFlag(CLI::App& command, DraftHead& head);
+void AddDraftHeadFlag(CommandLine& command, DraftHead& head);
 
 // Gives the drafter of a model that was loaded from `directory` its head. A
 // synthetic model has a list of its own.

@@ -1,11 +1,8 @@
 #include "worker_service/draft_weights.h"
 
-#include <map>
-#include <string>
 #include <variant>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "common/status_macros.h"
 #include "kernels/tensor.h"
 
@@ -29,19 +26,14 @@ std::vector<const WeightMatrix**> OwnMatrices(DrafterWeights& drafter) {
 
 }  // namespace
 
-void AddDraftWeightsFlag(CLI::App& command, DraftWeights& kind) {
-  const std::map<std::string, DraftWeights> names = {
-      {"auto", DraftWeights::kAuto},
-      {"full", DraftWeights::kFull},
-      {"int7", DraftWeights::kInt7}};
-  command
-      .add_option("--draft-weights", kind,
-                  "how the drafter's own matrices are kept: full, as the "
-                  "target's, int7, in 7-bit integers, or auto: int7 on a GPU "
-                  "with bfloat16")
-      ->transform(CLI::CheckedTransformer(names).description(""))
-      ->type_name("{auto,full,int7}")
-      ->default_str("auto");
+void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind) {
+  command.AddChoice(
+      "--draft-weights", kind,
+      {{"auto", DraftWeights::kAuto},
+       {"full", DraftWeights::kFull},
+       {"int7", DraftWeights::kInt7}},
+      "how the drafter's own matrices are kept: full, as the target's, int7, "
+      "in 7-bit integers, or auto: int7 on a GPU with bfloat16");
 }
 
 absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,

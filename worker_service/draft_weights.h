@@ -4,12 +4,9 @@
 #define BOLE_WORKER_SERVICE_DRAFT_WEIGHTS_H_
 
 #include "absl/status/status.h"
+#include "common/command_line.h"
 #include "kernels/backend.h"
 #include "worker_service/model/weights.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 
@@ -20,7 +17,7 @@ enum class DraftWeights {
 };
 
 // Adds --draft-weights, which sets `kind`; what it holds is the default.
-void AddDraftWeightsFlag(CLI::App& command, DraftWeights& kind);
+void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind);
 
 // Quantises the matrices that are the drafter's own, in their place: those of
 // its layer, but for a mixture of experts, and a restricted head, if it has

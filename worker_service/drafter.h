@@ -1,4 +1,5 @@
-// Proposes the next candidate trees (QWEN3_5 section 4, EAGLE-2 style).
+// Proposes the next candidate trees with the model's MTP layer, growing the
+// likeliest nodes level by level as EAGLE-2 does.
 #ifndef BOLE_WORKER_SERVICE_DRAFTER_H_
 #define BOLE_WORKER_SERVICE_DRAFTER_H_
 
@@ -21,13 +22,13 @@ namespace bole {
 // tree level by level. The drafter's keys and values of the tree live beyond
 // the committed ones and are overwritten by the next extend.
 //
-// Invariant: before Propose, drafter slots 0 .. committed - 1 are filled, slot
+// Invariant: before Grow(), drafter slots 0 .. committed - 1 are filled, slot
 // p from the token at p + 1 and the target's hidden vector at p.
 class Drafter {
  public:
   struct Options {
     int max_requests;
-    int max_rows;  // Of an extend pass, whatever its bucket.
+    int max_rows;  // Rows of an extend pass, whatever its bucket.
     DraftShape max_shape;
     int num_valid_tokens;  // Ids at or beyond are never proposed.
   };
@@ -38,10 +39,10 @@ class Drafter {
 
   // What the target has just committed.
   struct Committed {
-    RowBatch batch;        // Of the target's forward.
+    RowBatch batch;        // The batch of the target's forward.
     const int32_t* token;  // The batch's tokens.
     RowPath path;
-    int max_path_rows;          // Of all paths together: the extend's bucket.
+    int max_path_rows;  // Rows of all paths together: the extend's bucket.
     const int32_t* next_token;  // [B] the token after the path.
     const Activation* hidden;   // [N, H] of the target, by row.
   };

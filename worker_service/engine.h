@@ -43,8 +43,8 @@ struct EngineTimes {
 struct EngineMemory {
   size_t states = 0;   // Recurrent states, windows and token counts.
   size_t pages = 0;    // Keys and values.
-  size_t factors = 0;  // Of a forest's nodes, from verification to commit.
-  size_t logits = 0;   // Of the target.
+  size_t factors = 0;  // Factors of a forest, from verification to commit.
+  size_t logits = 0;   // The target's logits.
   size_t buffers = 0;  // All else that a step works with.
   size_t scratch = 0;  // The most that one operator uses within a call.
 
@@ -114,7 +114,7 @@ class Engine {
  private:
   using Results = std::vector<SequenceResult>;
   using Sequences = std::span<const SequencePlan* const>;
-  // Of prefills; rounds have the marks before (engine_round.cc).
+  // The mark of prefills; rounds have the marks before it (engine_round.cc).
   static constexpr int kPrefillMark = Backend::kNumMarks - 1;
 
   Engine(const ModelConfig& config, const Weights& weights, Backend& backend,
@@ -199,11 +199,11 @@ class Engine {
   // A step's arrays, laid out anew by every pass.
   TransferBlock up_, down_;
   int64_t required_up_ = 0, required_down_ = 0;  // Bytes before the optional.
-  RowArrays rows_;       // Of the forest, or of the prefill chunks.
+  RowArrays rows_;       // Rows of the forest, or of the prefill chunks.
   RowArrays last_rows_;  // The last row of every chunk that ends its prompt.
   TransferArray<int32_t> last_row_index_;  // [B]
 
-  // Of a lease.
+  // What a lease needs:
   TransferArray<int32_t> budget_;                // [1]
   TransferArray<int32_t> no_token_, no_parent_;  // [B] For lone roots.
   TransferArray<float> no_log_rho_;              // [B]

@@ -1,22 +1,15 @@
 #include "worker_service/engine_flags.h"
 
-#include <map>
-#include <string>
-
-#include "CLI/CLI.hpp"
 #include "common/draft_shape.h"
 #include "common/step.h"
 #include "kernels/gdn.h"
 
 namespace bole {
 
-void AddEngineFlags(CLI::App& command, EngineOptions& options) {
+void AddEngineFlags(CommandLine& command, EngineOptions& options) {
   const auto add = [&command](const char* flag, int& value, const char* help,
                               int low, int high) {
-    command.add_option(flag, value, help)
-        ->check(CLI::Range(low, high))
-        ->capture_default_str()
-        ->group("Engine sizes");
+    command.Add(flag, value, help).Range(low, high).Group("Engine sizes");
   };
   add("--max-requests", options.max_requests,
       "requests in one step; 0: 16, on a GPU 32", 0, 4096);
@@ -43,24 +36,22 @@ void AddEngineFlags(CLI::App& command, EngineOptions& options) {
       "children that a drafted node may get", 1, kMaxDraftTopK);
   add("--max-draft-depth", options.max_draft.depth,
       "levels that may be drafted", 1, kMaxDraftDepth);
-  const std::map<std::string, TreeSolver> solvers = {
-      {"blocks", TreeSolver::kBlocks},
-      {"neumann", TreeSolver::kNeumann},
-      {"serial", TreeSolver::kSerial}};
   command
-      .add_option("--solver", options.solver,
-                  "how linear layers verify trees: blocks (substitution), "
-                  "neumann (the series), or serial, which keeps a state for "
-                  "every node")
-      ->transform(CLI::CheckedTransformer(solvers))
-      ->group("Engine sizes");
+      .AddChoice(
+          "--solver", options.solver,
+          {{"blocks", TreeSolver::kBlocks},
+           {"neumann", TreeSolver::kNeumann},
+           {"serial", TreeSolver::kSerial}},
+          "how linear layers verify trees: blocks (substitution), neumann (the "
+          "series), or serial, which keeps a state for every node")
+      .Group("Engine sizes");
   add("--max-lease-rounds", options.max_lease_rounds,
       "rounds that a scheduler may leave to the device; 0: 1, on a GPU 8", 0,
       kMaxLeaseRounds);
   command
-      .add_flag("--graphs,!--no-graphs", options.graphs,
-                "capture rounds on a GPU once, and replay them")
-      ->group("Engine sizes");
+      .AddSwitch("--graphs,!--no-graphs", options.graphs,
+                 "capture rounds on a GPU once, and replay them")
+      .Group("Engine sizes");
 }
 
 }  // namespace bole

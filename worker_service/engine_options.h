@@ -11,7 +11,7 @@ namespace bole {
 
 struct EngineOptions {
   int max_requests = 8;
-  int max_nodes = 256;           // Of a forest.
+  int max_nodes = 256;           // Nodes of a forest.
   int max_nodes_per_tree = 128;  // At most 128.
   int max_prefill_tokens = 512;
   DraftShape max_draft;

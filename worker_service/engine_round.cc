@@ -8,7 +8,8 @@
 namespace bole {
 namespace {
 
-// Of a round; its marks are not set again before kMarkedRounds later ones.
+// The marks of a round, which are not set again before kMarkedRounds later
+// rounds.
 enum RoundMark { kBegin, kForwarded, kAccepted, kEnd, kDone, kMarksPerRound };
 constexpr int kMarkedRounds = (Backend::kNumMarks - 1) / kMarksPerRound;
 // Queued before the result of an earlier one is read.
@@ -32,7 +33,8 @@ class Progress {
     }
   }
 
-  // Path lengths become committed tokens, and places in paths positions.
+  // Turns what results count within their paths, committed tokens and the
+  // position of bad logits, into positions within the sequence.
   void Add(std::vector<SequenceResult>& results) {
     for (size_t b = 0; b < results.size(); ++b) {
       const std::vector<EmittedToken>& emitted = results[b].emitted;

@@ -6,12 +6,55 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
+#include "common/draft_shape.h"
 #include "common/status_macros.h"
 #include "worker_service/engine.h"
 #include "worker_service/engine_prefill.h"
 
 namespace bole {
+namespace {
+
+// The forests of so many requests that Validate() accepts: roots alone, and
+// every number of rows and of mask words, with paths as long as drafts and with
+// paths of any length.
+std::vector<RoundShape> ForestShapes(const EngineOptions& options,
+                                     int requests) {
+  RoundShape shape{.is_decode = true,
+                   .requests = requests,
+                   .rows = requests,
+                   .mask_words = 1,
+                   .max_path = options.max_draft.depth + 1,
+                   .path_rows = requests,
+                   .max_nodes_per_tree = options.max_nodes_per_tree};
+  std::vector<RoundShape> shapes = {shape};
+  shape.is_decode = false;
+  for (const int rows : RowBuckets(options.max_nodes)) {
+    shape.rows = rows;
+    for (int words = 1; words <= options.MaskWords(); ++words) {
+      shape.mask_words = words;
+      for (const int max_path : {options.max_draft.depth + 1, rows}) {
+        shape.max_path = max_path;
+        shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
+}
+
+// Every draft that is no larger than `most`.
+std::vector<DraftShape> DraftShapes(const DraftShape& most) {
+  std::vector<DraftShape> shapes;
+  for (int top_k = 1; top_k <= most.top_k; ++top_k) {
+    for (int depth = 1; depth <= most.depth; ++depth) {
+      shapes.push_back({.top_k = top_k, .depth = depth});
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
 
 absl::Status Engine::QueueAllPasses() {
   TransferBlock up, down;  // Without memory.
@@ -20,34 +63,14 @@ absl::Status Engine::QueueAllPasses() {
   return drafter_ ? QueueDrafts(up, down) : absl::OkStatus();
 }
 
-// From the choice of a forest to its commit, of every plan that Validate()
-// accepts.
+// From the choice of a forest to its commit.
 absl::Status Engine::QueueForests(TransferBlock& up, TransferBlock& down) {
-  const auto queue = [&](const RoundShape& shape) -> absl::Status {
-    LayRound(shape, up, down);
-    BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
-    BOLE_RETURN_IF_ERROR(QueueForward(shape));
-    return QueueAccept(shape);
-  };
   for (const int requests : RequestBuckets(options_.max_requests)) {
-    RoundShape shape{.is_decode = true,
-                     .requests = requests,
-                     .rows = requests,
-                     .mask_words = 1,
-                     .max_path = options_.max_draft.depth + 1,
-                     .path_rows = requests,
-                     .max_nodes_per_tree = options_.max_nodes_per_tree};
-    BOLE_RETURN_IF_ERROR(queue(shape));
-    shape.is_decode = false;
-    for (const int rows : RowBuckets(options_.max_nodes)) {
-      shape.rows = rows;
-      for (int words = 1; words <= options_.MaskWords(); ++words) {
-        shape.mask_words = words;
-        for (const int max_path : {options_.max_draft.depth + 1, rows}) {
-          shape.max_path = max_path;
-          BOLE_RETURN_IF_ERROR(queue(shape));
-        }
-      }
+    for (const RoundShape& shape : ForestShapes(options_, requests)) {
+      LayRound(shape, up, down);
+      BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
+      BOLE_RETURN_IF_ERROR(QueueForward(shape));
+      BOLE_RETURN_IF_ERROR(QueueAccept(shape));
     }
   }
   return absl::OkStatus();
@@ -68,18 +91,16 @@ absl::Status Engine::QueueDrafts(TransferBlock& up, TransferBlock& down) {
                      .rows = max_rows,
                      .mask_words = 1,
                      .path_rows = requests};
-    path_rows.insert(requests);  // Of a decode.
+    path_rows.insert(requests);  // The rows of a decode.
     for (const int rows : path_rows) {
       shape.path_rows = rows;
       LayRound(shape, up, down);
       BOLE_RETURN_IF_ERROR(drafter_->Extend(CommittedOf(shape)));
     }
-    for (int top_k = 1; top_k <= options_.max_draft.top_k; ++top_k) {
-      for (int depth = 1; depth <= options_.max_draft.depth; ++depth) {
-        shape.draft = DraftShape{.top_k = top_k, .depth = depth};
-        LayRound(shape, up, down);
-        BOLE_RETURN_IF_ERROR(drafter_->Grow(CommittedOf(shape)));
-      }
+    for (const DraftShape& draft : DraftShapes(options_.max_draft)) {
+      shape.draft = draft;
+      LayRound(shape, up, down);
+      BOLE_RETURN_IF_ERROR(drafter_->Grow(CommittedOf(shape)));
     }
   }
   return absl::OkStatus();

@@ -51,7 +51,7 @@ EngineOptions FillIn(EngineOptions options, const LoadedModel& model,
   return options;
 }
 
-// Of one request at full context.
+// The pages of one request at full context.
 int64_t PagesOfOne(const EngineOptions& options) {
   return options.MaxPagesPerRequest();
 }
@@ -141,7 +141,8 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
     const bool has_drafter = model.weights->drafter.has_value();
     plan.set_aside += GraphCapacity(options, has_drafter) * kGraphBytes;
   }
-  // The weights are there already, and so is what others use.
+  // free_bytes is what neither the loaded weights nor other processes hold. The
+  // share of the device that is to stay unused comes off it.
   const auto spared = static_cast<size_t>(
       (1 - memory_fraction) * static_cast<double>(device->total_bytes));
   plan.usable =

@@ -14,7 +14,7 @@ namespace bole {
 inline constexpr int kMaxDefaultContext = 4096;
 inline constexpr int kMaxDefaultGpuContext = 32768;
 
-// Of a GPU's memory.
+// The share of a GPU's memory that a worker uses by default.
 inline constexpr double kDefaultMemoryFraction = 0.9;
 
 // What the driver takes as a worker runs: for a captured graph, and for the
@@ -38,9 +38,9 @@ inline EngineOptions DefaultEngineOptions() {
 }
 
 // For a CPU: takes the ids that may be drawn from the model, and fills in sizes
-// of 0: 16 requests of 32 nodes, the model's context up to kMaxDefaultContext,
-// pages for a quarter of the slots at full context, and for one at least, and
-// no leases: nothing waits for a CPU's host.
+// of 0: 16 requests, 512 nodes in all, the model's context up to
+// kMaxDefaultContext, pages for a quarter of the slots at full context, and for
+// one at least, and no leases: nothing waits for a CPU's host.
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model);
 
 // What an engine on a machine looks like.
@@ -49,9 +49,10 @@ struct PlannedEngine {
   MemoryPlan memory;
 };
 
-// As FitToModel() on a backend that uses the host's memory. On a device with
-// its own the sizes of 0 are larger, and as many pages as fit into
-// `memory_fraction` of it beside all else, but no more than all slots can use.
+// As FitToModel() on a backend that uses the host's memory. On a GPU, sizes
+// given as 0 get larger defaults, and 0 pages become as many as fit into
+// `memory_fraction` of the GPU's memory after everything else, but at most what
+// all slots need at full context.
 //
 // RESOURCE_EXHAUSTED, saying what does not fit, by how much, and which flag to
 // change. REQUIRES: the model has been loaded into `backend`.

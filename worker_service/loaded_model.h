@@ -27,8 +27,8 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;  // Null without a tokenizer.json.
   std::optional<int> num_ids;            // As CheckpointTokens.
   std::unique_ptr<Weights> weights;
-  // Of a synthetic model: what it has instead of a kDraftTokensFile, and what
-  // its text is like, in a sentence. Empty for a checkpoint.
+  // For a synthetic model, what it has instead of a kDraftTokensFile, and a
+  // sentence on what its text is like. Empty for a checkpoint.
   std::vector<int32_t> listed_tokens;
   std::string text;
 

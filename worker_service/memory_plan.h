@@ -12,14 +12,14 @@ struct MemoryPlan {
   size_t weights = 0;
   size_t states = 0;    // Recurrent states, windows and token counts.
   size_t kv_pages = 0;  // Keys and values of all layers.
-  size_t factors = 0;   // Of a forest's nodes.
+  size_t factors = 0;   // Factors of a forest's nodes.
   size_t logits = 0;
   size_t buffers = 0;  // What else a step works with.
   // Memory that an operator uses within one call.
   size_t scratch = 0;
   size_t set_aside = 0;  // For captured graphs and the code of kernels.
 
-  // Of a device with memory of its own; 0 for the host's.
+  // For a device with memory of its own; 0 for the host.
   size_t device = 0;  // All that it has.
   size_t usable = 0;  // What this worker may use of it, weights included.
 

@@ -22,8 +22,8 @@ struct SequenceMemory {
   KvPages pages;       // Every full-attention layer, then the drafter's.
   TokenCounts counts;  // For penalties.
 
-  size_t state_bytes;  // Of states and counts.
-  size_t page_bytes;   // Of pages.
+  size_t state_bytes;  // Bytes of states and counts.
+  size_t page_bytes;   // Bytes of pages.
 };
 
 }  // namespace bole

@@ -16,7 +16,7 @@ std::string Count(size_t count, std::string_view noun) {
 
 }  // namespace
 
-std::string PlanName(uint64_t epoch, uint64_t number, const StepPlan& plan) {
+std::string PlanName(uint64_t stream, uint64_t number, const StepPlan& plan) {
   std::vector<std::string> parts;
   if (!plan.prefills.empty()) {
     size_t tokens = 0;
@@ -31,14 +31,14 @@ std::string PlanName(uint64_t epoch, uint64_t number, const StepPlan& plan) {
                                  Count(plan.forest.num_nodes(), "node")));
   }
   if (plan.lease) parts.push_back(Count(plan.lease->rounds, "round"));
-  return absl::StrCat("plan ", number, " of epoch ", epoch, " (",
+  return absl::StrCat("plan ", number, " of stream ", stream, " (",
                       absl::StrJoin(parts, ", "), ")");
 }
 
-void StepWatch::Begin(uint64_t epoch, uint64_t number, const StepPlan& plan,
+void StepWatch::Begin(uint64_t stream, uint64_t number, const StepPlan& plan,
                       Clock::time_point now) {
   MutexLock lock(mutex_);
-  running_ = {.epoch = epoch,
+  running_ = {.stream = stream,
               .number = number,
               .plan = &plan,
               .results = 0,
@@ -62,12 +62,12 @@ absl::Status StepWatch::Check(Clock::time_point now) const {
     return absl::OkStatus();
   }
   const std::chrono::duration<double> silent = now - running_->last_result;
-  return absl::InternalError(
-      absl::StrCat(PlanName(running_->epoch, running_->number, *running_->plan),
-                   " has given no result for ", silent.count(), " s, after ",
-                   Count(running_->results, "result"),
-                   ": the device hangs and this worker has to be restarted, or "
-                   "--step-timeout-seconds is too short for it"));
+  return absl::InternalError(absl::StrCat(
+      PlanName(running_->stream, running_->number, *running_->plan),
+      " has given no result for ", silent.count(), " s, after ",
+      Count(running_->results, "result"),
+      ": the device hangs and this worker has to be restarted, or "
+      "--step-timeout-seconds is too short for it"));
 }
 
 }  // namespace bole

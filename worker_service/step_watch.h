@@ -14,10 +14,10 @@
 
 namespace bole {
 
-// How messages name a plan: "plan 17 of epoch 3 (2 prefill chunks of 512
+// How messages name a plan: "plan 17 of stream 3 (2 prefill chunks of 512
 // tokens, 8 trees of 256 nodes, 4 rounds)". `number` is its sequence on the
 // stream.
-std::string PlanName(uint64_t epoch, uint64_t number, const StepPlan& plan);
+std::string PlanName(uint64_t stream, uint64_t number, const StepPlan& plan);
 
 // Knows which step runs and when it last gave a result. The thread that steps
 // reports to it, and another thread asks Check() from time to time, because
@@ -33,7 +33,7 @@ class StepWatch {
   explicit StepWatch(Clock::duration timeout) : timeout_(timeout) {}
 
   // A step begins. REQUIRES: no other step runs, and `plan` lives until End().
-  void Begin(uint64_t epoch, uint64_t number, const StepPlan& plan,
+  void Begin(uint64_t stream, uint64_t number, const StepPlan& plan,
              Clock::time_point now);
   // The step that runs gave the result of a round.
   void AddResult(Clock::time_point now);
@@ -44,7 +44,7 @@ class StepWatch {
 
  private:
   struct Running {
-    uint64_t epoch;
+    uint64_t stream;
     uint64_t number;
     const StepPlan* plan;
     int results;

@@ -80,13 +80,16 @@ struct WorkerMetrics::Families {
                "Sequences that failed because their logits were not numbers.")
           .Add({});
 
-  Family<Counter>& refused =
-      Counters(registry, "bole_plans_refused_total",
-               "Plans and streams that were refused, by reason: invalid (could "
-               "not be run), malformed (ended the stream), stale_epoch.");
+  Family<Counter>& refused = Counters(
+      registry, "bole_plans_refused_total",
+      "Plans and streams that were refused, by reason: invalid (could "
+      "not be run), malformed (ended the stream), stale_epoch, held (by "
+      "another scheduler), version (of the protocol).");
   Counter& invalid = refused.Add({{"reason", "invalid"}});
   Counter& malformed = refused.Add({{"reason", "malformed"}});
   Counter& stale_epoch = refused.Add({{"reason", "stale_epoch"}});
+  Counter& held = refused.Add({{"reason", "held"}});
+  Counter& version = refused.Add({{"reason", "version"}});
 
   Gauge& epoch = Gauges(registry, "bole_worker_epoch",
                         "Epoch of the last scheduler that was let in.")
@@ -145,6 +148,10 @@ void WorkerMetrics::Opened(uint64_t epoch) {
 }
 
 void WorkerMetrics::StaleEpoch() { families_->stale_epoch.Increment(); }
+
+void WorkerMetrics::Held() { families_->held.Increment(); }
+
+void WorkerMetrics::OtherVersion() { families_->version.Increment(); }
 
 void WorkerMetrics::Closed() { families_->connected.Set(0); }
 

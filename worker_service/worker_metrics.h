@@ -28,9 +28,12 @@ class WorkerMetrics {
   // So many rounds had no graph since the start. Called by one thread.
   void SetGraphMisses(int64_t total);
 
-  // A scheduler's stream was opened, was refused for its epoch, or ended.
+  // A scheduler's stream was opened, was refused for its epoch, because another
+  // scheduler holds the worker or for its protocol version, or ended.
   void Opened(uint64_t epoch);
   void StaleEpoch();
+  void Held();
+  void OtherVersion();
   void Closed();
   // A request ended its stream, because it could not be read.
   void Malformed();

@@ -6,14 +6,16 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/model_fingerprint.h"
+#include "common/net/metrics_endpoint.h"
+#include "common/net/service_host.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "kernels/backend.h"
-#include "proto/metrics_endpoint.h"
-#include "proto/service_host.h"
 #include "worker_service/choose_backend.h"
 #include "worker_service/default_threads.h"
 #include "worker_service/loaded_model.h"
+#include "worker_service/model/synthetic_spec.h"
 #include "worker_service/recorder.h"
 #include "worker_service/worker_metrics.h"
 #include "worker_service/worker_service.h"
@@ -71,6 +73,7 @@ struct WorkerServer::Parts {
 
   const std::unique_ptr<Backend> backend;
   LoadedModel model;
+  ModelFingerprint fingerprint;  // Empty for a synthetic model.
   std::unique_ptr<Engine> engine;
   MemoryPlan memory;
   std::optional<Recorder> recorder;  // For the compute loop's thread.
@@ -91,6 +94,9 @@ absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
   PrintNotes("bole-worker", model);
+  if (!IsSynthetic(options.model)) {
+    BOLE_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(options.model));
+  }
   BOLE_RETURN_IF_ERROR(
       SetDraftHead(options.model, options.draft_head, *backend, model));
   BOLE_RETURN_IF_ERROR(
@@ -113,6 +119,8 @@ WorkerInfo WorkerServer::Parts::Describe(
           .version = kVersion,
           .limits = engine->limits(),
           .has_drafter = engine->has_drafter(),
+          .synthetic = IsSynthetic(options.model),
+          .fingerprint = fingerprint,
           .stop_tokens = model.stop_tokens,
           .temperature = defaults.temperature,
           .top_k = defaults.top_k,
@@ -152,6 +160,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
           .step_timeout =
               options.step_timeout.value_or(DefaultStepTimeout(*backend)),
           .heartbeat_interval = options.heartbeat_interval,
+          .scheduler_timeout = options.scheduler_timeout,
           .on_failure =
               [started_host = started.get_future().share(),
                tell = options.on_failure](const absl::Status& why) {

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/net/listen_address.h"
 #include "kernels/backend.h"
-#include "proto/listen_address.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine.h"
@@ -37,11 +37,13 @@ struct WorkerServerOptions {
   // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the
   // device (FitToDevice).
   EngineOptions engine = DefaultEngineOptions();
-  double memory_fraction = kDefaultMemoryFraction;  // Of a GPU's memory.
+  double memory_fraction = kDefaultMemoryFraction;  // Share of a GPU's memory.
   // The rounds that are likely are captured before anything is served, for so
   // long at most; 0: they are captured when they first come.
   std::chrono::seconds warm_up{60};
   std::chrono::milliseconds heartbeat_interval{1000};
+  // As WorkerServiceOptions::scheduler_timeout.
+  std::chrono::milliseconds scheduler_timeout{5000};
   // As ComputeLoopOptions::step_timeout; 0: no limit. If left out,
   // kGpuStepTimeout on a GPU, and no limit on a CPU, which may compute for
   // minutes.

@@ -1,14 +1,17 @@
 #include "worker_service/worker_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/protocol_version.h"
 #include "proto/step_codec.h"
 
 namespace bole {
 
 namespace wire = worker::v1;
+using Clock = std::chrono::steady_clock;
 
 class WorkerService::DrainCall final : public grpc::ServerUnaryReactor {
  public:
@@ -27,6 +30,8 @@ WorkerService::WorkerService(WorkerServiceOptions options,
                              WorkerMetrics& metrics)
     : options_(std::move(options)),
       metrics_(metrics),
+      seat_(std::max(options_.scheduler_timeout,
+                     3 * options_.heartbeat_interval)),
       loop_({.limits = options_.info.limits,
              .has_drafter = options_.info.has_drafter,
              .step = options_.step,
@@ -54,6 +59,12 @@ grpc::ServerUnaryReactor* WorkerService::Describe(
   response->set_has_drafter(info.has_drafter);
   response->mutable_eos_token_ids()->Add(info.stop_tokens.begin(),
                                          info.stop_tokens.end());
+  response->set_protocol_version(kProtocolVersion);
+  response->set_synthetic(info.synthetic);
+  wire::Fingerprint& fingerprint = *response->mutable_fingerprint();
+  fingerprint.set_config(info.fingerprint.config);
+  fingerprint.set_tokenizer(info.fingerprint.tokenizer);
+  fingerprint.set_weights(info.fingerprint.weights);
   response->mutable_defaults()->set_temperature(info.temperature);
   response->mutable_defaults()->set_top_k(info.top_k);
   response->mutable_defaults()->set_top_p(info.top_p);
@@ -83,8 +94,7 @@ grpc::ServerUnaryReactor* WorkerService::Drain(
   return call;
 }
 
-bool WorkerService::WaitUntilDrained(
-    std::chrono::steady_clock::time_point deadline) {
+bool WorkerService::WaitUntilDrained(Clock::time_point deadline) {
   MutexLock lock(mutex_);
   StartDraining();
   while (stream_ != nullptr && closed_.ok()) {
@@ -104,31 +114,52 @@ void WorkerService::Stop() {
   loop_.Stop();
 }
 
-absl::Status WorkerService::OnOpen(ExecuteStream& stream, uint64_t epoch) {
+absl::Status WorkerService::OnOpen(ExecuteStream& stream,
+                                   const SchedulerHello& hello) {
   MutexLock lock(mutex_);
   BOLE_RETURN_IF_ERROR(closed_);
-  if (epoch <= epoch_) {
-    metrics_.StaleEpoch();
-    return absl::FailedPreconditionError(
-        absl::StrCat("epoch ", epoch, " is not higher than ", epoch_,
-                     ", which this worker has had; use a higher one"));
-  }
+  const Clock::time_point now = Clock::now();
+  const std::string former = stream_ != nullptr ? seat_.Holder(now) : "";
+  BOLE_RETURN_IF_ERROR(Seat(hello, now));
   if (stream_ != nullptr) {
     stream_->End(absl::AbortedError(
-        absl::StrCat("epoch ", epoch, " takes over from epoch ", epoch_)));
+        absl::StrCat(ToString(hello), " takes over from ", former)));
   }
-  epoch_ = epoch;
   stream_ = &stream;
-  loop_.Open(epoch);
-  metrics_.Opened(epoch);
+  loop_.Open(++num_streams_);
+  metrics_.Opened(hello.epoch);
   stream.SendOpened(options_.heartbeat_interval);
   if (draining_) stream.SendHeartbeat(draining_);
   return absl::OkStatus();
 }
 
-absl::Status WorkerService::OnPlan(uint64_t epoch, uint64_t sequence,
-                                   StepPlan plan) {
-  return loop_.Submit(epoch, sequence, std::move(plan));
+absl::Status WorkerService::Seat(const SchedulerHello& hello,
+                                 SchedulerSeat::Time now) {
+  absl::Status version =
+      CheckProtocolVersion("scheduler", hello.protocol_version);
+  if (!version.ok()) {
+    metrics_.OtherVersion();
+    return version;
+  }
+  // A scheduler whose requests are not read is not the one that is silent.
+  if (stream_ != nullptr && stream_->reading_paused()) seat_.Heard(now);
+  absl::Status taken = seat_.Take(hello, now);
+  if (absl::IsUnavailable(taken)) metrics_.Held();
+  if (absl::IsFailedPrecondition(taken)) metrics_.StaleEpoch();
+  return taken;
+}
+
+absl::Status WorkerService::OnPlan(const ExecuteStream& stream,
+                                   uint64_t sequence, StepPlan plan) {
+  MutexLock lock(mutex_);
+  if (stream_ != &stream) return absl::OkStatus();  // It is ending.
+  seat_.Heard(Clock::now());
+  return loop_.Submit(num_streams_, sequence, std::move(plan));
+}
+
+void WorkerService::OnHeard(const ExecuteStream& stream) {
+  MutexLock lock(mutex_);
+  if (stream_ == &stream) seat_.Heard(Clock::now());
 }
 
 void WorkerService::OnMalformed() { metrics_.Malformed(); }
@@ -137,7 +168,8 @@ void WorkerService::OnClosed(const ExecuteStream& stream) {
   MutexLock lock(mutex_);
   if (stream_ != &stream) return;
   stream_ = nullptr;
-  loop_.Close(epoch_);
+  seat_.Leave();
+  loop_.Close(num_streams_);
   metrics_.Closed();
   EndDrainCalls();
   changed_.NotifyAll();
@@ -150,11 +182,13 @@ void WorkerService::OnOutcome(const ComputeOutcome& outcome) {
     return;
   }
   MutexLock lock(mutex_);
-  if (stream_ != nullptr && epoch_ == outcome.epoch) stream_->Answer(outcome);
+  if (stream_ == nullptr || num_streams_ != outcome.stream) return;
+  if (stream_->reading_paused()) seat_.Heard(Clock::now());
+  stream_->Answer(outcome);
 }
 
 void WorkerService::Fail(const absl::Status& why) {
-  const auto deadline = std::chrono::steady_clock::now() + kFarewell;
+  const auto deadline = Clock::now() + kFarewell;
   {
     MutexLock lock(mutex_);
     if (failed_) return;

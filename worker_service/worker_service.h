@@ -12,11 +12,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model_fingerprint.h"
 #include "common/mutex.h"
 #include "common/step.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/worker.grpc.pb.h"
 #include "worker_service/compute_loop.h"
+#include "worker_service/scheduler_seat.h"
 #include "worker_service/ticker.h"
 #include "worker_service/worker_metrics.h"
 #include "worker_service/worker_service_stream.h"
@@ -25,12 +27,14 @@ namespace bole {
 
 // What Describe tells.
 struct WorkerInfo {
-  std::string model;
-  std::string device;
-  std::string version;
-  StepLimits limits;
+  std::string model = {};
+  std::string device = {};
+  std::string version = {};
+  StepLimits limits = {};
   bool has_drafter = false;
-  std::vector<int32_t> stop_tokens;  // The model's own.
+  bool synthetic = false;             // The weights are not a checkpoint's.
+  ModelFingerprint fingerprint = {};  // It is that of the checkpoint's files.
+  std::vector<int32_t> stop_tokens = {};  // The model's own.
   // Defaults for requests that leave a choice open.
   float temperature = 1;
   int32_t top_k = 0;  // 0: no limit.
@@ -43,10 +47,14 @@ struct WorkerServiceOptions {
   WorkerInfo info;
   // As ComputeLoopOptions::step.
   std::function<absl::Status(const StepPlan& plan, const OnRound& on_round)>
-      step;
+      step = {};
   // As ComputeLoopOptions::step_timeout.
   std::chrono::milliseconds step_timeout{0};
+  // At which both sides give signs of life.
   std::chrono::milliseconds heartbeat_interval{1000};
+  // Another scheduler is let in when the present one was silent for so long, or
+  // for three heartbeat intervals if that is longer.
+  std::chrono::milliseconds scheduler_timeout{5000};
   // Called once, without locks, if the engine fails or hangs: no stream will be
   // opened any more, and the one that was open has been ended with INTERNAL.
   // Its scheduler has received that, unless it takes longer than kFarewell.
@@ -54,8 +62,8 @@ struct WorkerServiceOptions {
   std::function<void(const absl::Status& why)> on_failure = {};
 };
 
-// Serves one scheduler at a time: the one with the highest epoch so far. RPC
-// threads decode, a thread of the compute loop runs plans, another one sends
+// Serves one scheduler at a time, as SchedulerSeat says which. RPC threads
+// decode, a thread of the compute loop runs plans, another one sends
 // heartbeats whatever the loop does.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
@@ -92,12 +100,17 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   // A Drain call that waits for the end of the stream.
   class DrainCall;
 
-  absl::Status OnOpen(ExecuteStream& stream, uint64_t epoch) override;
-  absl::Status OnPlan(uint64_t epoch, uint64_t sequence,
+  absl::Status OnOpen(ExecuteStream& stream,
+                      const SchedulerHello& hello) override;
+  absl::Status OnPlan(const ExecuteStream& stream, uint64_t sequence,
                       StepPlan plan) override;
+  void OnHeard(const ExecuteStream& stream) override;
   void OnMalformed() override;
   void OnClosed(const ExecuteStream& stream) override;
 
+  // Gives the scheduler of `hello` the seat, or says why not.
+  absl::Status Seat(const SchedulerHello& hello, SchedulerSeat::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnOutcome(const ComputeOutcome& outcome);
   // Ends all service, for an engine that failed or hangs.
   void Fail(const absl::Status& why);
@@ -112,9 +125,11 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
 
   Mutex mutex_;
   CondVar changed_;
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // The highest so far.
-  // The stream of epoch_, or null.
+  SchedulerSeat seat_ ABSL_GUARDED_BY(mutex_);
+  // The stream of the scheduler that has the seat, or null.
   ExecuteStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // How many streams were let in; the compute loop knows them by it.
+  uint64_t num_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
   // Not OK: why no stream is opened any more.

@@ -14,9 +14,12 @@ namespace {
 
 namespace wire = worker::v1;
 
-wire::ExecuteResponse Encode(const ComputeOutcome& outcome) {
+// For the name of a scheduler, which messages repeat.
+constexpr size_t kMaxSchedulerNameBytes = 128;
+
+wire::ExecuteResponse Encode(uint64_t epoch, const ComputeOutcome& outcome) {
   wire::ExecuteResponse response;
-  response.set_epoch(outcome.epoch);
+  response.set_epoch(epoch);
   wire::StepOutcome& message = *response.mutable_outcome();
   message.set_sequence(outcome.sequence);
   message.set_step_us(static_cast<uint32_t>(outcome.step_seconds * 1e6));
@@ -57,7 +60,7 @@ void ExecuteStream::SendHeartbeat(bool draining) {
 }
 
 void ExecuteStream::Answer(const ComputeOutcome& outcome) {
-  wire::ExecuteResponse response = Encode(outcome);
+  wire::ExecuteResponse response = Encode(epoch_, outcome);
   MutexLock lock(mutex_);
   last_sequence_ = outcome.sequence;
   if (outcome.is_last()) --unanswered_;
@@ -74,9 +77,9 @@ void ExecuteStream::End(const absl::Status& status) {
   Finish(ToGrpcStatus(status));
 }
 
-uint64_t ExecuteStream::epoch() const {
+bool ExecuteStream::reading_paused() const {
   MutexLock lock(mutex_);
-  return epoch_;
+  return reading_paused_;
 }
 
 // `ok` is false as well for bytes that are no message, which cannot be told
@@ -86,7 +89,7 @@ void ExecuteStream::OnReadDone(bool ok) {
     End(absl::OkStatus());
     return;
   }
-  const absl::Status status = opened_ ? TakePlan() : TakeOpening();
+  const absl::Status status = opened_ ? TakeRequest() : TakeHello();
   if (!status.ok()) {
     End(status);
     return;
@@ -104,35 +107,69 @@ void ExecuteStream::ReadOrPause() {
   }
 }
 
-absl::Status ExecuteStream::TakeOpening() {
-  if (request_.has_plan() || request_.sequence() != 0) {
+absl::Status ExecuteStream::TakeHello() {
+  absl::Status valid = CheckHello();
+  if (!valid.ok()) {
     owner_.OnMalformed();
+    return valid;
+  }
+  opened_ = true;
+  epoch_ = request_.epoch();
+  const wire::Scheduler& scheduler = request_.scheduler();
+  return owner_.OnOpen(*this,
+                       {.name = scheduler.name(),
+                        .instance = scheduler.instance(),
+                        .epoch = epoch_,
+                        .protocol_version = scheduler.protocol_version()});
+}
+
+absl::Status ExecuteStream::CheckHello() const {
+  if (request_.has_plan() || request_.sequence() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the first request has ", request_.has_plan() ? "a" : "no",
         " plan and sequence ", request_.sequence(), ", not an epoch alone"));
   }
-  opened_ = true;
-  {
-    MutexLock lock(mutex_);
-    epoch_ = request_.epoch();
+  if (!request_.has_scheduler()) return absl::OkStatus();
+  if (request_.scheduler().instance() == 0) {
+    return absl::InvalidArgumentError(
+        "scheduler.instance is 0; it has to be random for each process");
   }
-  return owner_.OnOpen(*this, request_.epoch());
+  const size_t name_bytes = request_.scheduler().name().size();
+  if (name_bytes <= kMaxSchedulerNameBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("scheduler.name has ", name_bytes, " bytes; allowed are ",
+                   kMaxSchedulerNameBytes));
+}
+
+absl::Status ExecuteStream::TakeRequest() {
+  absl::Status valid = CheckRequest();
+  if (!valid.ok()) {
+    owner_.OnMalformed();
+    return valid;
+  }
+  if (request_.has_plan()) return TakePlan();
+  owner_.OnHeard(*this);
+  return absl::OkStatus();
+}
+
+absl::Status ExecuteStream::CheckRequest() const {
+  if (request_.epoch() != epoch_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "epoch is ", request_.epoch(), ", the stream's is ", epoch_));
+  }
+  if (request_.has_scheduler()) {
+    return absl::InvalidArgumentError(
+        "scheduler is set, which only the first request may have");
+  }
+  const uint64_t expected = request_.has_plan() ? next_sequence_ : 0;
+  if (request_.sequence() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("sequence is ", request_.sequence(), ", not ", expected,
+                   request_.has_plan() ? "" : ", in a request without a plan"));
 }
 
 absl::Status ExecuteStream::TakePlan() {
-  absl::StatusOr<StepPlan> plan;
-  if (request_.epoch() != epoch()) {
-    plan = absl::InvalidArgumentError(absl::StrCat(
-        "epoch is ", request_.epoch(), ", the stream's is ", epoch()));
-  } else if (request_.sequence() != next_sequence_) {
-    plan = absl::InvalidArgumentError(absl::StrCat(
-        "sequence is ", request_.sequence(), ", not ", next_sequence_));
-  } else if (!request_.has_plan()) {
-    plan = absl::InvalidArgumentError(
-        absl::StrCat("request ", next_sequence_, " has no plan"));
-  } else {
-    plan = DecodePlan(request_.plan());
-  }
+  absl::StatusOr<StepPlan> plan = DecodePlan(request_.plan());
   if (!plan.ok()) {
     owner_.OnMalformed();
     return plan.status();
@@ -142,7 +179,7 @@ absl::Status ExecuteStream::TakePlan() {
     MutexLock lock(mutex_);
     ++unanswered_;
   }
-  return owner_.OnPlan(request_.epoch(), request_.sequence(), *std::move(plan));
+  return owner_.OnPlan(*this, request_.sequence(), *std::move(plan));
 }
 
 void ExecuteStream::Send(wire::ExecuteResponse response) {

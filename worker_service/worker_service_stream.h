@@ -13,6 +13,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "proto/worker.pb.h"
 #include "worker_service/compute_loop.h"
+#include "worker_service/scheduler_seat.h"
 
 namespace bole {
 
@@ -32,10 +33,13 @@ class ExecuteStream final
     virtual ~Owner() = default;
     // The first request came. Calls stream.SendOpened(), or returns the error
     // that the stream ends with.
-    virtual absl::Status OnOpen(ExecuteStream& stream, uint64_t epoch) = 0;
+    virtual absl::Status OnOpen(ExecuteStream& stream,
+                                const SchedulerHello& hello) = 0;
     // The same for a plan, which is to be answered by Answer().
-    virtual absl::Status OnPlan(uint64_t epoch, uint64_t sequence,
+    virtual absl::Status OnPlan(const ExecuteStream& stream, uint64_t sequence,
                                 StepPlan plan) = 0;
+    // A sign of life came.
+    virtual void OnHeard(const ExecuteStream& stream) = 0;
     // A request was not understood.
     virtual void OnMalformed() = 0;
     // The last call for this stream.
@@ -52,7 +56,8 @@ class ExecuteStream final
   // What waits is not sent any more. Later calls do nothing.
   void End(const absl::Status& status);
 
-  uint64_t epoch() const;
+  // Whether requests are left unread because too many plans are unanswered.
+  bool reading_paused() const;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -60,8 +65,12 @@ class ExecuteStream final
   void OnDone() override;
 
  private:
-  absl::Status TakeOpening();
+  absl::Status TakeHello();
+  absl::Status TakeRequest();
   absl::Status TakePlan();
+  // Why request_ breaks the rules, or OK.
+  absl::Status CheckHello() const;
+  absl::Status CheckRequest() const;
   void ReadOrPause();
   void Send(worker::v1::ExecuteResponse response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -73,10 +82,10 @@ class ExecuteStream final
   // thread that handles the request.
   worker::v1::ExecuteRequest request_;
   bool opened_ = false;
+  uint64_t epoch_ = 0;  // Does not change once the stream is open.
   uint64_t next_sequence_ = 1;
 
   mutable Mutex mutex_;
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   // The first one is being written if writing_. References stay valid.
   std::deque<worker::v1::ExecuteResponse> queue_ ABSL_GUARDED_BY(mutex_);

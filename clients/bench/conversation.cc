@@ -32,6 +32,7 @@ void Conversation::Extend(const Turn& turn) {
 v1::GenerateRequest Conversation::Request(const Turn& turn) const {
   v1::GenerateRequest request;
   request.set_stream(true);
+  request.set_model(options_.model);
   *request.mutable_sampling_params() = options_.sampling;
   if (turn.output_tokens) {
     request.mutable_sampling_params()->set_max_tokens(*turn.output_tokens);

@@ -18,7 +18,8 @@ enum class History {
 };
 
 struct ConversationOptions {
-  bool chat = true;  // Messages go through the model's chat template.
+  std::string model = {};  // Empty: the only one that is served.
+  bool chat = true;        // Messages go through the model's chat template.
   uint32_t vocab_size = 0;
   uint64_t load_seed = 0;
   History history = History::kModel;

@@ -54,6 +54,11 @@ class LoadClient::Stream final
   void OnReadDone(bool ok) override {
     if (!ok) return;
     const double now = client_.Now();
+    if (response_.has_chunk()) {
+      const auto& ids = response_.chunk().token_ids();
+      ended_.ids.insert(ended_.ids.end(), ids.begin(), ids.end());
+      ended_.text += response_.chunk().text();
+    }
     if (response_.has_chunk() && response_.chunk().token_ids_size() > 0) {
       if (ended_.arrivals.empty()) ++client_.num_streaming_;
       const int tokens = response_.chunk().token_ids_size();
@@ -87,9 +92,9 @@ class LoadClient::Stream final
   bool has_complete_ = false;
 };
 
-LoadClient::LoadClient(std::vector<std::shared_ptr<grpc::Channel>> channels,
-                       Clock::time_point start,
-                       std::optional<double> timeout_seconds)
+LoadClient::LoadClient(
+    const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+    Clock::time_point start, std::optional<double> timeout_seconds)
     : start_(start), timeout_seconds_(timeout_seconds) {
   BOLE_CHECK(!channels.empty());
   for (const std::shared_ptr<grpc::Channel>& channel : channels) {

@@ -27,6 +27,8 @@ struct EndedCall {
   double sent = 0;
   double end = 0;
   std::vector<TokenArrival> arrivals;
+  std::vector<uint32_t> ids;  // The tokens that arrived.
+  std::string text;           // The text that came with them.
   absl::Status status;
   std::optional<double> retry_after_seconds;
   v1::GenerateComplete complete;  // If status is OK.
@@ -39,7 +41,7 @@ class LoadClient {
  public:
   // Calls are spread over `channels`, at least one, in turn. `start` is the
   // start of the run; `timeout` bounds each call.
-  LoadClient(std::vector<std::shared_ptr<grpc::Channel>> channels,
+  LoadClient(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
              Clock::time_point start, std::optional<double> timeout_seconds);
   // Cancels what has not ended, and waits for it.
   ~LoadClient();

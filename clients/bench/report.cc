@@ -48,6 +48,7 @@ void AddLatencies(const RequestRecord& record, Samples& samples) {
 void AddCounts(const RequestRecord& record, Report& report) {
   ++report.num_requests;
   report.num_retries += record.retries;
+  report.num_resumes += record.resumes;
   report.num_good += Meets(record, report.slo) ? 1 : 0;
   report.output_tokens += OutputTokens(record);
   if (record.status.ok()) {

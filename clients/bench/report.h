@@ -29,6 +29,7 @@ struct Report {
   int num_good = 0;     // Meets(slo)
   int num_dropped = 0;  // Turns that were not sent.
   int num_retries = 0;
+  int num_resumes = 0;
   std::map<std::string, int> failures;  // By FailureReason().
   Slo slo;
 

@@ -38,7 +38,8 @@ ordered_json Row(const RequestRecord& record) {
           {"output_tokens", OutputTokens(record)},
           {"rounds", record.rounds},
           {"accepted_drafts", record.accepted_drafts},
-          {"retries", record.retries}};
+          {"retries", record.retries},
+          {"resumes", record.resumes}};
 }
 
 ordered_json Rates(const Report& report) {
@@ -59,6 +60,7 @@ ordered_json Counts(const Report& report) {
           {"good", report.num_good},
           {"dropped", report.num_dropped},
           {"retries", report.num_retries},
+          {"resumes", report.num_resumes},
           {"prompt_tokens", report.prompt_tokens},
           {"cached_tokens", report.cached_tokens},
           {"output_tokens", report.output_tokens},

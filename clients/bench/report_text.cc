@@ -20,6 +20,9 @@ std::string CountsText(const Report& report) {
   if (report.num_retries > 0) {
     absl::StrAppend(&text, ", ", report.num_retries, " retries");
   }
+  if (report.num_resumes > 0) {
+    absl::StrAppend(&text, ", ", report.num_resumes, " resumed");
+  }
   if (report.num_dropped > 0) {
     absl::StrAppend(&text, ", ", report.num_dropped, " later turns not sent");
   }

@@ -23,8 +23,9 @@ struct RequestRecord {
   int instance = 0;
   int turn = 0;
   int retries = 0;
+  int resumes = 0;  // After streams that broke.
   double scheduled = 0;
-  double sent = 0;  // The last attempt.
+  double sent = 0;  // The last attempt, or the first that brought a token.
   double end = 0;
   std::vector<TokenArrival> arrivals;  // In order.
   // How the last attempt ended.

@@ -2,19 +2,36 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "clients/bench/partial_answer.h"
 #include "common/check.h"
 
 namespace bole::bench {
 namespace {
 
-RequestRecord RecordOf(const ScheduledTurn& turn, EndedCall& ended) {
+// Another worker takes over within seconds.
+constexpr double kBrokenSeconds = 0.5;
+
+// When to ask again, in seconds; never if that would not help.
+std::optional<double> RetryDelay(const EndedCall& ended) {
+  if (ended.arrivals.empty() && ended.retry_after_seconds) {
+    return ended.retry_after_seconds;
+  }
+  if (absl::IsUnavailable(ended.status)) return kBrokenSeconds;
+  return std::nullopt;
+}
+
+RequestRecord RecordOf(const ScheduledTurn& turn, int resumes,
+                       EndedCall& ended) {
   const v1::GenerateComplete& complete = ended.complete;
   return {.instance = turn.instance,
           .turn = turn.turn,
-          .retries = turn.attempt,
+          .retries = turn.attempt - resumes,
+          .resumes = resumes,
           .scheduled = turn.scheduled,
           .sent = ended.sent,
           .end = ended.end,
@@ -91,7 +108,9 @@ class Runner::State {
     // A retry asks the same again.
     if (turn.attempt == 0) conversation.Extend(TurnOf(turn));
     in_flight_.emplace(id, turn);
-    client_.Send(id, conversation.Request(TurnOf(turn)));
+    v1::GenerateRequest request = conversation.Request(TurnOf(turn));
+    if (turn.attempt > 0) partial_[turn.instance].Resume(request);
+    client_.Send(id, std::move(request));
   }
 
   void End(EndedCall& ended) {
@@ -99,11 +118,14 @@ class Runner::State {
     BOLE_CHECK(found != in_flight_.end());
     const ScheduledTurn turn = found->second;
     in_flight_.erase(found);
-    const bool refused = ended.arrivals.empty() && ended.retry_after_seconds;
-    if (refused && !stopped_ && turn.attempt < options_.max_retries) {
-      schedule_.Retry(turn, Now(), *ended.retry_after_seconds);
+    const std::optional<double> delay = RetryDelay(ended);
+    if (delay && !stopped_ && turn.attempt < options_.max_retries) {
+      partial_[turn.instance].Add(ended);
+      schedule_.Retry(turn, Now(), *delay);
       return;
     }
+    const auto part = partial_.extract(turn.instance);
+    if (part) part.mapped().PutBefore(ended);
     const bool succeeded = ended.status.ok();
     const bool last =
         static_cast<size_t>(turn.turn) + 1 == TurnsOf(turn.instance).size();
@@ -114,7 +136,8 @@ class Runner::State {
     }
     num_failed_ += succeeded ? 0 : 1;
     schedule_.Ended(turn, ended.end, succeeded);
-    records_.push_back(RecordOf(turn, ended));
+    const int resumes = part ? part.mapped().num_resumes() : 0;
+    records_.push_back(RecordOf(turn, resumes, ended));
   }
 
   void ShowProgress() const {
@@ -131,6 +154,8 @@ class Runner::State {
   Schedule schedule_;
   std::unordered_map<int, Conversation> conversations_;  // By instance.
   std::unordered_map<uint64_t, ScheduledTurn> in_flight_;
+  // What came so far of the turns that are asked again, by their instance.
+  std::unordered_map<int, PartialAnswer> partial_;
   std::vector<RequestRecord> records_;
   int num_failed_ = 0;
   bool stopped_ = false;

@@ -35,7 +35,8 @@ struct RunnerOptions {
   // The deadline of each call, in seconds after it is sent.
   std::optional<double> timeout_seconds;
   ConversationOptions conversation;
-  // How often a request is sent again after a refusal that names a delay.
+  // How often a request is sent again after a refusal that names a delay, and
+  // after UNAVAILABLE: then it goes on from the tokens that had come.
   int max_retries = 0;
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};
   double progress_seconds = 0.25;

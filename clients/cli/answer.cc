@@ -80,6 +80,7 @@ class AnswerPrinter {
 Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
                    AnswerFormat format) {
   request.set_stream(format != AnswerFormat::kJson);
+  request.set_model(connection.model());
   AnswerPrinter printer(format);
   Call call(connection);
   const std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader =

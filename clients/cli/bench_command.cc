@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "clients/bench/http_get.h"
 #include "clients/bench/report.h"
@@ -26,6 +25,7 @@
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/status_line.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 
 namespace bole {
@@ -92,7 +92,8 @@ bench::RunDescription Describe(const BenchFlags& flags, const Plan& plan,
   return {
       {"server", flags.connection.server},
       {"version", server.info.version()},
-      {"model", server.model.model()},
+      {"model", absl::StrCat(server.model.model(),
+                             server.model.synthetic() ? ", synthetic" : "")},
       {"speculation",
        speculation.mode() == "off"
            ? "off"
@@ -145,6 +146,7 @@ bench::RunnerOptions MakeRunnerOptions(const BenchFlags& flags,
   options.timeout_seconds = flags.connection.timeout_seconds;
   options.max_retries = flags.max_retries;
   options.conversation = {
+      .model = flags.connection.model,
       .chat = server.model.has_chat_template() && !flags.raw,
       .vocab_size = server.model.vocab_size(),
       .load_seed = flags.load_seed,
@@ -301,16 +303,15 @@ int Run(const BenchFlags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddBenchCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddBenchCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "bench", "Send a load, and measure latencies, throughput and goodput.");
   flags->AddTo(command);
-  command.footer(absl::StrCat(bench::Definitions(), "\n\n", kExitCodesHelp));
   const Command compare = AddBenchCompareCommand(command);
-  command.require_subcommand(0, 1);
+  command.Footer(absl::StrCat(bench::Definitions(), "\n\n", kExitCodesHelp));
   return [flags, &command, compare, &interrupt] {
-    const bool comparing = !command.get_subcommands().empty();
+    const bool comparing = command.command().has_value();
     return comparing ? compare() : Run(*flags, interrupt);
   };
 }

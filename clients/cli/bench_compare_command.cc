@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "clients/bench/compare.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/failure.h"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
@@ -41,18 +41,17 @@ int Run(const Flags& flags) {
 
 }  // namespace
 
-Command AddBenchCompareCommand(CLI::App& bench) {
+Command AddBenchCompareCommand(CommandLine& bench) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *bench.add_subcommand(
+  CommandLine& command = bench.AddCommand(
       "compare", "Two reports of `bole bench --out` beside each other.");
-  command.add_option("A", flags->a, "report of the run before")->required();
-  command.add_option("B", flags->b, "report of the run after")->required();
+  command.Add("A", flags->a, "report of the run before").Required();
+  command.Add("B", flags->b, "report of the run after").Required();
   command
-      .add_option("--fail-above", flags->fail_above,
-                  "exit with 1 if a number is worse by more per cent than "
-                  "this, and the requests of both runs leave no doubt")
-      ->check(CLI::NonNegativeNumber);
-  command.footer(kExitCodesHelp);
+      .Add("--fail-above", flags->fail_above,
+           "exit with 1 if a number is worse by more per cent than this, and "
+           "the requests of both runs leave no doubt")
+      .NonNegative();
   return [flags] { return Run(*flags); };
 }
 

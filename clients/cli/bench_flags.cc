@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -26,130 +24,124 @@ using bench::Workload;
 constexpr int kUsualSessions = 100;
 constexpr int kMaxLength = 10'000'000;
 
-const std::map<std::string, Pattern>& Patterns() {
-  static const std::map<std::string, Pattern>& patterns =
-      *new std::map<std::string, Pattern>{{"poisson", Pattern::kPoisson},
-                                          {"gamma", Pattern::kGamma},
-                                          {"constant", Pattern::kConstant},
-                                          {"bursts", Pattern::kBursts}};
-  return patterns;
-}
+constexpr Choices<Pattern> kPatterns = {{"poisson", Pattern::kPoisson},
+                                        {"gamma", Pattern::kGamma},
+                                        {"constant", Pattern::kConstant},
+                                        {"bursts", Pattern::kBursts}};
 
 std::string PatternName(Pattern pattern) {
-  for (const auto& [name, value] : Patterns()) {
+  for (const auto& [name, value] : kPatterns) {
     if (value == pattern) return name;
   }
   return "?";
 }
 
-void AddWorkloadFlags(BenchFlags& flags, CLI::App& command) {
-  CLI::Option* path = command.add_option(
+void AddWorkloadFlags(BenchFlags& flags, CommandLine& command) {
+  const Flag path = command.Add(
       "FILE", flags.path,
       "prompts, conversations or a trace; \"-\": stdin. See clients/README.md");
   command
-      .add_option("--synthetic", flags.synthetic,
-                  "IN:OUT: prompts of IN random ids, answers of OUT tokens")
-      ->excludes(path);
+      .Add("--synthetic", flags.synthetic,
+           "IN:OUT: prompts of IN random ids, answers of OUT tokens")
+      .Excludes(path);
   command
-      .add_option("--spread", flags.spread,
-                  "synthetic: lengths are even within this share of IN and OUT")
-      ->check(CLI::Range(0.0, 1.0));
+      .Add("--spread", flags.spread,
+           "synthetic: lengths are even within this share of IN and OUT")
+      .Range(0.0, 1.0);
   command
-      .add_option("--shared-prefix", flags.shared_prefix,
-                  "synthetic: ids that all prompts begin with")
-      ->check(CLI::Range(0, kMaxLength));
+      .Add("--shared-prefix", flags.shared_prefix,
+           "synthetic: ids that all prompts begin with")
+      .Range(0, kMaxLength);
   command
-      .add_option("--length-scale", flags.length_scale,
-                  "factor on the lengths in a trace")
-      ->check(CLI::PositiveNumber);
-  command.add_flag("--shuffle", flags.shuffle, "sessions in another order");
-  command.add_option("--load-seed", flags.load_seed,
-                     "of arrivals, ids and order; equal seeds, equal loads");
-  command.add_flag("--raw", flags.raw,
-                   "send texts without the model's chat template");
-  command.add_flag("--recorded-history", flags.recorded_history,
-                   "later turns follow the file's answers, not the model's");
+      .Add("--length-scale", flags.length_scale,
+           "factor on the lengths in a trace")
+      .Positive();
+  command.AddSwitch("--shuffle", flags.shuffle, "sessions in another order");
+  command.Add("--load-seed", flags.load_seed,
+              "of arrivals, ids and order; equal seeds, equal loads");
+  command.AddSwitch("--raw", flags.raw,
+                    "send texts without the model's chat template");
+  command.AddSwitch("--recorded-history", flags.recorded_history,
+                    "later turns follow the file's answers, not the model's");
   command
-      .add_option("--think", flags.think_seconds,
-                  "seconds between an answer and the next turn, where the file "
-                  "does not say")
-      ->check(CLI::NonNegativeNumber);
+      .Add("--think", flags.think_seconds,
+           "seconds between an answer and the next turn, where the file does "
+           "not say")
+      .NonNegative();
   command
-      .add_option("--think-scale", flags.think_scale,
-                  "factor on the think times in the file")
-      ->check(CLI::NonNegativeNumber);
+      .Add("--think-scale", flags.think_scale,
+           "factor on the think times in the file")
+      .NonNegative();
 }
 
-void AddLoadFlags(BenchFlags& flags, CLI::App& command) {
-  CLI::Option* rate =
-      command
-          .add_option("--rate", flags.rate,
-                      "open loop: sessions per second; inf: all at once")
-          ->check(CLI::Range(1e-6, std::numeric_limits<double>::infinity()));
-  command.add_option("--pattern", flags.pattern, "of arrivals")
-      ->transform(CLI::CheckedTransformer(Patterns()))
-      ->default_str("poisson");
+void AddLoadFlags(BenchFlags& flags, CommandLine& command) {
+  const Flag rate = command
+                        .Add("--rate", flags.rate,
+                             "open loop: sessions per second; inf: all at once")
+                        .Range(1e-6, std::numeric_limits<double>::infinity());
+  command.AddChoice("--pattern", flags.pattern, kPatterns, "of arrivals");
   command
-      .add_option("--burstiness", flags.burstiness,
-                  "gamma: shape of the gaps; below 1 is burstier than Poisson")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--burst-size", flags.burst_size, "sessions of a burst")
-      ->check(CLI::Range(1, kMaxLength));
+      .Add("--burstiness", flags.burstiness,
+           "gamma: shape of the gaps; below 1 is burstier than Poisson")
+      .Positive();
+  command.Add("--burst-size", flags.burst_size, "sessions of a burst")
+      .Range(1, kMaxLength);
   command
-      .add_option("--trace-speed", flags.trace_speed,
-                  "without --rate and --concurrency: factor on the speed of "
-                  "the file's arrivals")
-      ->check(CLI::PositiveNumber);
+      .Add("--trace-speed", flags.trace_speed,
+           "without --rate and --concurrency: factor on the speed of the "
+           "file's arrivals")
+      .Positive();
   command
-      .add_option("--concurrency", flags.concurrency,
-                  "closed loop: so many sessions at any moment")
-      ->check(CLI::Range(1, kMaxLength))
-      ->excludes(rate);
+      .Add("--concurrency", flags.concurrency,
+           "closed loop: so many sessions at any moment")
+      .Range(1, kMaxLength)
+      .Excludes(rate);
   command
-      .add_option("--ramp", flags.ramp_seconds,
-                  "closed loop: seconds over which the first sessions begin")
-      ->check(CLI::NonNegativeNumber);
+      .Add("--ramp", flags.ramp_seconds,
+           "closed loop: seconds over which the first sessions begin")
+      .NonNegative();
   command
-      .add_option("--sessions,-n", flags.sessions,
-                  "sessions to send, each a conversation or one request; "
-                  "without it the file once, or 100")
-      ->check(CLI::Range(1, kMaxLength));
+      .Add("--sessions,-n", flags.sessions,
+           "sessions to send, each a conversation or one request; without it "
+           "the file once, or 100")
+      .Range(1, kMaxLength);
   command
-      .add_option("--duration", flags.duration,
-                  "no session begins after so many seconds")
-      ->check(CLI::PositiveNumber);
+      .Add("--duration", flags.duration,
+           "no session begins after so many seconds")
+      .Positive();
   command
-      .add_option("--max-in-flight", flags.max_in_flight,
-                  "requests at the server at most; others wait in the client")
-      ->check(CLI::Range(1, kMaxLength));
+      .Add("--max-in-flight", flags.max_in_flight,
+           "requests at the server at most; others wait in the client")
+      .Range(1, kMaxLength);
   command
-      .add_option("--retries", flags.max_retries,
-                  "of a refused request, each after the time that the server "
-                  "names")
-      ->check(CLI::Range(0, kMaxLength));
+      .Add("--retries", flags.max_retries,
+           "of a refused request, each after the time that the server names, "
+           "and of a broken stream, which goes on from what had come")
+      .Range(0, kMaxLength);
   command
-      .add_option("--warmup", flags.warmup,
-                  "sessions that are sent before, and not counted")
-      ->check(CLI::Range(0, kMaxLength));
+      .Add("--warmup", flags.warmup,
+           "sessions that are sent before, and not counted")
+      .Range(0, kMaxLength);
   command
-      .add_option("--connections", flags.connections,
-                  "TCP connections that streams are spread over")
-      ->check(CLI::Range(1, 1024));
+      .Add("--connections", flags.connections,
+           "TCP connections that streams are spread over")
+      .Range(1, 1024);
 }
 
-void AddReportFlags(BenchFlags& flags, CLI::App& command) {
-  command.add_option("--slo", flags.slo,
-                     "bounds of good requests, in milliseconds: "
-                     "ttft:500,tpot:50,e2e:10000");
-  CLI::Option* url = command.add_option(
-      "--metrics-url", flags.metrics_url,
-      "the scheduler's metrics, http://HOST:PORT/metrics: its counts and means "
-      "are printed beside the client's");
+void AddReportFlags(BenchFlags& flags, CommandLine& command) {
+  command.Add(
+      "--slo", flags.slo,
+      "bounds of good requests, in milliseconds: ttft:500,tpot:50,e2e:10000");
+  const Flag url =
+      command.Add("--metrics-url", flags.metrics_url,
+                  "the scheduler's metrics, http://HOST:PORT/metrics: its "
+                  "counts and means are printed beside the client's");
   command
-      .add_flag("--must-agree", flags.must_agree, "exit with 1 if those differ")
-      ->needs(url);
-  command.add_option("--out", flags.out, "write the report as JSON");
-  command.add_option("--svg", flags.svg, "draw the report");
+      .AddSwitch("--must-agree", flags.must_agree,
+                 "exit with 1 if those differ")
+      .Needs(url);
+  command.Add("--out", flags.out, "write the report as JSON");
+  command.Add("--svg", flags.svg, "draw the report");
 }
 
 absl::StatusOr<bench::SyntheticOptions> ParseSynthetic(
@@ -194,7 +186,7 @@ int NumSessions(const BenchFlags& flags, int in_workload) {
 
 }  // namespace
 
-void BenchFlags::AddTo(CLI::App& command) {
+void BenchFlags::AddTo(CommandLine& command) {
   AddWorkloadFlags(*this, command);
   AddLoadFlags(*this, command);
   AddReportFlags(*this, command);

@@ -12,6 +12,7 @@
 #include "clients/bench/workload.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/sampling_flags.h"
+#include "common/command_line.h"
 #include "proto/bole.pb.h"
 
 namespace bole {
@@ -24,21 +25,21 @@ struct BenchFlags {
   std::optional<std::string> path;
   std::optional<std::string> synthetic;  // "512:128"
   double spread = 0;
-  int shared_prefix = 0;
   double length_scale = 1;
-  bool shuffle = false;
-  uint64_t load_seed = 0;
-  bool raw = false;
-  bool recorded_history = false;
   double think_seconds = 0;
   double think_scale = 1;
+  uint64_t load_seed = 0;
+  int shared_prefix = 0;
+  bool shuffle = false;
+  bool raw = false;
+  bool recorded_history = false;
 
   // When it is sent.
   std::optional<double> rate;
-  bench::Pattern pattern = bench::Pattern::kPoisson;
   double burstiness = 1;
-  int burst_size = 8;
   double trace_speed = 1;
+  bench::Pattern pattern = bench::Pattern::kPoisson;
+  int burst_size = 8;
   std::optional<int> concurrency;
   double ramp_seconds = 0;
   std::optional<int> sessions;
@@ -55,7 +56,7 @@ struct BenchFlags {
   std::optional<std::string> out;
   std::optional<std::string> svg;
 
-  void AddTo(CLI::App& command);
+  void AddTo(CommandLine& command);
 };
 
 // The workload of the flags, ready to be run. Errors name the flag or the file.

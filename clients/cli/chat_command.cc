@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/answer.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/prompt.h"
 #include "clients/cli/sampling_flags.h"
+#include "common/command_line.h"
 #include "common/tokenizer/utf8.h"
 
 namespace bole {
@@ -123,14 +123,14 @@ int Run(const Flags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddChatCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddChatCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
-      "chat", "A conversation: each line of stdin is a turn.");
-  command.add_option("--system", flags->system, "text of a system turn before");
+  CommandLine& command =
+      app.AddCommand("chat", "A conversation: each line of stdin is a turn.");
+  command.Add("--system", flags->system, "text of a system turn before");
   flags->sampling.AddTo(command);
   flags->connection.AddTo(command);
-  command.footer(std::string("Instead of a turn:\n") + kHelp + "\n" +
+  command.Footer(std::string("Instead of a turn:\n") + kHelp + "\n" +
                  kExitCodesHelp);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }

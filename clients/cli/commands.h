@@ -5,10 +5,7 @@
 #include <functional>
 
 #include "clients/cli/interrupt.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "common/command_line.h"
 
 namespace bole {
 
@@ -16,15 +13,15 @@ namespace bole {
 using Command = std::function<int()>;
 
 // Each adds a command to `app`. Both outlive the command.
-Command AddGenerateCommand(CLI::App& app, Interrupt& interrupt);
-Command AddChatCommand(CLI::App& app, Interrupt& interrupt);
-Command AddTokenizeCommand(CLI::App& app, Interrupt& interrupt);
-Command AddDetokenizeCommand(CLI::App& app, Interrupt& interrupt);
-Command AddInfoCommand(CLI::App& app, Interrupt& interrupt);
-Command AddHealthCommand(CLI::App& app, Interrupt& interrupt);
-Command AddBenchCommand(CLI::App& app, Interrupt& interrupt);
+Command AddGenerateCommand(CommandLine& app, Interrupt& interrupt);
+Command AddChatCommand(CommandLine& app, Interrupt& interrupt);
+Command AddTokenizeCommand(CommandLine& app, Interrupt& interrupt);
+Command AddDetokenizeCommand(CommandLine& app, Interrupt& interrupt);
+Command AddInfoCommand(CommandLine& app, Interrupt& interrupt);
+Command AddHealthCommand(CommandLine& app, Interrupt& interrupt);
+Command AddBenchCommand(CommandLine& app, Interrupt& interrupt);
 // `bole bench compare`.
-Command AddBenchCompareCommand(CLI::App& bench);
+Command AddBenchCompareCommand(CommandLine& bench);
 
 }  // namespace bole
 

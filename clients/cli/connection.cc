@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/terminal_text.h"
@@ -42,15 +41,16 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                    arguments);
 }
 
-void ConnectionFlags::AddTo(CLI::App& command) {
-  command.add_option("--server", server, "address of the scheduler")
-      ->envname("BOLE_SERVER")
-      ->capture_default_str();
+void ConnectionFlags::AddTo(CommandLine& command) {
+  command.Add("--server", server, "address of the scheduler")
+      .Environment("BOLE_SERVER");
+  command.Add("--model", model, "name of the model, if several are served")
+      .Environment("BOLE_MODEL");
   command
-      .add_option("--timeout", timeout_seconds,
-                  "seconds that a call may take; without it, as long as needed")
-      ->check(CLI::Range(0.001, 1e6));
-  command.add_flag("--json", json, "print one JSON object");
+      .Add("--timeout", timeout_seconds,
+           "seconds that a call may take; without it, as long as needed")
+      .Range(0.001, 1e6);
+  command.AddSwitch("--json", json, "print one JSON object");
 }
 
 Connection::Connection(const ConnectionFlags& flags, Interrupt& interrupt)

@@ -7,24 +7,22 @@
 #include <string>
 
 #include "clients/cli/interrupt.h"
+#include "common/command_line.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 #include "proto/bole.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace bole {
 
 struct ConnectionFlags {
   std::string server = "127.0.0.1:8400";
-  std::optional<double> timeout_seconds;  // Of each call.
+  std::string model;                      // Empty: the only one that is served.
+  std::optional<double> timeout_seconds;  // For each call.
   bool json = false;
 
-  void AddTo(CLI::App& command);
+  void AddTo(CommandLine& command);
 };
 
 // A channel to the scheduler at `address` that connects with its first call.
@@ -39,6 +37,7 @@ class Connection {
   Connection(const ConnectionFlags& flags, Interrupt& interrupt);
 
   v1::BoleService::Stub& bole() { return *bole_; }
+  const std::string& model() const { return flags_.model; }
   grpc::health::v1::Health::Stub& health() { return *health_; }
 
   // Says on stderr, and with --json on stdout too, why a call failed. Returns
@@ -70,12 +69,15 @@ class Call {
   CancelOnInterrupt cancel_on_interrupt_;
 };
 
-// A unary call of the scheduler: its status, the answer in `response`, and
-// Report() if it failed. `method` is one of v1::BoleService::Stub. Returns the
-// exit code.
+// A unary call of the scheduler, about the model of the connection: its status,
+// the answer in `response`, and Report() if it failed. `method` is one of
+// v1::BoleService::Stub. Returns the exit code.
 template <typename Method, typename Request, typename Response>
-int CallBole(Connection& connection, Method method, const Request& request,
+int CallBole(Connection& connection, Method method, Request request,
              Response& response) {
+  if constexpr (requires { request.set_model(connection.model()); }) {
+    request.set_model(connection.model());
+  }
   Call call(connection);
   const grpc::Status status =
       (connection.bole().*method)(call.context(), request, &response);

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/terminal_text.h"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
@@ -44,15 +44,14 @@ int Run(const Flags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddDetokenizeCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddDetokenizeCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command =
-      *app.add_subcommand("detokenize", "The text of some tokens.");
-  command.add_option("IDS", flags->ids, "tokens")->required();
-  command.add_flag("--skip-special", flags->skip_special,
-                   "leave special tokens out");
+  CommandLine& command =
+      app.AddCommand("detokenize", "The text of some tokens.");
+  command.Add("IDS", flags->ids, "tokens").Required();
+  command.AddSwitch("--skip-special", flags->skip_special,
+                    "leave special tokens out");
   flags->connection.AddTo(command);
-  command.footer(kExitCodesHelp);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/answer.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
@@ -12,6 +11,7 @@
 #include "clients/cli/prompt.h"
 #include "clients/cli/sampling_flags.h"
 #include "clients/cli/summary.h"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
@@ -76,22 +76,21 @@ int Run(const Flags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddGenerateCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddGenerateCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "generate", "Answer one prompt, printing the text as it comes.");
-  command.add_option("PROMPT", flags->prompt,
-                     "text to answer; \"-\", or none in a pipe: all of stdin");
-  CLI::Option* raw = command.add_flag(
+  command.Add("PROMPT", flags->prompt,
+              "text to answer; \"-\", or none in a pipe: all of stdin");
+  const Flag raw = command.AddSwitch(
       "--raw", flags->raw,
       "continue the prompt as it is, even if the model has a chat template");
-  command.add_option("--system", flags->system, "text of a system turn before")
-      ->excludes(raw);
+  command.Add("--system", flags->system, "text of a system turn before")
+      .Excludes(raw);
   flags->sampling.AddTo(command);
   flags->connection.AddTo(command);
-  command.add_flag("--stream-json", flags->json_stream,
-                   "print each response of the server as JSON, one a line");
-  command.footer(kExitCodesHelp);
+  command.AddSwitch("--stream-json", flags->json_stream,
+                    "print each response of the server as JSON, one a line");
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }
 

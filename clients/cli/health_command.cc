@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
@@ -97,16 +97,15 @@ int Run(const Flags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddHealthCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddHealthCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "health", "Whether the server serves: exit code 0 if so, 1 if not.");
   command
-      .add_option("--wait", flags->wait_seconds,
-                  "wait so many seconds at most until it does")
-      ->check(CLI::Range(0.0, 1e6));
+      .Add("--wait", flags->wait_seconds,
+           "wait so many seconds at most until it does")
+      .Range(0.0, 1e6);
   flags->connection.AddTo(command);
-  command.footer(kExitCodesHelp);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }
 

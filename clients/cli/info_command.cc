@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/commands.h"
@@ -12,6 +11,7 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/table.h"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
@@ -22,9 +22,13 @@ std::string OrNone(const std::string& text) {
   return text.empty() ? "none" : text;
 }
 
+const char* SyntheticText(bool synthetic) {
+  return synthetic ? ", synthetic" : "";
+}
+
 std::string ModelTable(const v1::GetModelInfoResponse& model) {
   const std::vector<TableRow> rows = {
-      {"model", model.model()},
+      {"model", absl::StrCat(model.model(), SyntheticText(model.synthetic()))},
       {"context", absl::StrCat(model.max_context(), " tokens")},
       {"vocabulary", absl::StrCat(model.vocab_size(), " tokens")},
       {"stop tokens", OrNone(absl::StrJoin(model.eos_token_ids(), " "))},
@@ -41,8 +45,9 @@ std::string WorkerText(const v1::WorkerInfo& worker) {
     return absl::StrCat(worker.address(),
                         ", not connected: ", OrNone(worker.last_error()));
   }
-  return absl::StrCat(worker.address(), ", ", worker.device(), ", epoch ",
-                      worker.epoch());
+  return absl::StrCat(worker.address(), ", ", worker.model(),
+                      SyntheticText(worker.synthetic()), ", ", worker.device(),
+                      ", epoch ", worker.epoch());
 }
 
 std::string PoolText(const v1::Pool& pool) {
@@ -101,12 +106,11 @@ int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddInfoCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddInfoCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<ConnectionFlags>();
-  CLI::App& command =
-      *app.add_subcommand("info", "The model, the server and its load.");
+  CommandLine& command =
+      app.AddCommand("info", "The model, the server and its load.");
   flags->AddTo(command);
-  command.footer(kExitCodesHelp);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }
 

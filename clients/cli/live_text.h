@@ -43,7 +43,7 @@ class LiveText {
  private:
   const LiveTextOptions options_;
   StatusLine status_;
-  int column_ = 0;  // Of the cursor behind the text.
+  int column_ = 0;  // Column of the cursor after the text.
 };
 
 }  // namespace bole

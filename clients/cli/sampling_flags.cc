@@ -1,38 +1,31 @@
 #include "clients/cli/sampling_flags.h"
 
-#include "CLI/CLI.hpp"
-
 namespace bole {
 
-void SamplingFlags::AddTo(CLI::App& command) {
-  command.add_option("--max-tokens", max_tokens,
-                     "tokens to generate at most; without it, as many as the "
-                     "context holds");
-  command.add_option("--temperature", temperature,
-                     "0: always the likeliest token");
-  command.add_option("--top-p", top_p,
-                     "draw from the likeliest tokens that make up this much");
-  command.add_option("--top-k", top_k,
-                     "draw from so many likeliest tokens; 0: all");
-  command.add_option(
-      "--min-p", min_p,
-      "draw from tokens of at least this share of the likeliest");
-  command.add_option("--presence-penalty", presence_penalty,
-                     "subtracted from tokens that are in the output");
-  command.add_option("--frequency-penalty", frequency_penalty,
-                     "subtracted as often as a token is in the output");
-  command.add_option("--repetition-penalty", repetition_penalty,
-                     "divides the logits of tokens that were there before");
-  command.add_option("--seed", seed, "one seed and one prompt give one text");
-  command
-      .add_option("--stop", stop, "end before this text; may be given again")
-      ->allow_extra_args(false);
-  command.add_flag("--ignore-eos", ignore_eos,
-                   "go on after the model's stop tokens");
-  command.add_option(
-      "--logprobs", logprobs,
-      "log probabilities of every token and of so many likeliest "
-      "beside it; they are in the JSON");
+void SamplingFlags::AddTo(CommandLine& command) {
+  command.Add(
+      "--max-tokens", max_tokens,
+      "tokens to generate at most; without it, as many as the context holds");
+  command.Add("--temperature", temperature, "0: always the likeliest token");
+  command.Add("--top-p", top_p,
+              "draw from the likeliest tokens that make up this much");
+  command.Add("--top-k", top_k, "draw from so many likeliest tokens; 0: all");
+  command.Add("--min-p", min_p,
+              "draw from tokens of at least this share of the likeliest");
+  command.Add("--presence-penalty", presence_penalty,
+              "subtracted from tokens that are in the output");
+  command.Add("--frequency-penalty", frequency_penalty,
+              "subtracted as often as a token is in the output");
+  command.Add("--repetition-penalty", repetition_penalty,
+              "divides the logits of tokens that were there before");
+  command.Add("--seed", seed, "one seed and one prompt give one text");
+  command.Add("--stop", stop, "end before this text; may be given again")
+      .OneValueEachTime();
+  command.AddSwitch("--ignore-eos", ignore_eos,
+                    "go on after the model's stop tokens");
+  command.Add("--logprobs", logprobs,
+              "log probabilities of every token and of so many likeliest "
+              "beside it; they are in the JSON");
 }
 
 v1::SamplingParams SamplingFlags::ToProto() const {

@@ -7,11 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/command_line.h"
 #include "proto/bole.pb.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 
@@ -31,7 +28,7 @@ struct SamplingFlags {
   bool ignore_eos = false;
 
   // Ranges are left to the server, which knows them.
-  void AddTo(CLI::App& command);
+  void AddTo(CommandLine& command);
 
   v1::SamplingParams ToProto() const;
 };

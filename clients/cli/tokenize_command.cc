@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/commands.h"
@@ -12,6 +11,7 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/prompt.h"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
@@ -59,17 +59,16 @@ int Run(const Flags& flags, Interrupt& interrupt) {
 
 }  // namespace
 
-Command AddTokenizeCommand(CLI::App& app, Interrupt& interrupt) {
+Command AddTokenizeCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "tokenize",
       "The tokens of a text; with --json, the text of each as well.");
-  command.add_option("TEXT", flags->text,
-                     "text; \"-\", or none in a pipe: all of stdin");
-  command.add_flag("--no-special", flags->no_special,
-                   "read the text of a special token as any other text");
+  command.Add("TEXT", flags->text,
+              "text; \"-\", or none in a pipe: all of stdin");
+  command.AddSwitch("--no-special", flags->no_special,
+                    "read the text of a special token as any other text");
   flags->connection.AddTo(command);
-  command.footer(kExitCodesHelp);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }
 

@@ -127,7 +127,7 @@ struct ForStatement {
 };
 struct SetStatement {
   std::string name;
-  std::optional<std::string> attribute;  // Of the namespace `name`.
+  std::optional<std::string> attribute;  // Attribute of the namespace `name`.
   ExprRef value;
 };
 

@@ -100,7 +100,7 @@ class Interpreter {
   std::vector<std::unique_ptr<Namespace>> namespaces_;
 
   std::optional<std::string> raised_;  // What raise_exception() was given.
-  std::optional<int> error_line_;      // Of the statement that failed.
+  std::optional<int> error_line_;      // Line of the statement that failed.
 };
 
 }  // namespace bole::jinja

@@ -22,7 +22,7 @@ struct Token {
     kInteger,
     kFloat,
     kOperator,
-    kEnd,  // Of the template; always the last token.
+    kEnd,  // The template's end; always the last token.
   };
   Kind kind;
   std::string text;

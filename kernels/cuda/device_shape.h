@@ -8,13 +8,13 @@ namespace bole::cuda {
 
 struct DeviceShape {
   int multiprocessors;
-  int major;  // Of the compute capability.
+  int major;  // The major number of the compute capability.
 
   // With wgmma, which later generations do not have.
   bool is_hopper() const { return major == 9; }
 };
 
-// Of the current device.
+// The shape of the current device.
 absl::StatusOr<DeviceShape> CurrentDeviceShape();
 
 }  // namespace bole::cuda

@@ -36,7 +36,7 @@ class Scratch {
   };
 
   std::vector<std::unique_ptr<void, Free>> memory_;  // The last one is largest.
-  size_t bytes_ = 0;                                 // Of the last one.
+  size_t bytes_ = 0;  // The size of the last one.
   bool is_reserved_ = false;
 };
 

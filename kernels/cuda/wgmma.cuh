@@ -28,8 +28,8 @@ __device__ inline uint64_t WgmmaOperand(uint32_t address,
          static_cast<uint64_t>((address & 0x3ffff) / 16);
 }
 
-// Of the operand that begins `bytes` further on: one addition, where an address
-// would be made a descriptor again.
+// The descriptor of the operand that begins `bytes` further on. One addition,
+// instead of making a descriptor from an address again.
 __device__ inline uint64_t WgmmaOperandBehind(uint64_t operand, int bytes) {
   return operand + static_cast<uint64_t>(bytes / 16);
 }

@@ -75,7 +75,7 @@ class Level {
   const int request_;
   const int k_;
   const int num_parents_;      // Expanded nodes: the root, or the lanes.
-  const int first_candidate_;  // Of this level.
+  const int first_candidate_;  // The first one of this level.
   const size_t trees_;         // Where the request's candidates begin.
   const size_t lanes_;         // Where its lanes begin.
 };

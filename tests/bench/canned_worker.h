@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "common/step.h"
-#include "scheduler_service/request.h"
-#include "scheduler_service/worker_client.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/links/worker_client.h"
 
 namespace bole {
 
 inline constexpr DraftShape kCannedShape{.top_k = 4, .depth = 8};
 inline constexpr int kCannedRequests = 16;
-// Of a round: three drafts and the target's own token.
+// The tokens of a round: three drafts and the target's own token.
 inline constexpr int kCannedTokens = 4;
 
 class CannedWorker {

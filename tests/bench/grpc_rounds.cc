@@ -162,16 +162,16 @@ void RunOverGrpc() {
   {
     CannedService service(with_scheduler);
     SchedulerServerOptions options;
-    options.model_directory = "models/demo";
-    options.worker_address = service.address();
+    options.models = {"models/demo"};
+    options.workers = {service.address()};
     options.scheduler.speculation = {
         .mode = SpeculationMode::kTree, .shape = kCannedShape, .nodes = 32};
     const auto server = SchedulerServer::Start(options);
     BOLE_CHECK(server.ok());
     SchedulerLoop& loop = (*server)->loop();
-    BOLE_CHECK(e2e::Eventually([&] { return loop.status().connected; }));
+    BOLE_CHECK(e2e::Eventually([&] { return loop.status().connected(); }));
     for (auto& request : CannedRequests(kBenchRounds)) {
-      BOLE_CHECK(loop.Submit(request).ok());
+      BOLE_CHECK(!loop.Submit(request).has_value());
     }
     plan = service.Wait();
     (*server)->Stop();

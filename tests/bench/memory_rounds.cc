@@ -10,11 +10,13 @@
 
 #include "absl/status/statusor.h"
 #include "common/check.h"
+#include "common/ids.h"
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
-#include "scheduler_service/metrics.h"
-#include "scheduler_service/model_text.h"
+#include "scheduler_service/models/model_catalog.h"
+#include "scheduler_service/models/model_text.h"
 #include "scheduler_service/scheduler_loop.h"
+#include "scheduler_service/watch/metrics.h"
 #include "tests/bench/canned_worker.h"
 #include "tests/bench/rounds.h"
 #include "tests/bench/samples.h"
@@ -88,20 +90,26 @@ WorkerOutcome Decode(const std::string& bytes) {
 }  // namespace
 
 void RunInMemory() {
-  const absl::StatusOr<ModelText> text = LoadModelText("models/demo");
-  BOLE_CHECK(text.ok());
+  const auto catalog =
+      ModelCatalog::Load(std::vector<std::string>{"models/demo"});
+  BOLE_CHECK(catalog.ok());
   Metrics metrics;
   SchedulerOptions options;
   options.speculation = {
       .mode = SpeculationMode::kTree, .shape = kCannedShape, .nodes = 32};
-  SchedulerLoop loop(options, *text->tokenizer, metrics);
+  SchedulerLoop loop(options, *catalog, metrics);
   MemoryLine line;
   CannedWorker worker;
-  const auto sink = loop.worker_sink();
-  loop.Start(line);
-  sink(WorkerConnected{.epoch = 1, .description = CannedWorker::Description()});
+  const auto post = [&](WorkerNews news) {
+    loop.Post({.worker = WorkerId(0), .news = std::move(news)});
+  };
+  loop.Start([](WorkerId) { return true; });
+  post(WorkerAdded{.name = "memory", .client = &line});
+  post(WorkerConnected{.epoch = 1, .description = CannedWorker::Description()});
   std::vector<std::unique_ptr<Request>> requests = CannedRequests(kBenchRounds);
-  for (auto& request : requests) BOLE_CHECK(loop.Submit(request).ok());
+  for (auto& request : requests) {
+    BOLE_CHECK(!loop.Submit(request).has_value());
+  }
 
   Samples decode("decode the result");
   Samples schedule("apply it, select, pack");
@@ -116,7 +124,7 @@ void RunInMemory() {
     const auto arrival = steady_clock::now();
     WorkerOutcome outcome = Decode(bytes);
     const auto decoded = steady_clock::now();
-    sink(std::move(outcome));
+    post(std::move(outcome));
     line.WaitForPlan();
     if (round < kWarmUpRounds) continue;
     decode.Add(Microseconds(arrival, decoded));

@@ -7,8 +7,8 @@
 namespace bole {
 
 inline constexpr int kBenchRounds = 1000;
-// Of them. The first ones fill caches and queues, in the last ones requests
-// end.
+// How many of these are left out. The first ones fill caches and queues, and in
+// the last ones requests end.
 inline constexpr int kWarmUpRounds = 50;
 inline constexpr int kLastRounds = 20;
 // A worker computes for milliseconds, in which the scheduler's threads fall

@@ -24,7 +24,8 @@ class Samples {
 
   void Add(double microseconds) { values_.push_back(microseconds); }
 
-  // Of all, the share `p` took at most so long. REQUIRES: something was added.
+  // The share `p` of all samples took at most this long. REQUIRES: something
+  // was added.
   double Percentile(double p) const {
     BOLE_CHECK(!values_.empty());
     std::vector<double> sorted = values_;

@@ -38,8 +38,8 @@ TEST(PhiloxTest, EveryInputBitChangesAboutHalfOfTheOutput) {
     for (int i = 0; i < 4; ++i) {
       changed += __builtin_popcount(base.word[i] ^ other.word[i]);
     }
-    // Of 128 fair bits, 64 change on average, with a standard deviation of
-    // 5.7; the bounds are 5 of those away.
+    // 64 of 128 fair bits change on average, with a standard deviation of 5.7;
+    // the bounds are 5 of those away.
     EXPECT_GT(changed, 35) << "bit " << bit;
     EXPECT_LT(changed, 93) << "bit " << bit;
   }

@@ -20,17 +20,17 @@ namespace bole::e2e {
 // What came back.
 struct Generation {
   grpc::Status status;
-  std::optional<std::string> retry_after_ms;  // Of the trailing metadata.
-  std::string request_id;                     // Of every response.
+  std::optional<std::string> retry_after_ms;  // From the trailing metadata.
+  std::string request_id;                     // In every response.
   std::vector<v1::GenerateChunk> chunks;
   std::optional<v1::GenerateComplete> complete;
 
-  // Of all chunks.
+  // Taken from all chunks.
   std::vector<int32_t> chunk_ids() const;
   std::string chunk_text() const;
   std::vector<v1::TokenLogprob> chunk_logprobs() const;
 
-  // Of the complete message.
+  // Taken from the complete message.
   std::vector<int32_t> ids() const;
 };
 

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "grpcpp/support/channel_arguments.h"
 #include "grpcpp/support/status.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/watch/scheduler_status.h"
 #include "tests/e2e/call.h"
 #include "tests/e2e/system.h"
 
@@ -33,9 +35,10 @@ SystemOptions Plain() {
 // A request in mid-stream, and what it must come to.
 class Stream {
  public:
-  explicit Stream(System& system, int max_tokens = kTokens)
-      : want_(Generate(system.stub(), GreedyRequest(kPrompt, max_tokens))),
-        call_(system.stub(), GreedyRequest(kPrompt, max_tokens)) {
+  explicit Stream(System& system, int max_tokens = kTokens,
+                  const std::string& prompt = kPrompt)
+      : want_(Generate(system.stub(), GreedyRequest(prompt, max_tokens))),
+        call_(system.stub(), GreedyRequest(prompt, max_tokens)) {
     ReadSome();
   }
 
@@ -197,12 +200,12 @@ TEST(E2eDrainTest, AWorkerLeavesWhenItsStreamsHaveFinished) {
 TEST(E2eWorkerLostTest, AStreamGoesOnWhenTheLineComesBack) {
   System system(Plain());
   Stream stream(system);
-  const uint64_t epoch = system.loop().status().epoch;
+  const uint64_t epoch = system.loop().status().workers[0].epoch;
 
   system.worker_line().Cut();
 
   stream.ExpectWhole();
-  EXPECT_GT(system.loop().status().epoch, epoch);
+  EXPECT_GT(system.loop().status().workers[0].epoch, epoch);
   system.ExpectIdle();
 }
 
@@ -221,7 +224,7 @@ TEST(E2eWorkerLostTest, AStreamGoesOnWithAnotherWorker) {
   Stream stream(system);
 
   system.StopWorker();
-  EXPECT_TRUE(Eventually([&] { return !system.loop().status().connected; }));
+  EXPECT_TRUE(Eventually([&] { return !system.loop().status().connected(); }));
   system.StartWorker();
 
   stream.ExpectWhole();
@@ -234,23 +237,24 @@ TEST(E2eWorkerLostTest, AWorkerThatHangsIsLostAfterItsTimeout) {
   options.worker_timeout = milliseconds(1000);
   System system(options);
   Stream stream(system);
-  const uint64_t epoch = system.loop().status().epoch;
+  const uint64_t epoch = system.loop().status().workers[0].epoch;
 
   system.worker_line().Freeze();
 
   stream.ExpectWhole();
-  EXPECT_GT(system.loop().status().epoch, epoch);
+  EXPECT_GT(system.loop().status().workers[0].epoch, epoch);
   system.ExpectIdle();
 }
 
 TEST(E2eWorkerLostTest, ARequestUnderWhichTwoWorkersAreLostIsUnavailable) {
   System system(Plain());
-  Stream stream(system, 2000);
+  // It takes long to be prefilled again, and has no new token until then.
+  std::string prompt;
+  for (int i = 0; i < 400; ++i) prompt += kPrompt;
+  Stream stream(system, kTokens, prompt);
   const int lines = system.worker_line().num_connections();
 
   system.worker_line().Cut();
-  stream.ReadSome();
-  // What was on its way may have sufficed: wait until it runs again.
   EXPECT_TRUE(Eventually(
       [&] { return system.worker_line().num_connections() > lines; }));
   EXPECT_TRUE(system.WaitForLoad(1, 0));
@@ -280,6 +284,29 @@ TEST(E2eWorkerLostTest, WithoutAWorkerRequestsAreUnavailableAfterAWhile) {
     return Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.ok();
   }));
   system.ExpectIdle();
+}
+
+TEST(E2eTwoSchedulersTest, TheSecondSaysWhoHasTheWorkerAndThenFollows) {
+  System system(Plain());
+  SchedulerServerOptions options;
+  options.models = {"models/demo"};
+  options.workers = {system.worker().address().ToString()};
+
+  const auto second = SchedulerServer::Start(options);
+
+  ASSERT_TRUE(second.ok()) << second.status();
+  const auto worker = [&] {
+    const SchedulerStatus status = (*second)->loop().status();
+    return status.workers.empty() ? WorkerStatus() : status.workers[0];
+  };
+  // "the worker obeys scheduler HOST:PORT (instance ...".
+  const std::string port =
+      ":" + std::to_string(system.scheduler().address().port) + " (instance";
+  EXPECT_TRUE(Eventually([&] {
+    return worker().last_error.find(port) != std::string::npos;
+  })) << worker().last_error;
+  system.scheduler().Stop();
+  EXPECT_TRUE(Eventually([&] { return worker().connected; }));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "scheduler_service/request.h"
+#include "scheduler_service/jobs/request.h"
 #include "tests/e2e/call.h"
 #include "tests/e2e/system.h"
 
@@ -26,13 +26,13 @@ constexpr int kMaxTokens = 4;
 // What the process has.
 struct Footprint {
   int64_t heap_kb = 0;      // Asked for and not given back.
-  int64_t resident_kb = 0;  // Of the whole process.
+  int64_t resident_kb = 0;  // The whole process.
   int threads = 0;
   int descriptors = 0;
 
   static Footprint Measure() {
     malloc_trim(0);  // What the allocator keeps for later is no growth.
-    const struct mallinfo2 heap = mallinfo2();  // Of all arenas.
+    const struct mallinfo2 heap = mallinfo2();  // All arenas.
     using std::filesystem::directory_iterator;
     const auto count = [](const char* folder) {
       return static_cast<int>(

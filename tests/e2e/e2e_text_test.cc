@@ -360,5 +360,29 @@ TEST_F(E2eTextTest, SpecialTokensAreInTheTextIfAskedFor) {
   EXPECT_EQ(shown.complete->text(), name + name);
 }
 
+TEST_F(E2eTextTest, AStreamGoesOnFromEveryPosition) {
+  v1::GenerateRequest request = GreedyRequest(kPrompt, 24);
+  request.mutable_sampling_params()->set_temperature(0.9f);
+  request.mutable_sampling_params()->set_presence_penalty(0.5f);
+  request.mutable_sampling_params()->set_repetition_penalty(1.1f);
+  request.mutable_sampling_params()->set_seed(7);
+  const Generation whole = Run(request);
+  const std::vector<int32_t> ids = whole.ids();
+  ASSERT_GE(ids.size(), 10u);
+
+  v1::TokenIds& had = *request.add_resume();
+  for (size_t count = 1; count < ids.size(); ++count) {
+    SCOPED_TRACE(count);
+    had.add_ids(ids[count - 1]);
+    const Generation rest = Run(request);
+
+    EXPECT_EQ(rest.ids(), std::vector<int32_t>(ids.begin() + count, ids.end()));
+    const std::string& text = rest.complete->text();
+    EXPECT_TRUE(whole.complete->text().ends_with(text)) << text;
+    EXPECT_EQ(rest.complete->usage().completion_tokens(), ids.size());
+    EXPECT_EQ(rest.complete->finish_reason(), whole.complete->finish_reason());
+  }
+}
+
 }  // namespace
 }  // namespace bole::e2e

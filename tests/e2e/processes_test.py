@@ -98,9 +98,9 @@ class ProcessesTest(unittest.TestCase):
             worker = services.worker.metrics()
 
             for name in ["bole_requests_total", "bole_generation_tokens_total",
-                         "bole_time_to_first_token_seconds",
-                         "bole_worker_up 1"]:
+                         "bole_time_to_first_token_seconds"]:
                 self.assertIn(name, scheduler)
+            self.assertRegex(scheduler, r'bole_worker_up\{worker=".*"\} 1')
             for name in ["bole_worker_steps_total", "bole_step_seconds",
                          "bole_worker_connected 1"]:
                 self.assertIn(name, worker)

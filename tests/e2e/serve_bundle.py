@@ -70,8 +70,9 @@ def serve(bundle, model, options):
     try:
         # A synthetic model has no tokenizer; any folder's will do.
         scheduler = Service(
-            str(programs / "bole-scheduler"), "--model",
-            DEMO if model.startswith("synthetic:") else model, *listen,
+            str(programs / "bole-scheduler"), "--allow-synthetic", "--model",
+            f"{model}={DEMO}" if model.startswith("synthetic:") else model,
+            *listen,
             "--worker", worker.address)
         try:
             client = str(programs / "bole")

@@ -1,6 +1,8 @@
 """Both services as processes of their own, on free ports."""
 
+import os
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -10,6 +12,17 @@ import urllib.request
 WORKER = "worker_service/bole-worker"
 SCHEDULER = "scheduler_service/bole-scheduler"
 MODEL = "models/demo"
+
+
+def built(path):
+    """Where a program of the build is: among a test's files, or by hand."""
+    return path if os.path.exists(path) else os.path.join("bazel-bin", path)
+
+
+def series_of(scrape):
+    """{'name{label="x"}': value} of what metrics() returns."""
+    found = re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", scrape, re.MULTILINE)
+    return {name: float(value) for name, value in found}
 
 
 class Service:

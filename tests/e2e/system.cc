@@ -40,15 +40,15 @@ System::System(const SystemOptions& options) : options_(options) {
   StartWorker();
   worker_line_ = std::make_unique<TcpRelay>(worker_port_);
   SchedulerServerOptions scheduler;
-  scheduler.model_directory = options.model_directory;
-  scheduler.worker_address = Loopback(worker_line_->port());
+  scheduler.models = {options.model_directory};
+  scheduler.workers = {Loopback(worker_line_->port())};
   scheduler.scheduler = options.scheduler;
   scheduler.worker_timeout = options.worker_timeout;
   scheduler.door = options.door;
   if (options.metrics) scheduler.metrics_address = Loopback(0);
   scheduler_ = ValueOrDie(SchedulerServer::Start(scheduler));
   stub_ = v1::BoleService::NewStub(NewChannel());
-  BOLE_CHECK(Eventually([this] { return loop().status().connected; }));
+  BOLE_CHECK(Eventually([this] { return loop().status().connected(); }));
 }
 
 System::~System() = default;
@@ -91,7 +91,7 @@ void System::ExpectIdle() {
   EXPECT_EQ(status.audit, "");
   EXPECT_EQ(status.slots.free, status.slots.total);
   EXPECT_EQ(status.pages.free, status.pages.total);
-  if (status.connected) {
+  if (status.connected()) {
     EXPECT_EQ(status.slots.total, options_.engine.num_slots);
     EXPECT_EQ(status.pages.total, options_.engine.num_pages);
   }

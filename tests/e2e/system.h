@@ -10,7 +10,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "proto/bole.grpc.pb.h"
-#include "scheduler_service/door_limits.h"
+#include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/scheduler_server.h"
 #include "tests/e2e/tcp_relay.h"
 #include "worker_service/worker_server.h"

@@ -6,18 +6,22 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/check.h"
 #include "common/sampling_params.h"
+#include "common/status_macros.h"
 #include "common/step.h"
 #include "common/tokenizer/utf8.h"
 #include "proto/bole.pb.h"
-#include "scheduler_service/model_text.h"
-#include "scheduler_service/request.h"
-#include "scheduler_service/request_codec.h"
-#include "scheduler_service/sampling_codec.h"
-#include "scheduler_service/worker_client.h"
+#include "scheduler_service/door/grpc/request_codec.h"
+#include "scheduler_service/door/grpc/sampling_codec.h"
+#include "scheduler_service/door/request_body.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/models/model_text.h"
 #include "tests/scheduler_service/served_model.h"
 
 namespace bole {
@@ -42,6 +46,14 @@ void CheckAccepted(const Request& request, const WorkerDescription& worker) {
   }
 }
 
+absl::StatusOr<std::unique_ptr<Request>> Read(
+    const v1::GenerateRequest& message, const ModelText& text,
+    const WorkerDescription& worker) {
+  BOLE_ASSIGN_OR_RETURN(RequestBody body,
+                        DecodeGenerate(message, text, worker));
+  return ToRequest(std::move(body), *text.tokenizer, worker);
+}
+
 }  // namespace
 }  // namespace bole
 
@@ -52,13 +64,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bole::v1::GenerateRequest message;
   if (!message.ParseFromArray(data, static_cast<int>(size))) return 0;
 
-  const auto request = bole::DecodeGenerate(message, text, worker);
+  const auto request = bole::Read(message, text, worker);
 
   if (request.ok()) {
     bole::CheckAccepted(**request, worker);
   } else {
-    BOLE_CHECK(absl::IsInvalidArgument(request.status()) ||
-               absl::IsNotFound(request.status()));
+    BOLE_CHECK(absl::IsInvalidArgument(request.status()));
     BOLE_CHECK(!request.status().message().empty());
   }
   return 0;

@@ -13,7 +13,7 @@
 #include "common/step.h"
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
-#include "scheduler_service/validate_result.h"
+#include "scheduler_service/replicas/validate_result.h"
 
 namespace bole {
 namespace {

@@ -36,7 +36,7 @@ class ForestProblem {
   ForestProblem(std::mt19937& rng, const ForestShape& shape,
                 CandidateKind kind);
 
-  // Of pointers that place() returns for every buffer.
+  // The parameters, with the pointers that place() returns for every buffer.
   template <typename Place>
   SelectForestParams Params(const Place& place) {
     return {.max_requests = shape.max_requests,

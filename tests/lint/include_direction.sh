@@ -56,17 +56,22 @@ forbid "$production" 'tests/|deploy/' \
 forbid "$production" 'gtest/|gmock/|benchmark/' \
   'production code does not include test libraries'
 
-forbid 'proto/' "$cuda|kernels/|$services" \
+forbid 'proto/' "$cuda|kernels/|common/net/|$services" \
   'proto knows common types and nothing else of ours'
 
-forbid 'common/' "$rpc|$cuda|kernels/|$services" \
-  'common includes nothing of ours but common, no RPC and no CUDA'
+forbid 'common/' "$cuda|kernels/|proto/|$services" \
+  'common includes nothing of ours but common, and no CUDA'
+forbid 'common/' "$rpc|prometheus/|common/net/" \
+  'common knows no network; how the services listen is in common/net' \
+  'common/net/'
+forbid 'common/net/' 'google/protobuf/|[^>"]*\.pb\.h' \
+  'common/net listens; it knows no messages'
 
-forbid 'kernels/' "$rpc|$services" \
+forbid 'kernels/' "$rpc|common/net/|$services" \
   'kernels know nothing of requests: no RPC, no services'
 forbid 'kernels/' "$threads" \
   'kernels start no threads and hold no locks; they are given a pool'
-forbid 'kernels/' 'CLI/|common/log\.h' \
+forbid 'kernels/' 'common/(command_line|log)\.h' \
   'kernels read no flags and write no log'
 
 forbid 'scheduler_service/' "$cuda|kernels/|worker_service/" \
@@ -76,13 +81,23 @@ forbid 'worker_service/' 'scheduler_service/' \
 forbid 'worker_service/' "$cuda" \
   'the worker sees backends through kernels/backend.h; choose_backend picks one' \
   'worker_service/(choose_backend|([a-z0-9_]*_)?main)\.cc$'
-forbid 'clients/' "$cuda|kernels/|scheduler_service/|worker_service/" \
+forbid 'clients/' "$cuda|kernels/|common/net/|scheduler_service/|worker_service/" \
   'a client speaks through proto'
 
 forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
   'protobuf stays at the edge: codecs, RPC services, their calls and writers, clients, recordings' \
-  '(scheduler|worker)_service/([a-z0-9_]*codec|[a-z0-9_]*_service|[a-z0-9]+_(call|writer)|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
+  'scheduler_service/door/grpc/|(scheduler|worker)_service/([a-z]+/)?([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
+forbid 'scheduler_service/door/' "$rpc|scheduler_service/door/grpc/" \
+  'the door knows no protocol; what speaks gRPC is in door/grpc' \
+  'scheduler_service/door/grpc/'
+forbid 'scheduler_service/(jobs|links|models|policy|replicas|watch)/' \
+  'scheduler_service/door/' \
+  'the door stands above the scheduler, and nothing below includes it'
+
+forbid '' 'CLI/' \
+  'command lines are read through common/command_line.h' \
+  'common/command_line\.cc$'
 forbid '' '(cuda|cublas|nccl)[A-Za-z0-9_]*\.h' \
   'CUDA headers only below kernels/cuda' '((tests/)?kernels|tests/bench)/cuda/'
 forbid '' '[^>"]*\.cuh' \

@@ -2,6 +2,7 @@
 #ifndef BOLE_TESTS_SCHEDULER_SERVICE_REQUESTS_H_
 #define BOLE_TESTS_SCHEDULER_SERVICE_REQUESTS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,8 +12,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "scheduler_service/request.h"
-#include "scheduler_service/token_stream.h"
+#include "common/ids.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/jobs/token_stream.h"
 #include "tests/testing/random_tree.h"
 
 namespace bole::testing {
@@ -23,11 +25,13 @@ inline std::vector<int32_t> RandomPrompt(std::mt19937& rng, int length) {
   return prompt;
 }
 
-// Greedy, as SimulatedOutput() is.
+// Greedy, as SimulatedOutput() is; with a number, as if it had been accepted.
 inline std::unique_ptr<Request> MakeRequest(std::vector<int32_t> prompt,
                                             int max_tokens,
                                             TimePoint arrival = {}) {
+  static std::atomic<uint64_t> num_made = 0;
   auto request = std::make_unique<Request>();
+  request->job = JobId(++num_made);
   request->prompt = std::move(prompt);
   request->sampling.temperature = 0;
   request->sampling.max_tokens = max_tokens;

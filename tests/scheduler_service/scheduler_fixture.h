@@ -1,4 +1,4 @@
-// A scheduler with a simulated worker, for tests.
+// Schedulers with simulated workers, for tests.
 #ifndef BOLE_TESTS_SCHEDULER_SERVICE_SCHEDULER_FIXTURE_H_
 #define BOLE_TESTS_SCHEDULER_SERVICE_SCHEDULER_FIXTURE_H_
 
@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/ids.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/metrics.h"
+#include "scheduler_service/models/model_catalog.h"
 #include "scheduler_service/scheduler.h"
+#include "scheduler_service/watch/metrics.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/catalogs.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/simulated_worker.h"
 
@@ -28,51 +31,83 @@ inline SchedulerOptions TreeOptions() {
   return options;
 }
 
-// With a clock that the test moves.
-class SchedulerTest : public ::testing::Test {
+// A scheduler with workers that have equal limits, and a clock that the test
+// moves.
+class FleetTest : public ::testing::Test {
  protected:
-  explicit SchedulerTest(
-      const SchedulerOptions& options = TreeOptions(),
-      const StepLimits& limits = SimulatedWorker::SmallLimits())
-      : worker_(limits),
-        scheduler_(options, *tokenizer_, metrics_, worker_,
-                   [this](const Request&) { ++dequeued_; }) {}
+  explicit FleetTest(int num_workers,
+                     const SchedulerOptions& options = TreeOptions(),
+                     const StepLimits& limits = SimulatedWorker::SmallLimits())
+      : workers_(MakeWorkers(num_workers, limits)),
+        scheduler_(
+            options, catalog_, metrics_,
+            [this](const Request&, bool /*runs*/) { ++dequeued_; },
+            [this](WorkerId worker) {
+              gone_.push_back(worker);
+              return true;
+            }) {
+    for (size_t i = 0; i < workers_.size(); ++i) Add(static_cast<int>(i));
+  }
 
-  void Tell(WorkerEvent event) {
-    Mail mail;
-    mail.events.push_back(std::move(event));
+  void Handle(Mail mail) {
+    mail.cancelled = std::exchange(cancelled_, {});
     scheduler_.Handle(std::move(mail), now_);
   }
+  void Look() { Handle({}); }
+  void Tell(int worker, WorkerNews news) {
+    Mail mail;
+    mail.events.push_back(
+        {.worker = WorkerId(worker), .news = std::move(news)});
+    Handle(std::move(mail));
+  }
+  void Add(int worker) {
+    Tell(worker, WorkerAdded{.name = "simulated " + std::to_string(worker),
+                             .client = workers_[worker].get()});
+  }
+  void Connect(int worker) { Tell(worker, workers_[worker]->Connect()); }
+  void ConnectAll() {
+    for (size_t i = 0; i < workers_.size(); ++i) Connect(static_cast<int>(i));
+  }
+  void Lose(int worker) { Tell(worker, workers_[worker]->Lose()); }
 
   Reader Ask(std::unique_ptr<Request> request) {
     Reader reader{.stream = request->stream};
+    request->stream->SetCancelHook(
+        [this, job = *request->job] { cancelled_.push_back(job); });
     Mail mail;
     mail.requests.push_back(std::move(request));
-    scheduler_.Handle(std::move(mail), now_);
+    Handle(std::move(mail));
     return reader;
   }
   Reader Ask(std::vector<int32_t> prompt, int max_tokens) {
     return Ask(MakeRequest(std::move(prompt), max_tokens, now_));
   }
 
-  void RunRound() {
+  void RunRound(int worker) {
     now_ += std::chrono::milliseconds(1);
-    Tell(worker_.Run());
+    Tell(worker, workers_[worker]->Run());
   }
+  // Round by round, in turn, until no worker has a plan.
   void RunAll() {
-    while (worker_.has_plan()) RunRound();
+    for (bool any = true; any;) {
+      any = false;
+      for (size_t i = 0; i < workers_.size(); ++i) {
+        if (!workers_[i]->has_plan()) continue;
+        any = true;
+        RunRound(static_cast<int>(i));
+      }
+    }
   }
-  void Look() { scheduler_.Handle({}, now_); }
 
   void ExpectAllFree() {
     const SchedulerStatus status = scheduler_.status();
     EXPECT_EQ(status.audit, "");
     EXPECT_EQ(status.running, 0);
     EXPECT_EQ(status.waiting, 0);
+    EXPECT_TRUE(scheduler_.idle());
     EXPECT_EQ(status.slots.free, status.slots.total);
     EXPECT_EQ(status.pages.free, status.pages.total);
   }
-
   static void ExpectOutput(Reader& reader, const std::vector<int32_t>& want) {
     reader.Read();
     EXPECT_EQ(reader.tokens, want);
@@ -88,11 +123,37 @@ class SchedulerTest : public ::testing::Test {
 
   std::mt19937 rng_{1};
   TimePoint now_ = TimePoint() + std::chrono::hours(1);
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
+  const ModelCatalog catalog_ = TinyCatalog({"simulated", "second"});
   Metrics metrics_;
-  SimulatedWorker worker_;
+  const std::vector<std::unique_ptr<SimulatedWorker>> workers_;
+  std::vector<JobId> cancelled_;  // Not told yet.
   int dequeued_ = 0;
+  std::vector<WorkerId> gone_;
   Scheduler scheduler_;
+
+ private:
+  static std::vector<std::unique_ptr<SimulatedWorker>> MakeWorkers(
+      int num_workers, const StepLimits& limits) {
+    std::vector<std::unique_ptr<SimulatedWorker>> workers(num_workers);
+    for (auto& worker : workers) {
+      worker = std::make_unique<SimulatedWorker>(limits);
+    }
+    return workers;
+  }
+};
+
+// With one worker.
+class SchedulerTest : public FleetTest {
+ protected:
+  explicit SchedulerTest(
+      const SchedulerOptions& options = TreeOptions(),
+      const StepLimits& limits = SimulatedWorker::SmallLimits())
+      : FleetTest(/*num_workers=*/1, options, limits), worker_(*workers_[0]) {}
+
+  void Tell(WorkerNews news) { FleetTest::Tell(0, std::move(news)); }
+  void RunRound() { FleetTest::RunRound(0); }
+
+  SimulatedWorker& worker_;
 };
 
 // Pages for two full requests, and slots for four.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -13,7 +14,7 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "gtest/gtest.h"
-#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/catalogs.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/simulated_worker.h"
 #include "tests/testing/random_tree.h"
@@ -21,7 +22,6 @@
 namespace bole {
 namespace {
 
-using ::bole::testing::MakeTinyTokenizer;
 using ::bole::testing::RandomPrompt;
 using ::bole::testing::Reader;
 using ::bole::testing::SimulatedOutput;
@@ -33,8 +33,9 @@ using ::std::chrono::steady_clock;
 // A simulated worker on a thread of its own, as one behind a wire would be.
 class ThreadedWorker : public WorkerClient {
  public:
-  explicit ThreadedWorker(std::function<void(WorkerEvent)> sink)
+  explicit ThreadedWorker(std::function<void(WorkerNews)> sink)
       : sink_(std::move(sink)), worker_(SimulatedWorker::SmallLimits()) {
+    sink_(WorkerAdded{.name = "threaded", .client = this});
     sink_(worker_.Connect());
     thread_ = std::thread([this] { Run(); });
   }
@@ -78,7 +79,7 @@ class ThreadedWorker : public WorkerClient {
     }
   }
 
-  const std::function<void(WorkerEvent)> sink_;
+  const std::function<void(WorkerNews)> sink_;
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -124,7 +125,9 @@ class Client {
 
 class SchedulerLoopTest : public ::testing::Test {
  protected:
-  SchedulerLoopTest() { loop_.Start(worker_); }
+  SchedulerLoopTest() {
+    loop_.Start([](WorkerId) { return true; });
+  }
 
   void ExpectAllFree() {
     const SchedulerStatus status = loop_.status();
@@ -136,10 +139,12 @@ class SchedulerLoopTest : public ::testing::Test {
     EXPECT_EQ(loop_.load().tokens, 0u);
   }
 
-  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
+  const ModelCatalog catalog_ = testing::TinyCatalog({"simulated"});
   Metrics metrics_;
-  SchedulerLoop loop_{SchedulerOptions{}, *tokenizer_, metrics_};
-  ThreadedWorker worker_{loop_.worker_sink()};
+  SchedulerLoop loop_{SchedulerOptions{}, catalog_, metrics_};
+  ThreadedWorker worker_{[this](WorkerNews news) {
+    loop_.Post({.worker = WorkerId(0), .news = std::move(news)});
+  }};
 };
 
 // Asks 25 times, and cancels a quarter of it.
@@ -150,11 +155,8 @@ void AskAndCheck(SchedulerLoop& loop, int seed) {
     const std::vector<int32_t> prompt =
         RandomPrompt(rng, testing::UniformInt(rng, 1, 100));
     auto request = client.Ask(prompt, 20);
-    ASSERT_TRUE(loop.Submit(request).ok());
-    if (testing::UniformInt(rng, 0, 3) == 0) {
-      client.reader().stream->Cancel();
-      loop.Wake();
-    }
+    ASSERT_FALSE(loop.Submit(request).has_value());
+    if (testing::UniformInt(rng, 0, 3) == 0) client.reader().stream->Cancel();
     client.Read();
     if (client.reader().end->ok()) {
       EXPECT_EQ(client.reader().tokens, SimulatedOutput(prompt, 20));
@@ -179,7 +181,7 @@ TEST_F(SchedulerLoopTest, ManyClientsAtOnceEachGetTheirText) {
 TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
   Client client;
   auto request = client.Ask({'x'}, 300);
-  ASSERT_TRUE(loop_.Submit(request).ok());
+  ASSERT_FALSE(loop_.Submit(request).has_value());
   client.Read(1);
 
   EXPECT_TRUE(loop_.Drain(steady_clock::now() + seconds(60)));
@@ -188,7 +190,9 @@ TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
   EXPECT_TRUE(client.reader().end->ok());
   Client late;
   auto refused = late.Ask({'x'}, 3);
-  EXPECT_TRUE(absl::IsUnavailable(loop_.Submit(refused)));
+  const std::optional<Refusal> refusal = loop_.Submit(refused);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->reason, RefusalReason::kDraining);
   EXPECT_NE(refused, nullptr);
   ExpectAllFree();
 }
@@ -196,7 +200,7 @@ TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
 TEST_F(SchedulerLoopTest, ADrainThatTakesTooLongIsEndedByStop) {
   Client client;
   auto request = client.Ask({'x'}, 300);
-  ASSERT_TRUE(loop_.Submit(request).ok());
+  ASSERT_FALSE(loop_.Submit(request).has_value());
   client.Read(1);
   worker_.Pause(true);
 
@@ -213,7 +217,7 @@ TEST_F(SchedulerLoopTest, ADeadlineEndsARequestWhileTheWorkerHangs) {
   Client client;
   auto request = client.Ask({'x'}, 300);
   request->deadline = steady_clock::now() + milliseconds(20);
-  ASSERT_TRUE(loop_.Submit(request).ok());
+  ASSERT_FALSE(loop_.Submit(request).has_value());
 
   client.Read();
 

@@ -30,7 +30,7 @@ TEST_F(SchedulerTest, ALostWorkersRequestsGoOnWithTheNextOne) {
   EXPECT_GT(reader.tokens.size(), 3u);
 
   Tell(worker_.Lose());
-  EXPECT_FALSE(scheduler_.status().connected);
+  EXPECT_FALSE(scheduler_.status().connected());
   EXPECT_EQ(scheduler_.status().waiting, 1);
   Tell(worker_.Connect());
   RunAll();
@@ -91,7 +91,7 @@ TEST_F(SchedulerTest, AWorkerThatReturnsNonsenseIsLostByName) {
             absl::InternalError(
                 "the worker broke the protocol: its result of plan 1: prefill "
                 "0: committed is 513; allowed is 30"));
-  EXPECT_FALSE(scheduler_.status().connected);
+  EXPECT_FALSE(scheduler_.status().connected());
   EXPECT_EQ(scheduler_.status().waiting, 1);
   // Its client tells as well that the connection ended.
   Tell(WorkerLost{worker_.epoch(), worker_.disconnected()});
@@ -136,11 +136,11 @@ TEST_F(SchedulerTest, AnOutcomeThatNobodyAwaitsLosesTheWorker) {
   EXPECT_EQ(worker_.disconnected().message(),
             "the worker broke the protocol: it answered plan 1, awaited is "
             "none");
-  EXPECT_FALSE(scheduler_.status().connected);
+  EXPECT_FALSE(scheduler_.status().connected());
   // Whatever else comes of a connection that was ended is not looked at.
   Tell(outcome);
   Tell(worker_.Connect());
-  EXPECT_TRUE(scheduler_.status().connected);
+  EXPECT_TRUE(scheduler_.status().connected());
 }
 
 TEST_F(SchedulerTest, AWorkerThatDoesNotAnswerInTimeIsLost) {
@@ -153,7 +153,7 @@ TEST_F(SchedulerTest, AWorkerThatDoesNotAnswerInTimeIsLost) {
 
   now_ = deadline - milliseconds(1);
   Look();
-  EXPECT_TRUE(scheduler_.status().connected);
+  EXPECT_TRUE(scheduler_.status().connected());
   now_ = deadline;
   Look();
 
@@ -161,7 +161,7 @@ TEST_F(SchedulerTest, AWorkerThatDoesNotAnswerInTimeIsLost) {
   EXPECT_EQ(worker_.disconnected().message(),
             "plan 1, round 0, with 128 prefill tokens and 0 decoding sequences "
             "was not answered in time, by a round timeout of 120000 ms");
-  EXPECT_FALSE(scheduler_.status().connected);
+  EXPECT_FALSE(scheduler_.status().connected());
   EXPECT_EQ(scheduler_.status().waiting, 1);
   Tell(worker_.Connect());
   RunRound();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/scheduler_service/asked.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/scheduler_fixture.h"
 #include "tests/scheduler_service/simulated_worker.h"
@@ -13,6 +14,7 @@
 namespace bole {
 namespace {
 
+using ::bole::testing::Asked;
 using ::bole::testing::RandomPrompt;
 using ::bole::testing::Reader;
 using ::bole::testing::SchedulerTest;
@@ -110,11 +112,6 @@ class TinyPoolTest : public SchedulerTest,
                     limits.max_context);
   }
 
-  struct Asked {
-    std::vector<int32_t> prompt;
-    int max_tokens;
-    Reader reader;
-  };
   void AskOne() {
     const int length =
         LargestLength() - UniformInt(rng_, 0, 1) * UniformInt(rng_, 0, 20);

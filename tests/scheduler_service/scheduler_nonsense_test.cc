@@ -188,7 +188,7 @@ TEST_P(NonsenseTest, IsRefusedOrSurvivedAndEveryRequestEnds) {
   for (int i = 0; i < 1500; ++i) {
     SCOPED_TRACE(i);
     now_ += std::chrono::milliseconds(1);
-    if (!scheduler_.status().connected) Tell(worker_.Connect());
+    if (!scheduler_.status().connected()) Tell(worker_.Connect());
     if (!worker_.has_plan() || UniformInt(rng_, 0, 9) == 0) {
       readers.push_back(AskOne());
     }
@@ -207,7 +207,7 @@ TEST_P(NonsenseTest, IsRefusedOrSurvivedAndEveryRequestEnds) {
     plan_is_spoiled = plan_is_spoiled || spoil;
     Tell(std::move(outcome));
     ASSERT_EQ(scheduler_.status().audit, "");
-    ASSERT_EQ(scheduler_.status().connected, worker_.disconnected().ok());
+    ASSERT_EQ(scheduler_.status().connected(), worker_.disconnected().ok());
     if (!plan_is_spoiled) {
       ASSERT_TRUE(worker_.disconnected().ok()) << worker_.disconnected();
     }
@@ -216,7 +216,7 @@ TEST_P(NonsenseTest, IsRefusedOrSurvivedAndEveryRequestEnds) {
     ASSERT_FALSE(HasFailure());
   }
   PassDeadline();
-  if (!scheduler_.status().connected) Tell(worker_.Connect());
+  if (!scheduler_.status().connected()) Tell(worker_.Connect());
   RunAll();
 
   ExpectAllFree();

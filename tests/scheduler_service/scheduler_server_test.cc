@@ -7,7 +7,10 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/simulated_worker.h"
 #include "tests/scheduler_service/tiny_system.h"
+#include "tests/worker_service/model/files.h"
 
 namespace bole {
 namespace {
@@ -17,6 +20,8 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::Eventually;
 using testing::OpenCall;
+using testing::SimulatedService;
+using testing::SimulatedWorker;
 using testing::TinySystem;
 
 constexpr char kServing[] = "1";
@@ -32,15 +37,15 @@ v1::GenerateRequest Ask(int max_tokens) {
 TEST(SchedulerServerTest, ErrorsNameTheFileOrTheAddress) {
   const TinySystem system;
 
-  const auto no_model = SchedulerServer::Start({.model_directory = "none"});
+  const auto no_model = SchedulerServer::Start({.models = {"none"}});
   const auto taken =
-      SchedulerServer::Start({.model_directory = system.directory.path(),
+      SchedulerServer::Start({.models = {system.directory.path()},
                               .address = system.server->address().ToString()});
   const auto taken_by_metrics = SchedulerServer::Start(
-      {.model_directory = system.directory.path(),
+      {.models = {system.directory.path()},
        .metrics_address = system.server->address().ToString()});
   const auto remote = SchedulerServer::Start(
-      {.model_directory = system.directory.path(), .address = "0.0.0.0:0"});
+      {.models = {system.directory.path()}, .address = "0.0.0.0:0"});
 
   EXPECT_NE(no_model.status().message().find("none/tokenizer.json"),
             absl::string_view::npos)
@@ -68,6 +73,83 @@ TEST(SchedulerServerTest, ARequestSentOnceItIsReadyIsTaken) {
 
     ASSERT_TRUE(status.ok()) << status.error_message();
   }
+}
+
+TEST(SchedulerServerTest, TwoModelsStandBehindOneDoor) {
+  const ScopedDirectory directory;
+  directory.Write("tokenizer.json", testing::TinyTokenizerJson());
+  SimulatedService second(SimulatedWorker::SmallLimits(), "second");
+  SchedulerServerOptions options;
+  options.models = {"second=" + directory.path()};
+  options.workers = {second.address()};
+  TinySystem system(options);
+  ASSERT_TRUE(Eventually(
+      [&] { return system.server->loop().status().num_connected() == 2; }));
+  const auto asked = [](const char* model) {
+    v1::GenerateRequest request = Ask(5);
+    request.set_model(model);
+    return request;
+  };
+
+  second.Hold();
+  OpenCall of_second(system, asked("second"));
+  EXPECT_TRUE(OpenCall(system, asked("tiny")).Finish().ok());
+  ASSERT_TRUE(system.AwaitLoad(/*running=*/1, /*waiting=*/0));
+  EXPECT_EQ(system.server->loop().status().workers[0].running, 1);
+  second.Release();
+
+  EXPECT_TRUE(of_second.Finish().ok());
+  EXPECT_EQ(of_second.ids.size(), 5u);
+  EXPECT_EQ(OpenCall(system, asked("third")).Finish().error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(OpenCall(system, Ask(5)).Finish().error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  for (const char* model : {"tiny", "second"}) {
+    grpc::ClientContext context;
+    v1::GetModelInfoRequest request;
+    request.set_model(model);
+    v1::GetModelInfoResponse info;
+    EXPECT_TRUE(system.stub->GetModelInfo(&context, request, &info).ok());
+    EXPECT_EQ(info.model(), model);
+    EXPECT_EQ(info.has_chat_template(), info.model() == "tiny");
+  }
+}
+
+TEST(SchedulerServerTest, StreamsGoOnWithAnotherWorker) {
+  SimulatedService other(SimulatedWorker::SmallLimits());
+  SchedulerServerOptions options;
+  options.workers = {other.address()};
+  TinySystem system(options);
+  const auto status = [&] { return system.server->loop().status(); };
+  ASSERT_TRUE(Eventually([&] { return status().num_connected() == 2; }));
+  other.Hold();
+  system.worker.Hold();
+  OpenCall first(system, Ask(200));
+  OpenCall second(system, Ask(200));
+  ASSERT_TRUE(Eventually([&] {
+    return status().workers[0].running == 1 && status().workers[1].running == 1;
+  }));
+  for (int i = 0; i < 5; ++i) other.AnswerOne();
+
+  other.Leave();
+  EXPECT_TRUE(Eventually([&] { return status().num_connected() == 1; }));
+  EXPECT_EQ(system.Health(), kServing);
+  system.worker.Release();
+
+  EXPECT_TRUE(first.Finish().ok());
+  EXPECT_TRUE(second.Finish().ok());
+  EXPECT_EQ(second.ids.size(), 200u);
+  EXPECT_EQ(second.ids, first.ids);
+  v1::GetServerInfoResponse info;
+  grpc::ClientContext context;
+  EXPECT_TRUE(
+      system.stub->GetServerInfo(&context, v1::GetServerInfoRequest(), &info)
+          .ok());
+  ASSERT_EQ(info.workers_size(), 2);
+  EXPECT_EQ(info.workers(0).address(), other.address());
+  EXPECT_FALSE(info.workers(0).connected());
+  EXPECT_TRUE(info.workers(1).connected());
+  EXPECT_EQ(info.load().audit(), "");
 }
 
 TEST(SchedulerServerTest, IsNotReadyOnceTheWorkerDrains) {

@@ -49,7 +49,7 @@ TEST_F(SchedulerTest, TheStatusSaysHowMuchIsSpeculated) {
   Tell(worker_.Connect());
   EXPECT_EQ(scheduler_.status().speculation.mode, SpeculationMode::kTree);
   EXPECT_EQ(scheduler_.status().speculation.nodes, 8);
-  WorkerEvent without_drafter = worker_.Connect();
+  WorkerNews without_drafter = worker_.Connect();
   std::get<WorkerConnected>(without_drafter).description.has_drafter = false;
 
   Tell(without_drafter);
@@ -235,7 +235,7 @@ TEST_F(SchedulerTest, StoppingEndsEverything) {
 
   Mail mail;
   mail.stopped = true;
-  scheduler_.Handle(std::move(mail), now_);
+  Handle(std::move(mail));
 
   for (Reader& reader : readers) {
     ExpectEnd(reader, absl::StatusCode::kUnavailable);

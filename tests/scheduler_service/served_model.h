@@ -8,8 +8,8 @@
 
 #include "common/chat/chat_template.h"
 #include "common/check.h"
-#include "scheduler_service/model_text.h"
-#include "scheduler_service/worker_client.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/models/model_text.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 
 namespace bole::testing {

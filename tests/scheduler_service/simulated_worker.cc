@@ -39,7 +39,7 @@ StepLimits SimulatedWorker::SmallLimits() {
           .vocabulary = 256};
 }
 
-WorkerEvent SimulatedWorker::Connect() {
+WorkerNews SimulatedWorker::Connect() {
   ++epoch_;
   last_plan_number_ = 0;
   disconnected_ = absl::OkStatus();
@@ -47,7 +47,7 @@ WorkerEvent SimulatedWorker::Connect() {
       .limits = limits_, .text = Letters(), .accept = {0.8}});
   plans_.clear();
   return WorkerConnected{.epoch = epoch_,
-                         .description = {.model = "simulated",
+                         .description = {.model = model_,
                                          .device = "none",
                                          .version = "",
                                          .limits = limits_,
@@ -55,7 +55,7 @@ WorkerEvent SimulatedWorker::Connect() {
                                          .stop_tokens = {}}};
 }
 
-WorkerEvent SimulatedWorker::Lose() {
+WorkerNews SimulatedWorker::Lose() {
   plans_.clear();
   return WorkerLost{epoch_, absl::UnavailableError("it was unplugged")};
 }
@@ -85,6 +85,14 @@ WorkerOutcome SimulatedWorker::Run() {
   if (!engine_->FinishRound(sent.round++, sent.plan, *outcome.result)) {
     plans_.pop_front();
   }
+  return outcome;
+}
+
+WorkerOutcome SimulatedWorker::Refuse(absl::Status why) {
+  BOLE_CHECK(has_plan());
+  const Sent& sent = plans_.front();
+  WorkerOutcome outcome{sent.epoch, sent.plan_number, std::move(why)};
+  plans_.pop_front();
   return outcome;
 }
 

@@ -6,12 +6,14 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/ids.h"
 #include "common/step.h"
-#include "scheduler_service/worker_client.h"
+#include "scheduler_service/links/worker_client.h"
 #include "tests/simulation/simulated_engine.h"
 
 namespace bole::testing {
@@ -32,8 +34,10 @@ class SimulatedWorker : public WorkerClient {
   static StepLimits SmallLimits();
 
   // A new connection, with memory that holds nothing.
-  WorkerEvent Connect();
-  WorkerEvent Lose();
+  WorkerNews Connect();
+  WorkerNews Lose();
+  // What it is from the next connection on.
+  void set_model(std::string model) { model_ = std::move(model); }
 
   void Send(uint64_t epoch, uint64_t plan_number,
             const StepPlan& plan) override;
@@ -44,6 +48,8 @@ class SimulatedWorker : public WorkerClient {
   const StepPlan& next_plan() const { return plans_.front().plan; }
   // Runs the oldest plan, or the next round of its lease.
   WorkerOutcome Run();
+  // Refuses the oldest plan, and touches nothing.
+  WorkerOutcome Refuse(absl::Status why);
 
   // As SimulatedEngine::FailAt(). REQUIRES: a connection.
   void FailAt(SlotId slot, int position) { engine_->FailAt(slot, position); }
@@ -62,6 +68,7 @@ class SimulatedWorker : public WorkerClient {
   };
 
   const StepLimits limits_;
+  std::string model_ = "simulated";
   std::optional<simulation::SimulatedEngine> engine_;  // Once connected.
   uint64_t epoch_ = 0;
   uint64_t last_plan_number_ = 0;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "common/check.h"
@@ -18,7 +20,7 @@
 #include "proto/health.grpc.pb.h"
 #include "scheduler_service/scheduler_server.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
-#include "tests/scheduler_service/fake_worker.h"
+#include "tests/scheduler_service/links/fake_worker.h"
 #include "tests/scheduler_service/served_model.h"
 #include "tests/scheduler_service/simulated_worker.h"
 #include "tests/worker_service/model/files.h"
@@ -29,13 +31,16 @@ namespace bole::testing {
 // as many as AnswerOne() was called.
 class SimulatedService {
  public:
-  explicit SimulatedService(const StepLimits& limits)
+  explicit SimulatedService(const StepLimits& limits,
+                            const std::string& model = "tiny")
       : limits_(limits),
-        worker_(Description(limits),
+        worker_(Description(limits, model),
                 [this](FakeExecute& call) { return Run(call); }) {}
 
-  static WorkerDescription Description(const StepLimits& limits) {
+  static WorkerDescription Description(const StepLimits& limits,
+                                       const std::string& model = "tiny") {
     WorkerDescription description = TinyWorker();
+    description.model = model;
     description.limits = limits;
     description.has_drafter = true;
     description.stop_tokens = {1};
@@ -56,6 +61,12 @@ class SimulatedService {
   }
   // Heartbeats say so from the next plan on.
   void Drain() { draining_ = true; }
+  // Ends the connection instead of an answer, and refuses others.
+  void Leave() {
+    MutexLock lock(mutex_);
+    left_ = true;
+    changed_.NotifyAll();
+  }
 
  private:
   void SetHeld(bool held) {
@@ -65,6 +76,7 @@ class SimulatedService {
   }
 
   grpc::Status Run(FakeExecute& call) {
+    if (has_left()) return Left();
     SimulatedWorker engine(limits_);
     engine.Connect();
     call.Open();
@@ -75,7 +87,8 @@ class SimulatedService {
       engine.Send(engine.epoch(), request.sequence(), *plan);
       {
         MutexLock lock(mutex_);
-        while (held_ && num_allowed_ == 0) changed_.Wait(mutex_);
+        while (held_ && num_allowed_ == 0 && !left_) changed_.Wait(mutex_);
+        if (left_) return Left();
         if (held_) --num_allowed_;
       }
       if (draining_) call.Beat(/*draining=*/true);
@@ -83,12 +96,20 @@ class SimulatedService {
     }
     return grpc::Status::OK;
   }
+  bool has_left() {
+    MutexLock lock(mutex_);
+    return left_;
+  }
+  static grpc::Status Left() {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "it left");
+  }
 
   const StepLimits limits_;
   Mutex mutex_;
   CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   int num_allowed_ ABSL_GUARDED_BY(mutex_) = 0;  // Answers while held.
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> draining_{false};
   FakeWorker worker_;  // Its threads use the rest: last.
 };
@@ -104,16 +125,16 @@ inline bool Eventually(const std::function<bool()>& condition) {
 }
 
 struct TinySystem {
-  // Without a worker nothing listens where the scheduler looks for one.
+  // Without a worker nothing listens where the scheduler looks for one. Models
+  // and workers that the options name come before these.
   explicit TinySystem(SchedulerServerOptions options = {},
                       bool with_worker = true,
                       const StepLimits& limits = SimulatedWorker::SmallLimits())
       : worker(limits) {
     directory.Write("tokenizer.json", TinyTokenizerJson());
     directory.Write("chat_template.jinja", kTinyTemplate);
-    options.model_directory = directory.path();
-    options.worker_address = worker.address();
-    if (!with_worker) options.worker_address = "127.0.0.1:1";
+    options.models.push_back("tiny=" + directory.path());
+    options.workers.push_back(with_worker ? worker.address() : "127.0.0.1:1");
     auto started = SchedulerServer::Start(options);
     BOLE_CHECK(started.ok());
     server = *std::move(started);
@@ -158,8 +179,11 @@ struct TinySystem {
 // A Generate call that a test reads when it likes.
 class OpenCall {
  public:
-  OpenCall(TinySystem& system, const v1::GenerateRequest& request,
-           std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  OpenCall(
+      TinySystem& system, const v1::GenerateRequest& request,
+      std::chrono::milliseconds timeout = std::chrono::seconds(60),
+      const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
+    for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
     context_.set_deadline(std::chrono::system_clock::now() + timeout);
     reader_ = system.stub->Generate(&context_, request);
   }

@@ -77,6 +77,8 @@ absl::Status ParseKind(std::string_view text, Fault& fault) {
 }
 
 absl::Status ParseRounds(std::string_view text, Fault& fault) {
+  fault.on_signal = text == "signal";
+  if (fault.on_signal) return absl::OkStatus();
   std::string_view rest = text;
   const std::string_view first = TakeUntil(rest, '-');
   const bool is_one = first.size() == text.size();
@@ -84,7 +86,8 @@ absl::Status ParseRounds(std::string_view text, Fault& fault) {
   if (is_one) fault.last_round = fault.first_round;
   if (!rest.empty()) ok = ok && Read(rest, fault.last_round);
   if (ok && fault.last_round >= fault.first_round) return absl::OkStatus();
-  return Bad("the round of a fault", text, "ROUND, FIRST-LAST or FIRST-");
+  return Bad("the round of a fault", text,
+             "ROUND, FIRST-LAST, FIRST- or signal");
 }
 
 absl::Status ParseProbability(std::string_view text, Fault& fault) {
@@ -167,10 +170,14 @@ absl::StatusOr<Fault> ParseFault(std::string_view text) {
   return fault;
 }
 
-RoundFaults FaultsOf(const std::vector<Fault>& faults, int64_t round) {
+RoundFaults FaultsOf(const std::vector<Fault>& faults, int64_t round,
+                     int signal) {
   RoundFaults all;
+  int signals = 0;
   for (const Fault& fault : faults) {
-    if (!Happens(fault, round)) continue;
+    const bool happens =
+        fault.on_signal ? ++signals == signal : Happens(fault, round);
+    if (!happens) continue;
     all.bits = Mix(fault.seed + 1, static_cast<uint64_t>(round)) >> 1;
     switch (fault.kind) {
       case FaultKind::kCrash:

@@ -45,11 +45,14 @@ struct Fault {
   int64_t last_round = std::numeric_limits<int64_t>::max();
   double probability = 1;
   uint64_t seed = 0;
+  // Instead of all that: in the round that begins after a signal. Such faults
+  // take turns, one for each signal, in their order.
+  bool on_signal = false;
 };
 
 // Reads "KIND@WHEN" or "KIND:random=PROBABILITY[,SEED]". KIND is crash, hang,
-// garbage, garbage=WHAT or slow:FACTOR; WHEN is a round, FIRST-LAST, or FIRST-
-// for all from that one on. INVALID_ARGUMENT saying what is allowed.
+// garbage, garbage=WHAT or slow:FACTOR; WHEN is a round, FIRST-LAST, FIRST- for
+// all from that one on, or "signal". INVALID_ARGUMENT saying what is allowed.
 absl::StatusOr<Fault> ParseFault(std::string_view text);
 
 // What is to happen in one round.
@@ -61,8 +64,10 @@ struct RoundFaults {
   uint64_t bits = 0;  // For what garbage leaves open.
 };
 
-// The same faults give the same rounds. `round` is counted from 1.
-RoundFaults FaultsOf(const std::vector<Fault>& faults, int64_t round);
+// The same faults give the same rounds. `round` is counted from 1, and so is
+// `signal`, the number of the signal that came before it; 0: none did.
+RoundFaults FaultsOf(const std::vector<Fault>& faults, int64_t round,
+                     int signal = 0);
 
 // Spoils the result of a round. A kind that needs what the result lacks, such
 // as a proposal, becomes kShape; kNumber changes nothing here.

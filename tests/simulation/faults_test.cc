@@ -89,6 +89,19 @@ TEST(FaultsOfTest, AFaultHappensInItsRoundsAlone) {
   EXPECT_TRUE(FaultsOf(faults, 6).crash);
 }
 
+TEST(FaultsOfTest, EverySignalHasItsFault) {
+  const std::vector<Fault> faults = {Parsed("garbage=round@signal"),
+                                     Parsed("slow:2@3"),
+                                     Parsed("crash@signal")};
+
+  EXPECT_FALSE(FaultsOf(faults, 1).garbage.has_value());
+  EXPECT_EQ(FaultsOf(faults, 1, /*signal=*/1).garbage, Garbage::kRound);
+  EXPECT_FALSE(FaultsOf(faults, 1, /*signal=*/1).crash);
+  EXPECT_TRUE(FaultsOf(faults, 3, /*signal=*/2).crash);
+  EXPECT_EQ(FaultsOf(faults, 3, /*signal=*/2).slowness, 2);
+  EXPECT_FALSE(FaultsOf(faults, 2, /*signal=*/3).crash);
+}
+
 TEST(FaultsOfTest, ChancesAreKeptAndComeAgain) {
   const std::vector<Fault> faults = {Parsed("crash:random=0.1,3")};
   const std::vector<Fault> others = {Parsed("crash:random=0.1,4")};

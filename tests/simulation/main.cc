@@ -1,6 +1,8 @@
 // bole-sim-worker: the protocol of a worker without its model.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -9,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/command_line.h"
 #include "common/draft_shape.h"
 #include "common/status_macros.h"
 #include "common/step.h"
@@ -21,6 +23,7 @@
 #include "tests/simulation/simulated_model.h"
 #include "tests/simulation/simulated_server.h"
 #include "tests/simulation/step_costs.h"
+#include "worker_service/serving_flags.h"
 
 namespace {
 
@@ -30,55 +33,41 @@ using bole::simulation::SimulatedServerOptions;
 
 constexpr int kMaxPages = 1 << 24;
 
+// What a signal handler may touch.
+std::atomic<int> num_signals = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
 struct Flags {
   SimulatedServerOptions server;
   std::string model;
   std::string costs_path;
   std::vector<std::string> faults;
   int vocabulary = 0;
-  int heartbeat_ms = 1000;
-  int drain_seconds = 30;
-  bool allow_remote = false;
+  bool no_drafter = false;
+  bole::ServingFlags serving;
 
-  void AddTo(CLI::App& app);
-  void AddSizesTo(CLI::App& app);
-  void AddBehaviourTo(CLI::App& app);
+  void AddTo(bole::CommandLine& app);
+  void AddSizesTo(bole::CommandLine& app);
+  void AddBehaviourTo(bole::CommandLine& app);
   // Reads the files that the flags name.
   absl::Status Complete();
 };
 
-void Flags::AddTo(CLI::App& app) {
-  app.add_option("--model", model,
-                 "folder of the checkpoint that the scheduler serves: its "
-                 "tokenizer and stop tokens are used, not its weights")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+void Flags::AddTo(bole::CommandLine& app) {
+  app.Add("--model", model,
+          "folder of the checkpoint that the scheduler serves: its tokenizer "
+          "and stop tokens are used, not its weights")
+      .Required()
+      .ExistingDirectory();
   server.model = "";
-  app.add_option(
-      "--name", server.model,
-      "the model's name for the scheduler; the folder's if left out");
-  server.address = "127.0.0.1:50052";
-  app.add_option("--listen", server.address,
-                 "address for the scheduler; port 0: any that is free")
-      ->capture_default_str();
-  app.add_option("--metrics-listen", server.metrics_address,
-                 "address for Prometheus, at /metrics; none if left out");
-  app.add_flag("--allow-remote", allow_remote,
-               "let the addresses be reached from other machines, although "
-               "nothing is encrypted and nobody is asked who they are");
-  app.add_option("--heartbeat-ms", heartbeat_ms,
-                 "milliseconds between signs of life")
-      ->check(CLI::Range(10, 60'000))
-      ->capture_default_str();
-  app.add_option("--drain-seconds", drain_seconds,
-                 "after SIGTERM, wait so long for the scheduler to leave")
-      ->check(CLI::Range(0, 86'400))
-      ->capture_default_str();
+  app.Add("--name", server.model,
+          "the model's name for the scheduler; the folder's if left out");
+  serving.AddTo(app);
   AddSizesTo(app);
   AddBehaviourTo(app);
 }
 
-void Flags::AddSizesTo(CLI::App& app) {
+void Flags::AddSizesTo(bole::CommandLine& app) {
   bole::StepLimits& limits = server.runner.engine.limits;
   limits = {.max_requests = 64,
             .max_nodes = 1024,
@@ -90,10 +79,7 @@ void Flags::AddSizesTo(CLI::App& app) {
             .max_lease_rounds = bole::kMaxLeaseRounds};
   const auto add = [&app](const char* flag, int& value, const char* help,
                           int low, int high) {
-    app.add_option(flag, value, help)
-        ->check(CLI::Range(low, high))
-        ->capture_default_str()
-        ->group("Sizes");
+    app.Add(flag, value, help).Range(low, high).Group("Sizes");
   };
   add("--max-requests", limits.max_requests, "requests in one step", 1, 4096);
   add("--slots", limits.num_slots,
@@ -120,34 +106,26 @@ void Flags::AddSizesTo(CLI::App& app) {
       "size of the vocabulary; 0: as the tokenizer's", 0, 1 << 24);
 }
 
-void Flags::AddBehaviourTo(CLI::App& app) {
+void Flags::AddBehaviourTo(bole::CommandLine& app) {
   bole::simulation::StepRunnerOptions& runner = server.runner;
-  app.add_option("--accept", runner.engine.accept,
-                 "probability that a drafted level holds the right token where "
-                 "those above do, one for each depth; the last one stands for "
-                 "all deeper levels")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_flag_callback(
-      "--no-drafter", [&runner] { runner.engine.accept.clear(); },
-      "propose nothing");
-  app.add_option("--stop-probability", runner.engine.text.stop_probability,
-                 "probability of a stop token at each position of a text")
-      ->capture_default_str();
-  app.add_option("--seed", runner.engine.text.seed,
-                 "another seed writes other texts")
-      ->capture_default_str();
-  app.add_option("--costs", costs_path,
-                 "table of step times, as tests/simulation/README.md says; "
-                 "without it a step takes what its simulation takes");
-  app.add_option("--speed", runner.speed,
-                 "step times are divided by it; 0: no step waits")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--fault", faults,
-                 "crash, hang, garbage[=WHAT] or slow:FACTOR, followed by "
-                 "@ROUND, @FIRST-LAST, @FIRST- or :random=PROBABILITY,SEED; "
-                 "may be given several times");
+  app.Add("--accept", runner.engine.accept,
+          "probability that a drafted level holds the right token where those "
+          "above do, one for each depth; the last one stands for all deeper "
+          "levels");
+  app.AddSwitch("--no-drafter", no_drafter, "propose nothing");
+  app.Add("--stop-probability", runner.engine.text.stop_probability,
+          "probability of a stop token at each position of a text");
+  app.Add("--seed", runner.engine.text.seed, "another seed writes other texts");
+  app.Add("--costs", costs_path,
+          "table of step times, as tests/simulation/README.md says; without it "
+          "a step takes what its simulation takes");
+  app.Add("--speed", runner.speed,
+          "step times are divided by it; 0: no step waits")
+      .NonNegative();
+  app.Add("--fault", faults,
+          "crash, hang, garbage[=WHAT] or slow:FACTOR, followed by @ROUND, "
+          "@FIRST-LAST, @FIRST-, @signal (the round after a SIGUSR1) or "
+          ":random=PROBABILITY,SEED; may be given several times");
 }
 
 absl::Status Flags::Complete() {
@@ -161,6 +139,7 @@ absl::Status Flags::Complete() {
   limits.vocabulary = vocabulary > 0 ? vocabulary : text.vocabulary;
   runner.engine.text.alphabet = text.alphabet;
   runner.engine.text.stop_tokens = text.stop_tokens;
+  if (no_drafter) runner.engine.accept.clear();
   if (limits.num_slots == 0) limits.num_slots = limits.max_requests;
   if (limits.num_pages == 0) {
     const int64_t pages = int64_t{limits.num_slots} * limits.MaxPages();
@@ -174,8 +153,13 @@ absl::Status Flags::Complete() {
     BOLE_ASSIGN_OR_RETURN(Fault parsed, bole::simulation::ParseFault(fault));
     runner.faults.push_back(parsed);
   }
-  server.heartbeat_interval = std::chrono::milliseconds(heartbeat_ms);
-  if (allow_remote) server.reach = bole::Reach::kAnywhere;
+  runner.num_signals = [] { return num_signals.load(); };
+  std::signal(SIGUSR1, [](int) { ++num_signals; });
+  server.address = serving.address;
+  server.metrics_address = serving.metrics_address;
+  server.reach = serving.reach();
+  server.heartbeat_interval = serving.heartbeat_interval();
+  server.scheduler_timeout = serving.scheduler_timeout();
   return absl::OkStatus();
 }
 
@@ -196,8 +180,8 @@ absl::Status Serve(Flags& flags, bole::Termination& termination) {
   std::fflush(stdout);
 
   termination.Wait();
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::seconds(flags.drain_seconds);
+  const auto deadline =
+      std::chrono::steady_clock::now() + flags.serving.drain_time();
   termination.RunUntilSignal([&] { server->Drain(deadline); },
                              [&] { server->Stop(); });
   server->Stop();
@@ -209,15 +193,15 @@ absl::Status Serve(Flags& flags, bole::Termination& termination) {
 int main(int argc, char** argv) {
   absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
   if (!termination.ok()) return Fail(termination.status());
-  CLI::App app(
+  bole::CommandLine app(
+      "bole-sim-worker",
       "Speaks a worker's protocol without a model, for tests and load runs: "
       "its texts are hashes of what its memory holds, its step times come from "
       "a table, and it fails when it is told to. SIGTERM or SIGINT lets the "
-      "scheduler finish what runs; a second one stops at once.",
-      "bole-sim-worker");
+      "scheduler finish what runs; a second one stops at once.");
   Flags flags;
   flags.AddTo(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const absl::Status status = Serve(flags, *termination);
   return status.ok() ? 0 : Fail(status);
 }

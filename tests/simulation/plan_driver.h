@@ -183,7 +183,7 @@ class PlanDriver {
   SimulatedEngine& engine_;
   const DriverOptions options_;
   std::vector<Sequence> sequences_;
-  std::vector<Sequence*> prefilled_;  // Of the plan that runs,
+  std::vector<Sequence*> prefilled_;  // Sequences of the plan that runs,
   std::vector<Sequence*> verified_;   // in its order.
   int number_ = 0;
 };

@@ -70,10 +70,10 @@ struct Services {
       : worker(With({"tests/simulation/bole-sim-worker", "--model", kModel,
                      "--listen", "127.0.0.1:0"},
                     worker_flags)),
-        scheduler(
-            With({"scheduler_service/bole-scheduler", "--model", kModel,
-                  "--listen", "127.0.0.1:0", "--worker", worker.address()},
-                 scheduler_flags)),
+        scheduler(With({"scheduler_service/bole-scheduler", "--model", kModel,
+                        "--allow-synthetic", "--listen", "127.0.0.1:0",
+                        "--worker", worker.address()},
+                       scheduler_flags)),
         channel(grpc::CreateChannel(scheduler.address(),
                                     grpc::InsecureChannelCredentials())),
         stub(v1::BoleService::NewStub(channel)) {

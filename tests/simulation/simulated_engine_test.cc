@@ -132,7 +132,8 @@ std::vector<bool> None() { return {false, false}; }
 std::vector<bool> First() { return {true, false}; }
 std::vector<bool> Both() { return {true, true}; }
 
-// Of the fifth plan, which has both sequences.
+// Which texts are wrong after a change of the fifth plan, which has both
+// sequences.
 std::vector<bool> WrongTextsWith(const std::function<void(StepPlan&)>& change) {
   return WrongTexts([&](int number, StepPlan& plan) {
     if (number == 5) change(plan);

@@ -53,7 +53,7 @@ class SimulatedMemory {
   };
   struct Page {
     std::vector<uint64_t> rows;  // Empty until one is written.
-    uint64_t sum = 0;            // Of rows[i] * g^i.
+    uint64_t sum = 0;            // The sum of rows[i] * g^i.
   };
 
   std::vector<uint64_t> power_;  // [page_size + 1] g^i.

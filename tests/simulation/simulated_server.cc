@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/net/metrics_endpoint.h"
+#include "common/net/service_host.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "proto/metrics_endpoint.h"
-#include "proto/service_host.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/number_spoiler.h"
 #include "worker_service/memory_plan.h"
@@ -53,6 +53,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                   .version = kVersion,
                   .limits = engine.limits,
                   .has_drafter = !engine.accept.empty(),
+                  .synthetic = true,
                   .stop_tokens = engine.text.stop_tokens};
   // Greedy, so that a client who asks for nothing knows what to expect.
   info.temperature = 0;
@@ -63,6 +64,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                                             const OnRound& on_round)
               -> absl::Status { return runner.Step(plan, on_round); },
           .heartbeat_interval = options.heartbeat_interval,
+          .scheduler_timeout = options.scheduler_timeout,
           .on_failure = {}},
       parts->metrics);
   grpc::Service* services[] = {parts->service.get()};

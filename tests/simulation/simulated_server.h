@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "proto/listen_address.h"
+#include "common/net/listen_address.h"
 #include "tests/simulation/step_runner.h"
 
 namespace bole::simulation {
@@ -19,6 +19,8 @@ struct SimulatedServerOptions {
   // Who may reach the two addresses.
   Reach reach = Reach::kLoopback;
   std::chrono::milliseconds heartbeat_interval{1000};
+  // As WorkerServiceOptions::scheduler_timeout.
+  std::chrono::milliseconds scheduler_timeout{5000};
   StepRunnerOptions runner;
 };
 

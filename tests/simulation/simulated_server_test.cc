@@ -115,6 +115,8 @@ TEST(SimulatedServerTest, DescribesItselfAndAnswersPlans) {
   EXPECT_EQ(worker.model(), "demo");
   EXPECT_EQ(worker.device(), "simulated");
   EXPECT_TRUE(worker.has_drafter());
+  EXPECT_TRUE(worker.synthetic());
+  EXPECT_EQ(worker.fingerprint().weights(), "");
   EXPECT_EQ(worker.defaults().temperature(), 0);
 
   connection.Send(1);

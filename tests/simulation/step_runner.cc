@@ -14,7 +14,8 @@ absl::Status StepRunner::Step(const StepPlan& plan, const OnRound& on_round) {
   Clock::time_point deadline = Clock::now();
   bool more = true;
   for (int index = 0; more; ++index) {
-    const RoundFaults faults = FaultsOf(options_.faults, ++num_rounds_);
+    const RoundFaults faults =
+        FaultsOf(options_.faults, ++num_rounds_, TakeSignal(index, plan));
     if (faults.crash) std::_Exit(kCrashExitCode);
     if (faults.hang) {
       while (WaitUntil(Clock::time_point::max())) continue;
@@ -39,6 +40,14 @@ StepRunner::Clock::duration StepRunner::TimeOf(const StepPlan& plan,
   if (options_.speed <= 0) return Clock::duration::zero();
   return std::chrono::duration_cast<Clock::duration>(
       options_.costs.TimeOf(plan) * (slowness / options_.speed));
+}
+
+int StepRunner::TakeSignal(int index, const StepPlan& plan) {
+  if (!options_.num_signals || options_.num_signals() <= num_signals_) return 0;
+  std::printf("signal %d: round %d of %d\n", ++num_signals_, index + 1,
+              plan.lease ? plan.lease->rounds : 1);
+  std::fflush(stdout);
+  return num_signals_;
 }
 
 void StepRunner::Interrupt() {

@@ -22,6 +22,8 @@ struct StepRunnerOptions {
   StepCosts costs;
   double speed = 1;  // Times are divided by it; 0: nothing waits.
   std::vector<Fault> faults;
+  // How many signals have come, for faults that wait for one.
+  std::function<int()> num_signals = {};
   // Told before a result that is to have a wrong number; SpoilNextNumber().
   std::function<void(uint64_t offset)> spoil_number = {};
 };
@@ -48,10 +50,14 @@ class StepRunner {
   bool WaitUntil(Clock::time_point deadline);
   Clock::duration TimeOf(const StepPlan& plan, double slowness) const;
   void ReportProblems();
+  // The number of a signal that has come and had no round yet, or 0. Says on
+  // stdout into which round of which lease it falls.
+  int TakeSignal(int index, const StepPlan& plan);
 
   const StepRunnerOptions options_;
   SimulatedEngine engine_;
   int64_t num_rounds_ = 0;
+  int num_signals_ = 0;       // Signals whose fault has happened.
   int64_t num_reported_ = 0;  // Problems of the memory.
   Mutex mutex_;
   CondVar interrupted_changed_;

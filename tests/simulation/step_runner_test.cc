@@ -151,6 +151,20 @@ TEST(StepRunnerTest, GarbageIsInItsRoundAlone) {
   EXPECT_EQ(rounds[2].result.sequences[0].committed, 6);
 }
 
+TEST(StepRunnerTest, ASignalSpoilsTheRoundAfterItAlone) {
+  StepRunnerOptions options = Options();
+  int rounds_begun = 0;
+  // It comes before the third round: the prompt was the first.
+  options.num_signals = [&rounds_begun] { return ++rounds_begun >= 3 ? 1 : 0; };
+  options.faults = {*ParseFault("garbage=committed@signal")};
+  StepRunner runner(options);
+  const std::vector<Round> rounds = RunLease(runner, 3);
+
+  EXPECT_EQ(rounds[0].result.sequences[0].committed, 4);
+  EXPECT_GT(rounds[1].result.sequences[0].committed, 200);
+  EXPECT_EQ(rounds[2].result.sequences[0].committed, 6);
+}
+
 TEST(StepRunnerTest, AHangingRoundHasNoResultAndEndsWhenInterrupted) {
   StepRunnerOptions options = Options();
   options.faults = {*ParseFault("hang@2")};

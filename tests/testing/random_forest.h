@@ -21,7 +21,7 @@ using Parents = std::vector<int>;
 
 struct TreeOptions {
   int num_nodes = 1;
-  int max_depth = 16;  // Of a node; the first has depth 0.
+  int max_depth = 16;  // The largest depth of a node; the first has 0.
   int max_roots = 1;   // Parentless nodes.
 };
 

@@ -114,7 +114,7 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     plan.draft = {.top_k = UniformInt(rng, 1, limits.max_draft.top_k),
                   .depth = UniformInt(rng, 1, limits.max_draft.depth)};
   }
-  // Of one round: more of them need more pages.
+  // The lease has one round, because more rounds need more pages.
   if (prefills == 0 && sequences > 0) {
     plan.lease = {
         .rounds = 1,

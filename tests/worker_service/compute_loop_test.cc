@@ -61,7 +61,7 @@ TEST_F(ComputeLoopTest, AnswersPlansInTheirOrder) {
 
   for (int i = 1; i <= 3; ++i) {
     const ComputeOutcome& outcome = outcomes[i - 1];
-    EXPECT_EQ(outcome.epoch, 7u);
+    EXPECT_EQ(outcome.stream, 7u);
     EXPECT_EQ(outcome.sequence, static_cast<uint64_t>(i));
     ASSERT_EQ(outcome.result.status(), absl::OkStatus());
     EXPECT_EQ(outcome.result->prefills[0].committed, 10 * i);
@@ -116,7 +116,7 @@ TEST_F(ComputeLoopTest, NothingRunsAfterTheEngineFailed) {
   EXPECT_EQ(engine_.begun(), 1);
 }
 
-TEST_F(ComputeLoopTest, ANewEpochWaitsForTheStepOfTheOldAndDropsItsPlans) {
+TEST_F(ComputeLoopTest, ANewStreamWaitsForTheStepOfTheOldAndDropsItsPlans) {
   engine_.Hold();
   loop_.Open(1);
   ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
@@ -130,13 +130,13 @@ TEST_F(ComputeLoopTest, ANewEpochWaitsForTheStepOfTheOldAndDropsItsPlans) {
   const std::vector<ComputeOutcome> outcomes = Await(2);
   loop_.Stop();
 
-  EXPECT_EQ(outcomes[0].epoch, 1u);
-  EXPECT_EQ(outcomes[1].epoch, 2u);
+  EXPECT_EQ(outcomes[0].stream, 1u);
+  EXPECT_EQ(outcomes[1].stream, 2u);
   EXPECT_EQ(outcomes[1].result->prefills[0].committed, 3);
   EXPECT_EQ(Await(2).size(), 2u);
 }
 
-TEST_F(ComputeLoopTest, PlansOfAnEpochThatIsNotOpenAreDropped) {
+TEST_F(ComputeLoopTest, PlansOfAStreamThatIsNotOpenAreDropped) {
   ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(1)), absl::OkStatus());
   loop_.Open(2);
   ASSERT_EQ(loop_.Submit(1, 1, NamedPlan(2)), absl::OkStatus());
@@ -213,7 +213,7 @@ TEST_F(ComputeLoopTest, ReportsAStepThatHangsOnceAndOnAnotherThread) {
 
   watched_.Await([&] { return !hangs.empty(); });
   EXPECT_EQ(hangs[0].code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(hangs[0].message().find("plan 1 of epoch 3 (1 prefill chunk"), 0u)
+  EXPECT_EQ(hangs[0].message().find("plan 1 of stream 3 (1 prefill chunk"), 0u)
       << hangs[0];
   engine_.Release();  // It was only slow.
   Await(1);
@@ -224,34 +224,34 @@ TEST_F(ComputeLoopTest, ReportsAStepThatHangsOnceAndOnAnotherThread) {
 }
 
 // Schedulers take the worker over from each other while plans run.
-TEST_F(ComputeLoopTest, EpochsFromManyThreadsNeverMix) {
+TEST_F(ComputeLoopTest, StreamsOfManyThreadsNeverMix) {
   constexpr int kThreads = 4;
-  constexpr int kEpochsEach = 50;
-  std::atomic<uint64_t> next_epoch{1};
+  constexpr int kStreamsEach = 50;
+  std::atomic<uint64_t> next_stream{1};
   std::vector<std::thread> schedulers;
   schedulers.reserve(kThreads);
-  const auto run_epoch = [&] {
-    const uint64_t epoch = next_epoch++;
-    loop_.Open(epoch);
+  const auto run_stream = [&] {
+    const uint64_t stream = next_stream++;
+    loop_.Open(stream);
     for (uint64_t s = 1; s <= 3; ++s) {
-      const absl::Status status = loop_.Submit(epoch, s, NamedPlan(1));
+      const absl::Status status = loop_.Submit(stream, s, NamedPlan(1));
       EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status));
     }
-    if (epoch % 2 == 0) loop_.Close(epoch);
+    if (stream % 2 == 0) loop_.Close(stream);
   };
   for (int t = 0; t < kThreads; ++t) {
     schedulers.emplace_back([&] {
-      for (int i = 0; i < kEpochsEach; ++i) run_epoch();
+      for (int i = 0; i < kStreamsEach; ++i) run_stream();
     });
   }
   for (std::thread& scheduler : schedulers) scheduler.join();
   loop_.Stop();
 
-  // Within an epoch sequences ascend.
-  std::vector<uint64_t> last(next_epoch, 0);
+  // Within an stream sequences ascend.
+  std::vector<uint64_t> last(next_stream, 0);
   for (const ComputeOutcome& outcome : outcomes_) {
-    EXPECT_LT(last[outcome.epoch], outcome.sequence);
-    last[outcome.epoch] = outcome.sequence;
+    EXPECT_LT(last[outcome.stream], outcome.sequence);
+    last[outcome.stream] = outcome.sequence;
   }
 }
 

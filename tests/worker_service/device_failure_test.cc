@@ -86,7 +86,7 @@ TEST_F(DeviceFailureTest, TheLoopEndsAndSaysThatTheWorkerHasToBeRestarted) {
 
   EXPECT_TRUE(absl::IsInternal(why)) << why;
   EXPECT_THAT(std::string(why.message()),
-              HasSubstr("plan 1 of epoch 1 (1 prefill chunk of 3 tokens)"));
+              HasSubstr("plan 1 of stream 1 (1 prefill chunk of 3 tokens)"));
   EXPECT_THAT(std::string(why.message()), HasSubstr("restarted"));
   EXPECT_THAT(std::string(why.message()), HasSubstr("cudaErrorIllegalAddress"));
   loop.Stop();

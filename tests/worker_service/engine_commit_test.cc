@@ -86,7 +86,8 @@ TEST(EngineCommitTest, StatesDoNotDriftFromPlainDecoding) {
   RecordProperty("first_half", std::to_string(first_half));
   RecordProperty("second_half", std::to_string(second_half));
   EXPECT_LE(std::max(first_half, second_half), 1e-5);
-  // Of one size: a drift that grew with the rounds would double.
+  // Both halves have errors of one size: a drift that grew with the rounds
+  // would double.
   EXPECT_LE(second_half, 2 * first_half);
 }
 

@@ -30,7 +30,7 @@ using Ids = std::vector<int32_t>;
 struct GreedyText {
   Ids prompt;
   Ids ids;                      // The reference's greedy continuation.
-  std::vector<double> margins;  // Of each choice, between the two best logits.
+  std::vector<double> margins;  // Between the two best logits of each choice.
 };
 
 std::vector<GreedyText> ReadTexts() {
@@ -119,7 +119,7 @@ class GreedyCudaTest : public testing::CudaTest {
     return logits;
   }
 
-  // Of a token's logit over the best of all others.
+  // The margin of a token's logit over the best of all others.
   static double Margin(std::span<const float> logits, int32_t token) {
     double best = -INFINITY;
     for (size_t i = 0; i < logits.size(); ++i) {

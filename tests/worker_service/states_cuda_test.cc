@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kRounds = 200;
 constexpr int kNodes = 64;
-// Of what the trees draw: nearly six tokens a round, and no repetitions.
+// At this temperature the trees draw nearly six tokens a round, and no
+// repetitions.
 constexpr float kTemperature = 0.3f;
 
 class StatesCudaTest : public testing::CudaTest {
@@ -136,7 +137,8 @@ TEST_P(StatesCudaTest, DoNotDriftFromPlainDecoding) {
   if (!is_float()) {
     EXPECT_LE(LargestOf(rounding, 0, kRounds), 0.05);
   }
-  // Of one size all the way: a drift that grew with the rounds would double.
+  // The errors have one size all the way: a drift that grew with the rounds
+  // would double.
   EXPECT_LE(LargestOf(distance, kRounds / 2, kRounds),
             2 * LargestOf(distance, 0, kRounds / 2));
 }

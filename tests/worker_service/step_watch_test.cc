@@ -41,9 +41,10 @@ TEST_F(StepWatchTest, NamesThePlanThatHangsAndItsSizes) {
   EXPECT_TRUE(absl::IsInternal(status));
   EXPECT_THAT(
       std::string(status.message()),
-      HasSubstr("plan 17 of epoch 3 (2 prefill chunks of 4 tokens, 1 tree of 2 "
-                "nodes, 4 rounds) has given no result for 10.5 s, after 0 "
-                "results: "));
+      HasSubstr(
+          "plan 17 of stream 3 (2 prefill chunks of 4 tokens, 1 tree of 2 "
+          "nodes, 4 rounds) has given no result for 10.5 s, after 0 "
+          "results: "));
 }
 
 TEST_F(StepWatchTest, ALeaseMayTakeTheTimeoutForEachOfItsRounds) {

@@ -81,7 +81,7 @@ TEST_F(WorkerProcessTest, ADeviceThatFailsEndsItAtOnceAndLeavesThePlan) {
   const std::string& err = process_->err();
   EXPECT_THAT(err, HasSubstr(end.error_message()));
   EXPECT_THAT(err,
-              HasSubstr("plan 2 of epoch 1 (1 prefill chunk of 3 tokens)"));
+              HasSubstr("plan 2 of stream 1 (1 prefill chunk of 3 tokens)"));
   EXPECT_THAT(err, HasSubstr("cudaErrorIllegalAddress"));
   const auto steps = ReadRecording(recording_);
   ASSERT_EQ(steps.status(), absl::OkStatus());
@@ -102,7 +102,7 @@ TEST_F(WorkerProcessTest, ADeviceThatHangsEndsItAfterTheTimeout) {
   EXPECT_LT(Clock::now() - begin, kEndsWithin);
   EXPECT_EQ(end.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(process_->err(), HasSubstr(end.error_message()));
-  EXPECT_THAT(process_->err(), HasSubstr("plan 1 of epoch 1 ("));
+  EXPECT_THAT(process_->err(), HasSubstr("plan 1 of stream 1 ("));
   EXPECT_EQ(ReadRecording(recording_)->size(), 1u);
 }
 
@@ -118,7 +118,7 @@ TEST_F(WorkerProcessTest, ADeviceThatHangsEndsADrainToo) {
 
   EXPECT_EQ(process_->Wait(), 1);
   EXPECT_LT(Clock::now() - begin, kEndsWithin);
-  EXPECT_THAT(process_->err(), HasSubstr("plan 1 of epoch 1 ("));
+  EXPECT_THAT(process_->err(), HasSubstr("plan 1 of stream 1 ("));
 }
 
 }  // namespace

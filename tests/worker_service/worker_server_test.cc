@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/sha256.h"
 #include "common/step.h"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
@@ -104,6 +105,25 @@ TEST(WorkerServerTest, DescribesTheCheckpoint) {
   EXPECT_EQ(response.limits().vocabulary(), 8192);
   EXPECT_EQ(response.limits().max_context(), kMaxDefaultContext);
   EXPECT_GT(response.eos_token_ids_size(), 0);
+  EXPECT_FALSE(response.synthetic());
+  EXPECT_TRUE(IsSha256Hex(response.fingerprint().config()));
+  EXPECT_TRUE(IsSha256Hex(response.fingerprint().tokenizer()));
+  EXPECT_TRUE(IsSha256Hex(response.fingerprint().weights()));
+}
+
+TEST(WorkerServerTest, ASyntheticModelSaysSoAndHasNoFiles) {
+  WorkerServerOptions options = SmallWorker();
+  options.model = "synthetic:tiny,noise=1";
+  const auto server = StartOrDie(options);
+  grpc::ClientContext context;
+  wire::DescribeResponse response;
+
+  const grpc::Status status = wire::Worker::NewStub(ChannelTo(*server))
+                                  ->Describe(&context, {}, &response);
+
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(response.synthetic());
+  EXPECT_EQ(response.fingerprint().ByteSizeLong(), 0u);
 }
 
 TEST(WorkerServerTest, DescribesTheDefaultsOfTheGenerationConfig) {
@@ -131,7 +151,7 @@ TEST(WorkerServerTest, DescribesTheDefaultsOfTheGenerationConfig) {
   EXPECT_EQ(response.defaults().temperature(), 0.5f);
   EXPECT_EQ(response.defaults().min_p(), 0.25f);
   EXPECT_EQ(response.defaults().repetition_penalty(), 1.5f);
-  // Of config.json, and of tokenizer_config.json.
+  // From config.json and from tokenizer_config.json.
   EXPECT_EQ(std::vector<int32_t>(response.eos_token_ids().begin(),
                                  response.eos_token_ids().end()),
             (std::vector<int32_t>{8187, 8189}));
@@ -253,7 +273,7 @@ TEST(WorkerServerTest, ADeviceThatFailsIsToldToTheSchedulerAndByHealth) {
   const grpc::Status end = client->Finish();
 
   EXPECT_EQ(end.error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(end.error_message(), HasSubstr("plan 2 of epoch 1 ("));
+  EXPECT_THAT(end.error_message(), HasSubstr("plan 2 of stream 1 ("));
   EXPECT_THAT(end.error_message(), HasSubstr("cudaErrorIllegalAddress"));
   EXPECT_EQ(failure.get_future().get().message(), end.error_message());
   EXPECT_EQ(HealthOf(**server), Serving::NOT_SERVING);

@@ -10,28 +10,26 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/net/service_host.h"
 #include "common/step.h"
 #include "gmock/gmock.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "prometheus/text_serializer.h"
-#include "proto/service_host.h"
+#include "proto/protocol_version.h"
 #include "proto/worker.grpc.pb.h"
 #include "tests/testing/random_step.h"
 #include "tests/worker_service/execute_client.h"
 #include "tests/worker_service/held_engine.h"
-#include "worker_service/worker_metrics.h"
+#include "tests/worker_service/served_worker.h"
 
 namespace bole {
 namespace {
 
 using ::bole::testing::ExecuteClient;
-using ::bole::testing::HeldEngine;
 using ::bole::testing::InvalidPlan;
 using ::bole::testing::NamedPlan;
-using ::bole::testing::OpenAt;
 using ::bole::testing::RandomPlanLimits;
+using ::bole::testing::ServedWorker;
 using ::testing::HasSubstr;
 namespace wire = worker::v1;
 using std::chrono::milliseconds;
@@ -44,51 +42,32 @@ class WorkerServiceTest : public ::testing::Test {
 
   void Serve(milliseconds heartbeat_interval,
              milliseconds step_timeout = milliseconds(0)) {
-    host_.reset();
-    service_ = std::make_unique<WorkerService>(
-        WorkerServiceOptions{
-            .info = {.model = "fake",
-                     .device = "none",
-                     .version = "1",
-                     .limits = RandomPlanLimits(),
-                     .stop_tokens = {5, 6},
-                     .top_k = 20,
-                     .min_p = 0.5f},
-            .step =
-                [this](const StepPlan& p, const OnRound& on_round) {
-                  return engine_.Step(p, on_round);
-                },
-            .step_timeout = step_timeout,
-            .heartbeat_interval = heartbeat_interval,
-            .on_failure =
-                [this](const absl::Status& why) { failure_.set_value(why); }},
-        metrics_);
-    grpc::Service* services[] = {service_.get()};
-    auto host = ServiceHost::Start({}, services);
-    ASSERT_EQ(host.status(), absl::OkStatus());
-    host_ = *std::move(host);
-    channel_ = grpc::CreateChannel(host_->address().ToString(),
-                                   grpc::InsecureChannelCredentials());
+    worker_ = std::make_unique<ServedWorker>(WorkerServiceOptions{
+        .info = {.model = "fake",
+                 .device = "none",
+                 .version = "1",
+                 .limits = RandomPlanLimits(),
+                 .synthetic = true,
+                 .fingerprint = {.config = "c", .weights = "w"},
+                 .stop_tokens = {5, 6},
+                 .top_k = 20,
+                 .min_p = 0.5f},
+        .step_timeout = step_timeout,
+        .heartbeat_interval = heartbeat_interval});
+  }
+
+  std::unique_ptr<ExecuteClient> OpenAt(uint64_t epoch) {
+    return testing::OpenAt(worker_->channel(), epoch);
   }
 
   // What a stream that sends these requests ends with.
   grpc::Status EndOf(const std::vector<wire::ExecuteRequest>& requests) {
-    ExecuteClient client(channel_);
+    ExecuteClient client(worker_->channel());
     for (const wire::ExecuteRequest& request : requests) client.Send(request);
     return client.Finish();
   }
 
-  std::string MetricsText() const {
-    return prometheus::TextSerializer().Serialize(
-        metrics_.registry()->Collect());
-  }
-
-  HeldEngine engine_;
-  std::promise<absl::Status> failure_;
-  WorkerMetrics metrics_;
-  std::unique_ptr<WorkerService> service_;
-  std::unique_ptr<ServiceHost> host_;
-  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<ServedWorker> worker_;
 };
 
 wire::ExecuteRequest Request(uint64_t epoch, uint64_t sequence) {
@@ -102,8 +81,8 @@ TEST_F(WorkerServiceTest, DescribesWhatItRuns) {
   grpc::ClientContext context;
   wire::DescribeResponse response;
 
-  const grpc::Status status =
-      wire::Worker::NewStub(channel_)->Describe(&context, {}, &response);
+  const grpc::Status status = wire::Worker::NewStub(worker_->channel())
+                                  ->Describe(&context, {}, &response);
 
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.model(), "fake");
@@ -113,10 +92,15 @@ TEST_F(WorkerServiceTest, DescribesWhatItRuns) {
   EXPECT_EQ(response.defaults().min_p(), 0.5f);
   EXPECT_EQ(response.defaults().repetition_penalty(), 1);
   EXPECT_FALSE(response.has_drafter());
+  EXPECT_EQ(response.protocol_version(), kProtocolVersion);
+  EXPECT_TRUE(response.synthetic());
+  EXPECT_EQ(response.fingerprint().config(), "c");
+  EXPECT_EQ(response.fingerprint().tokenizer(), "");
+  EXPECT_EQ(response.fingerprint().weights(), "w");
 }
 
 TEST_F(WorkerServiceTest, AnswersPlansInTheirOrder) {
-  const auto client = OpenAt(channel_, 3);
+  const auto client = OpenAt(3);
   // More than are read ahead.
   const int plans = 3 * static_cast<int>(ComputeLoop::kMaxWaiting);
   for (int i = 1; i <= plans; ++i) client->SendPlan(3, i, NamedPlan(i));
@@ -129,25 +113,25 @@ TEST_F(WorkerServiceTest, AnswersPlansInTheirOrder) {
 }
 
 TEST_F(WorkerServiceTest, OpenedSaysHowOftenItBeats) {
-  ExecuteClient client(channel_);
+  ExecuteClient client(worker_->channel());
   client.SendEpoch(1);
 
   EXPECT_EQ(client.ReceiveOpened().opened().heartbeat_interval_ms(), 20u);
 }
 
 TEST_F(WorkerServiceTest, RefusesAnEpochThatIsNotHigher) {
-  { const auto client = OpenAt(channel_, 5); }
+  { const auto client = OpenAt(5); }
 
   for (const uint64_t epoch : {0, 4, 5}) {
     EXPECT_EQ(EndOf({Request(epoch, 0)}).error_code(),
               grpc::StatusCode::FAILED_PRECONDITION);
   }
-  OpenAt(channel_, 6);
+  OpenAt(6);
 }
 
 TEST_F(WorkerServiceTest, AHigherEpochTakesOver) {
-  const auto old_client = OpenAt(channel_, 1);
-  const auto new_client = OpenAt(channel_, 2);
+  const auto old_client = OpenAt(1);
+  const auto new_client = OpenAt(2);
 
   EXPECT_EQ(old_client->Finish().error_code(), grpc::StatusCode::ABORTED);
   new_client->SendPlan(2, 1, NamedPlan(9));
@@ -155,21 +139,21 @@ TEST_F(WorkerServiceTest, AHigherEpochTakesOver) {
 }
 
 TEST_F(WorkerServiceTest, AStepOfTheOldEpochEndsBeforeOneOfTheNewBegins) {
-  engine_.Hold();
-  const auto old_client = OpenAt(channel_, 1);
+  worker_->engine.Hold();
+  const auto old_client = OpenAt(1);
   old_client->SendPlan(1, 1, NamedPlan(1));
-  engine_.AwaitBegun(1);
-  const auto new_client = OpenAt(channel_, 2);
+  worker_->engine.AwaitBegun(1);
+  const auto new_client = OpenAt(2);
   new_client->SendPlan(2, 1, NamedPlan(2));
   EXPECT_EQ(old_client->Finish().error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_EQ(engine_.begun(), 1);
+  EXPECT_EQ(worker_->engine.begun(), 1);
 
-  engine_.Release();
+  worker_->engine.Release();
 
   // The old one's outcome does not come here.
   const wire::StepOutcome outcome = new_client->ReceiveOutcome();
   EXPECT_EQ(outcome.result().prefills(0).committed(), 2);
-  EXPECT_EQ(engine_.begun(), 2);
+  EXPECT_EQ(worker_->engine.begun(), 2);
 }
 
 TEST_F(WorkerServiceTest, EndsAStreamThatBreaksTheRules) {
@@ -202,21 +186,21 @@ TEST_F(WorkerServiceTest, EndsAStreamThatBreaksTheRules) {
 
     EXPECT_EQ(EndOf(sent).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   }
-  EXPECT_EQ(engine_.begun(), 0);
+  EXPECT_EQ(worker_->engine.begun(), 0);
 }
 
 TEST_F(WorkerServiceTest, ASequenceMayNotComeTwice) {
-  const auto client = OpenAt(channel_, 1);
+  const auto client = OpenAt(1);
   client->SendPlan(1, 1, NamedPlan(1));
   client->ReceiveOutcome();
   client->SendPlan(1, 1, NamedPlan(2));
 
   EXPECT_EQ(client->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(engine_.begun(), 1);
+  EXPECT_EQ(worker_->engine.begun(), 1);
 }
 
 TEST_F(WorkerServiceTest, ARefusedPlanLeavesTheStreamOpen) {
-  const auto client = OpenAt(channel_, 1);
+  const auto client = OpenAt(1);
   client->SendPlan(1, 1, InvalidPlan());
   client->SendPlan(1, 2, NamedPlan(4));
 
@@ -228,19 +212,19 @@ TEST_F(WorkerServiceTest, ARefusedPlanLeavesTheStreamOpen) {
   EXPECT_NE(refused.refusal().message().find("slot is 1048576"),
             std::string::npos);
   EXPECT_EQ(answered.result().prefills(0).committed(), 4);
-  EXPECT_EQ(engine_.begun(), 1);
+  EXPECT_EQ(worker_->engine.begun(), 1);
 }
 
 TEST_F(WorkerServiceTest, BeatsWhileAStepRuns) {
-  engine_.Hold();
-  const auto client = OpenAt(channel_, 1);
+  worker_->engine.Hold();
+  const auto client = OpenAt(1);
   client->SendPlan(1, 1, NamedPlan(1));
-  engine_.AwaitBegun(1);
+  worker_->engine.AwaitBegun(1);
 
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(client->ReceiveHeartbeat().last_sequence(), 0u);
   }
-  engine_.Release();
+  worker_->engine.Release();
   client->ReceiveOutcome();
   // One may have been on its way.
   client->ReceiveHeartbeat();
@@ -248,25 +232,26 @@ TEST_F(WorkerServiceTest, BeatsWhileAStepRuns) {
 }
 
 TEST_F(WorkerServiceTest, AClientThatLeavesInMidStepLeavesTheWorkerFree) {
-  engine_.Hold();
+  worker_->engine.Hold();
   {
-    const auto client = OpenAt(channel_, 1);
+    const auto client = OpenAt(1);
     client->SendPlan(1, 1, NamedPlan(1));
     client->SendPlan(1, 2, NamedPlan(2));
-    engine_.AwaitBegun(1);
+    worker_->engine.AwaitBegun(1);
   }
-  EXPECT_TRUE(service_->WaitUntilDrained(steady_clock::now() + seconds(30)));
-  engine_.Release();
+  EXPECT_TRUE(
+      worker_->service().WaitUntilDrained(steady_clock::now() + seconds(30)));
+  worker_->engine.Release();
 
-  const auto client = OpenAt(channel_, 2);
+  const auto client = OpenAt(2);
   client->SendPlan(2, 1, NamedPlan(3));
   EXPECT_EQ(client->ReceiveOutcome().result().prefills(0).committed(), 3);
   // The plan that waited was dropped.
-  EXPECT_EQ(engine_.begun(), 2);
+  EXPECT_EQ(worker_->engine.begun(), 2);
 }
 
 TEST_F(WorkerServiceTest, AClientWithNothingMoreToSayEndsItsStream) {
-  const auto client = OpenAt(channel_, 1);
+  const auto client = OpenAt(1);
   client->CloseWrites();
 
   EXPECT_TRUE(client->Finish().ok());
@@ -274,11 +259,12 @@ TEST_F(WorkerServiceTest, AClientWithNothingMoreToSayEndsItsStream) {
 
 TEST_F(WorkerServiceTest, DrainIsToldAtOnceAndWaitsForTheStreamToEnd) {
   Serve(std::chrono::hours(1));  // No heartbeat of its own.
-  const auto client = OpenAt(channel_, 1);
+  const auto client = OpenAt(1);
   auto drained = std::async(std::launch::async, [&] {
     grpc::ClientContext context;
     wire::DrainResponse response;
-    return wire::Worker::NewStub(channel_)->Drain(&context, {}, &response);
+    return wire::Worker::NewStub(worker_->channel())
+        ->Drain(&context, {}, &response);
   });
 
   EXPECT_TRUE(client->ReceiveHeartbeat().draining());
@@ -293,22 +279,22 @@ TEST_F(WorkerServiceTest, DrainIsToldAtOnceAndWaitsForTheStreamToEnd) {
 
 TEST_F(WorkerServiceTest, CancellingADrainDoesNotTakeItBack) {
   Serve(std::chrono::hours(1));
-  const auto client = OpenAt(channel_, 1);
+  const auto client = OpenAt(1);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + milliseconds(50));
   wire::DrainResponse response;
 
   const grpc::Status status =
-      wire::Worker::NewStub(channel_)->Drain(&context, {}, &response);
+      wire::Worker::NewStub(worker_->channel())->Drain(&context, {}, &response);
 
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(client->ReceiveHeartbeat().draining());
-  EXPECT_TRUE(OpenAt(channel_, 2)->ReceiveHeartbeat().draining());
+  EXPECT_TRUE(OpenAt(2)->ReceiveHeartbeat().draining());
 }
 
 TEST_F(WorkerServiceTest, AnEngineThatFailsEndsTheStreamAndAllService) {
-  engine_.FailFromNowOn();
-  const auto client = OpenAt(channel_, 1);
+  worker_->engine.FailFromNowOn();
+  const auto client = OpenAt(1);
   client->SendPlan(1, 1, NamedPlan(1));
 
   const grpc::Status status = client->Finish();
@@ -316,34 +302,36 @@ TEST_F(WorkerServiceTest, AnEngineThatFailsEndsTheStreamAndAllService) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_NE(status.error_message().find("the device is gone"),
             std::string::npos);
-  EXPECT_EQ(failure_.get_future().get().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(worker_->failure.get_future().get().code(),
+            absl::StatusCode::kInternal);
   EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(MetricsText(),
+  EXPECT_THAT(worker_->MetricsText(),
               HasSubstr("bole_worker_failures_total{reason=\"error\"} 1"));
 }
 
 TEST_F(WorkerServiceTest, AnEngineThatHangsEndsTheStreamAndAllService) {
   Serve(milliseconds(20), /*step_timeout=*/milliseconds(50));
-  engine_.Hold();
-  const auto client = OpenAt(channel_, 1);
+  worker_->engine.Hold();
+  const auto client = OpenAt(1);
   client->SendPlan(1, 1, NamedPlan(1));
 
   const grpc::Status status = client->Finish();
 
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(status.error_message(), HasSubstr("plan 1 of epoch 1 ("));
+  EXPECT_THAT(status.error_message(), HasSubstr("plan 1 of stream 1 ("));
   EXPECT_THAT(status.error_message(), HasSubstr("--step-timeout-seconds"));
-  EXPECT_EQ(failure_.get_future().get().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(worker_->failure.get_future().get().code(),
+            absl::StatusCode::kInternal);
   EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(MetricsText(),
+  EXPECT_THAT(worker_->MetricsText(),
               HasSubstr("bole_worker_failures_total{reason=\"hang\"} 1"));
-  engine_.Release();
+  worker_->engine.Release();
 }
 
 TEST_F(WorkerServiceTest, StopEndsTheStream) {
-  const auto client = OpenAt(channel_, 1);
+  const auto client = OpenAt(1);
 
-  service_->Stop();
+  worker_->service().Stop();
 
   EXPECT_EQ(client->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -351,14 +339,15 @@ TEST_F(WorkerServiceTest, StopEndsTheStream) {
 
 TEST_F(WorkerServiceTest, SchedulersThatComeAndGoLeaveNothingBehind) {
   for (uint64_t epoch = 1; epoch <= 100; ++epoch) {
-    const auto client = OpenAt(channel_, epoch);
+    const auto client = OpenAt(epoch);
     client->SendPlan(epoch, 1, NamedPlan(1));
     if (epoch % 3 == 0) client->ReceiveOutcome();
     if (epoch % 3 == 1) client->Cancel();
   }
-  EXPECT_TRUE(service_->WaitUntilDrained(steady_clock::now() + seconds(30)));
+  EXPECT_TRUE(
+      worker_->service().WaitUntilDrained(steady_clock::now() + seconds(30)));
 
-  const auto client = OpenAt(channel_, 101);
+  const auto client = OpenAt(101);
   client->SendPlan(101, 1, NamedPlan(6));
   EXPECT_EQ(client->ReceiveOutcome().result().prefills(0).committed(), 6);
 }

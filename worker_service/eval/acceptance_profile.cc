@@ -11,7 +11,8 @@ namespace {
 
 using Rounds = std::vector<AcceptedRound>;
 
-// Of a round with that `lag` rounds later; `variance` is that of all rounds.
+// The correlation of a round with the round `lag` later; `variance` is that of
+// all rounds.
 double Correlation(std::span<const Rounds> requests, double mean,
                    double variance, int lag) {
   double sum = 0;

@@ -33,9 +33,9 @@ struct AcceptanceProfile {
   double deviation = 0;
   // Standard deviation of the means of the requests.
   double request_deviation = 0;
-  // Of a round's tokens with those of the same request's round so much later,
-  // both taken from the mean of all rounds: what is left at long lags is the
-  // requests' own share of the variance. 0 without such a pair.
+  // The correlation of a round's tokens with those of the same request so many
+  // rounds later, both relative to the mean of all rounds. What is left at long
+  // lags is the requests' own share of the variance. 0 without such a pair.
   std::array<double, kLags.size()> correlation = {};
   std::vector<double> share;  // [t - 1]: of rounds with t tokens.
 };

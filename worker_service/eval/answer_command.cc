@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "common/chat/chat_template.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "common/tokenizer/streaming_decoder.h"
 #include "worker_service/eval/commands.h"
@@ -87,16 +87,16 @@ absl::Status Run(const Flags& flags) {
 
 }  // namespace
 
-Command AddAnswerCommand(CLI::App& app) {
+Command AddAnswerCommand(CommandLine& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "answer", "Answer one prompt, printing the text as it is produced.");
   flags->model.AddTo(command);
   flags->generate.AddTo(command);
-  command.add_flag("--raw", flags->raw,
-                   "continue the prompt as it is, even if the checkpoint has a "
-                   "chat template");
-  command.add_option("prompt", flags->prompt, "text to answer")->required();
+  command.AddSwitch("--raw", flags->raw,
+                    "continue the prompt as it is, even if the checkpoint has "
+                    "a chat template");
+  command.Add("prompt", flags->prompt, "text to answer").Required();
   return [flags] { return Run(*flags); };
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker_service/eval/bench_decode.h"
@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kPathNodes = 7;  // Of the commits that are timed by themselves.
+constexpr int kPathNodes = 7;  // Nodes of the paths of commits timed alone.
 
 struct Flags {
   ModelFlags model;
@@ -41,7 +41,7 @@ struct Flags {
                                  64, 96, 128, 192, 256, 384, 512};
   std::vector<int> step_kv = {1024, 8192, 32768};
   bool breakdown = false;
-  int prefill = 0;
+  int prefill = 0;  // Tokens; 0: none.
   int prefill_chunk = 8192;
   std::string json;
   std::string commit;
@@ -292,82 +292,68 @@ absl::Status RunCommand(const Flags& flags) {
   return status;
 }
 
-void AddNumbers(CLI::App& command, const std::string& name,
+void AddNumbers(CommandLine& command, const std::string& name,
                 std::vector<int>& values, const std::string& text) {
-  command.add_option(name, values, text)
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  command.Add(name, values, text).Range(1, 1 << 20);
 }
 
-void AddDecodeFlags(CLI::App& command, Flags& flags) {
+void AddDecodeFlags(CommandLine& command, Flags& flags) {
   command
-      .add_option("--modes", flags.modes,
-                  "plain decoding, a chain, and a tree verified node by node, "
-                  "by the finite series, and by blocks; or none")
-      ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"plain", "chain", "serial", "neumann", "blocks", "none"}))
-      ->capture_default_str();
+      .Add("--modes", flags.modes,
+           "plain decoding, a chain, and a tree verified node by node, by the "
+           "finite series, and by blocks; or none")
+      .OneOf({"plain", "chain", "serial", "neumann", "blocks", "none"});
   AddNumbers(command, "--batch", flags.batch, "requests that run together");
   AddNumbers(command, "--tree-nodes", flags.tree_nodes,
              "nodes verified per request and round: one number, or one for "
              "each batch");
-  command.add_option("--top-k", flags.shape.top_k, "of a tree")
-      ->check(CLI::Range(1, kMaxDraftTopK))
-      ->capture_default_str();
-  command.add_option("--depth", flags.shape.depth, "of a tree")
-      ->check(CLI::Range(1, kMaxDraftDepth))
-      ->capture_default_str();
+  command.Add("--top-k", flags.shape.top_k, "of a tree")
+      .Range(1, kMaxDraftTopK);
+  command.Add("--depth", flags.shape.depth, "of a tree")
+      .Range(1, kMaxDraftDepth);
   AddNumbers(command, "--chain-depths", flags.chain_depths,
              "of chains; each is a run");
-  command.add_option("--prompt-tokens", flags.prompt_tokens, "of a request")
-      ->check(CLI::Range(1, 1 << 18))
-      ->capture_default_str();
-  command.add_option("--output-tokens", flags.output_tokens, "of a request")
-      ->check(CLI::Range(2, 1 << 18))
-      ->capture_default_str();
-  command.add_option("--temperature", flags.temperature, "0: greedy")
-      ->capture_default_str();
+  command.Add("--prompt-tokens", flags.prompt_tokens, "of a request")
+      .Range(1, 1 << 18);
+  command.Add("--output-tokens", flags.output_tokens, "of a request")
+      .Range(2, 1 << 18);
+  command.Add("--temperature", flags.temperature, "0: greedy");
   command
-      .add_option("--lease-rounds", flags.lease_rounds,
-                  "rounds that the device runs by itself; 1: the host plans "
-                  "each")
-      ->check(CLI::Range(1, kMaxLeaseRounds))
-      ->capture_default_str();
+      .Add("--lease-rounds", flags.lease_rounds,
+           "rounds that the device runs by itself; 1: the host plans each")
+      .Range(1, kMaxLeaseRounds);
 }
 
-void AddPartFlags(CLI::App& command, Flags& flags) {
-  command.add_flag("--steps", flags.steps,
-                   "the target's forward by itself, for every batch");
+void AddPartFlags(CommandLine& command, Flags& flags) {
+  command.AddSwitch("--steps", flags.steps,
+                    "the target's forward by itself, for every batch");
   AddNumbers(command, "--step-nodes", flags.step_nodes,
              "with --steps: nodes of the whole batch");
   AddNumbers(command, "--step-kv", flags.step_kv,
              "with --steps: committed tokens of a request");
-  command.add_flag("--breakdown", flags.breakdown,
-                   "a commit by itself, and the phases of a round");
+  command.AddSwitch("--breakdown", flags.breakdown,
+                    "a commit by itself, and the phases of a round");
   command
-      .add_option("--prefill", flags.prefill,
-                  "also time the prefill of so many tokens")
-      ->check(CLI::Range(1, 1 << 18));
+      .Add("--prefill", flags.prefill,
+           "also time the prefill of so many tokens; 0: none")
+      .Range(0, 1 << 18);
   command
-      .add_option("--prefill-chunk", flags.prefill_chunk,
-                  "tokens of it that run together")
-      ->check(CLI::Range(64, 1 << 18))
-      ->capture_default_str();
-  command.add_option("--json", flags.json, "file to write the numbers to");
-  command.add_option("--commit", flags.commit,
-                     "of the source, to be told in the file");
+      .Add("--prefill-chunk", flags.prefill_chunk,
+           "tokens of it that run together")
+      .Range(64, 1 << 18);
+  command.Add("--json", flags.json, "file to write the numbers to");
+  command.Add("--commit", flags.commit,
+              "of the source, to be told in the file");
 }
 
 }  // namespace
 
-Command AddBenchCommand(CLI::App& app) {
+Command AddBenchCommand(CommandLine& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
-      "bench",
-      "Time offline decoding at a fixed batch in several ways, and the parts "
-      "of a step.");
+  CommandLine& command =
+      app.AddCommand("bench",
+                     "Time offline decoding at a fixed batch in several ways, "
+                     "and the parts of a step.");
   flags->model.AddTo(command);
   AddDecodeFlags(command, *flags);
   AddPartFlags(command, *flags);

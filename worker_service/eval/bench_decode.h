@@ -27,8 +27,8 @@ struct DecodeCase {
   int lease_rounds = 1;  // Rounds that the device runs by itself.
 };
 
-// Of the rounds in which every request of the batch ran, without the first
-// ones: they capture graphs and choose algorithms.
+// Times of the rounds in which every request of the batch ran, without the
+// first ones, which capture graphs and choose algorithms.
 struct DecodeTimes {
   int rounds = 0;
   double seconds = 0;  // Planning on the host included.

@@ -15,7 +15,8 @@ namespace bole {
 // of experts as many as the rows could ask for.
 int64_t ElementsRead(const LoadedModel& model, int rows);
 
-// Of the layers alone, for one row: multiply-adds of a prefilled token.
+// Matrix elements of the layers alone, for one row: the multiply-adds of a
+// prefilled token.
 int64_t ElementsPerToken(const LoadedModel& model);
 
 // One row of the table of decoding; `plain_speed` is the tokens per second of

@@ -30,12 +30,12 @@ class StepBench {
  public:
   struct Capacity {
     int batch;
-    int nodes;  // Of a forest.
+    int nodes;  // Nodes of a forest.
     int kv_tokens;
   };
   struct Step {
     int batch;
-    int nodes;      // Of the forest; as many as the batch: plain decoding.
+    int nodes;  // Nodes of the forest; as many as the batch: plain decoding.
     int kv_tokens;  // Committed, of each request.
     TreeSolver solver = TreeSolver::kBlocks;
   };

@@ -5,10 +5,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "common/command_line.h"
 
 namespace bole {
 
@@ -16,12 +13,12 @@ namespace bole {
 // the command line is parsed.
 using Command = std::function<absl::Status()>;
 
-Command AddAnswerCommand(CLI::App& app);
-Command AddBenchCommand(CLI::App& app);
-Command AddDraftTokensCommand(CLI::App& app);
-Command AddForwardCommand(CLI::App& app);
-Command AddGenerateCommand(CLI::App& app);
-Command AddReplayCommand(CLI::App& app);
+Command AddAnswerCommand(CommandLine& app);
+Command AddBenchCommand(CommandLine& app);
+Command AddDraftTokensCommand(CommandLine& app);
+Command AddForwardCommand(CommandLine& app);
+Command AddGenerateCommand(CommandLine& app);
+Command AddReplayCommand(CommandLine& app);
 
 }  // namespace bole
 

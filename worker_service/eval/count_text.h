@@ -23,7 +23,7 @@ absl::Status CountText(const Tokenizer& tokenizer, std::string_view text,
 
 struct ChosenTokens {
   std::vector<int32_t> tokens;  // Ascending.
-  double coverage = 0;          // Of the counted tokens, the share in the list.
+  double coverage = 0;  // Share of the counted tokens that is in the list.
 };
 
 // The `required` tokens, and the most frequent of the others, ties to the lower

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "common/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
@@ -134,34 +134,30 @@ absl::Status RunCommand(const Flags& flags) {
 
 }  // namespace
 
-Command AddDraftTokensCommand(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+Command AddDraftTokensCommand(CommandLine& app) {
+  CommandLine& command = app.AddCommand(
       "draft-tokens",
       "Lists the tokens that a text has most often, for the drafter to choose "
       "among: drafting gets cheaper, and what is written stays the same. Use "
       "text like what the model will write.");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--model", flags->model, "folder of the checkpoint")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("--text", flags->text, "files of text")
-      ->required()
-      ->check(CLI::ExistingFile);
+  command.Add("--model", flags->model, "folder of the checkpoint")
+      .Required()
+      .ExistingDirectory();
+  command.Add("--text", flags->text, "files of text").Required().ExistingFile();
   command
-      ->add_option("--check", flags->check,
-                   "files of other text, of which to say what share of the "
-                   "tokens is not in the list")
-      ->check(CLI::ExistingFile);
+      .Add("--check", flags->check,
+           "files of other text, of which to say what share of the tokens is "
+           "not in the list")
+      .ExistingFile();
   command
-      ->add_option("--count", flags->count,
-                   "tokens to list; special ones, such as those that end a "
-                   "text, are always among them")
-      ->check(CLI::Range(kMinDraftTokens, 1 << 24))
-      ->capture_default_str();
-  command->add_option(
-      "--out", flags->out,
-      absl::StrCat("file to write; left out: ", kDraftTokensFile,
-                   " beside the checkpoint, where it is used"));
+      .Add("--count", flags->count,
+           "tokens to list; special ones, such as those that end a text, are "
+           "always among them")
+      .Range(kMinDraftTokens, 1 << 24);
+  command.Add("--out", flags->out,
+              absl::StrCat("file to write; left out: ", kDraftTokensFile,
+                           " beside the checkpoint, where it is used"));
   return [flags] { return RunCommand(*flags); };
 }
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker_service/choose_backend.h"
@@ -10,25 +9,22 @@
 
 namespace bole {
 
-void ModelFlags::AddTo(CLI::App& command) {
+void ModelFlags::AddTo(CommandLine& command) {
   command
-      .add_option("--model", name,
-                  "folder of a checkpoint, or synthetic:SIZE for a model made "
-                  "up on the spot, such as synthetic:9B,accept=6.9")
-      ->required()
-      ->check([](const std::string& model) {
+      .Add("--model", name,
+           "folder of a checkpoint, or synthetic:SIZE for a model made up on "
+           "the spot, such as synthetic:9B,accept=6.9")
+      .Required()
+      .Check([](const std::string& model) {
         return std::string(CheckModelName(model).message());
       });
+  command.Add(
+      "--device", device,
+      "what computes: cpu, cuda, cuda:N, or auto for a GPU if there is one");
   command
-      .add_option("--device", device,
-                  "what computes: cpu, cuda, cuda:N, or auto for a GPU if "
-                  "there is one")
-      ->capture_default_str();
-  command
-      .add_option("--threads", num_threads,
-                  "threads; 0: one for each processor, at most 16")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+      .Add("--threads", num_threads,
+           "threads; 0: one for each processor, at most 16")
+      .Range(0, 1024);
   AddDraftHeadFlag(command, draft_head);
   AddDraftWeightsFlag(command, draft_weights);
 }
@@ -60,73 +56,46 @@ absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags) {
 
 namespace {
 
-void AddSamplingFlags(CLI::App& command, SamplingParams& sampling) {
-  command
-      .add_option("--temperature", sampling.temperature,
-                  "0: always the likeliest token")
-      ->capture_default_str();
-  command
-      .add_option("--top-p", sampling.top_p,
-                  "draw from the likeliest tokens that make up this much")
-      ->capture_default_str();
-  command
-      .add_option("--sample-top-k", sampling.top_k,
-                  "draw from so many likeliest tokens; 0: all")
-      ->capture_default_str();
-  command
-      .add_option("--min-p", sampling.min_p,
-                  "draw from tokens of at least this share of the likeliest")
-      ->capture_default_str();
-  command
-      .add_option("--presence-penalty", sampling.presence_penalty,
-                  "subtracted from tokens that are in the output")
-      ->capture_default_str();
-  command
-      .add_option("--frequency-penalty", sampling.frequency_penalty,
-                  "subtracted as often as a token is in the output")
-      ->capture_default_str();
-  command
-      .add_option("--repetition-penalty", sampling.repetition_penalty,
-                  "divides the logits of tokens that were there before")
-      ->capture_default_str();
-  command
-      .add_option("--seed", sampling.seed,
-                  "one seed and one prompt give one text")
-      ->capture_default_str();
+void AddSamplingFlags(CommandLine& command, SamplingParams& sampling) {
+  command.Add("--temperature", sampling.temperature,
+              "0: always the likeliest token");
+  command.Add("--top-p", sampling.top_p,
+              "draw from the likeliest tokens that make up this much");
+  command.Add("--sample-top-k", sampling.top_k,
+              "draw from so many likeliest tokens; 0: all");
+  command.Add("--min-p", sampling.min_p,
+              "draw from tokens of at least this share of the likeliest");
+  command.Add("--presence-penalty", sampling.presence_penalty,
+              "subtracted from tokens that are in the output");
+  command.Add("--frequency-penalty", sampling.frequency_penalty,
+              "subtracted as often as a token is in the output");
+  command.Add("--repetition-penalty", sampling.repetition_penalty,
+              "divides the logits of tokens that were there before");
+  command.Add("--seed", sampling.seed, "one seed and one prompt give one text");
 }
 
 }  // namespace
 
-void GenerateFlags::AddTo(CLI::App& command) {
-  command.add_option("--max-tokens", max_tokens, "tokens to generate at most")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--speculation", speculation, "what the drafter proposes")
-      ->check(CLI::IsMember({"off", "chain", "tree"}))
-      ->capture_default_str();
+void GenerateFlags::AddTo(CommandLine& command) {
+  command.Add("--max-tokens", max_tokens, "tokens to generate at most")
+      .Range(1, 1 << 20);
+  command.Add("--speculation", speculation, "what the drafter proposes")
+      .OneOf({"off", "chain", "tree"});
+  command.Add("--top-k", shape.top_k, "tree: children of every expanded node")
+      .Range(1, kMaxDraftTopK);
+  command.Add("--depth", shape.depth, "levels that are drafted")
+      .Range(1, kMaxDraftDepth);
   command
-      .add_option("--top-k", shape.top_k,
-                  "tree: children of every expanded node")
-      ->check(CLI::Range(1, kMaxDraftTopK))
-      ->capture_default_str();
-  command.add_option("--depth", shape.depth, "levels that are drafted")
-      ->check(CLI::Range(1, kMaxDraftDepth))
-      ->capture_default_str();
+      .Add("--nodes", nodes,
+           "nodes verified per round and prompt, the root included")
+      .Range(1, 128);
+  command.Add("--batch", batch, "prompts that run together").Range(1, 1024);
   command
-      .add_option("--nodes", nodes,
-                  "nodes verified per round and prompt, the root included")
-      ->check(CLI::Range(1, 128))
-      ->capture_default_str();
-  command.add_option("--batch", batch, "prompts that run together")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command
-      .add_option("--lease-rounds", lease_rounds,
-                  "rounds that the device runs on its own before the next plan")
-      ->check(CLI::Range(1, kMaxLeaseRounds))
-      ->capture_default_str();
-  command.add_flag("--ignore-eos", ignore_eos,
-                   "go on after the model's stop tokens");
+      .Add("--lease-rounds", lease_rounds,
+           "rounds that the device runs on its own before the next plan")
+      .Range(1, kMaxLeaseRounds);
+  command.AddSwitch("--ignore-eos", ignore_eos,
+                    "go on after the model's stop tokens");
   AddSamplingFlags(command, sampling);
 }
 

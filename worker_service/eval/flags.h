@@ -7,15 +7,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "kernels/backend.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/eval/generator.h"
 #include "worker_service/loaded_model.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace bole {
 
@@ -27,7 +24,7 @@ struct ModelFlags {
   DraftHead draft_head = DraftHead::kAuto;
   DraftWeights draft_weights = DraftWeights::kAuto;
 
-  void AddTo(CLI::App& command);
+  void AddTo(CommandLine& command);
 };
 
 // A loaded checkpoint together with its backend.
@@ -45,14 +42,14 @@ struct GenerateFlags {
 
   std::string speculation = "tree";  // off, chain, tree
   DraftShape shape;
-  int nodes = 32;  // Of a tree, its root included.
+  int nodes = 32;  // Nodes of a tree, its root included.
   int max_tokens = 256;
   int batch = 1;
   int lease_rounds = 1;
   bool ignore_eos = false;
   SamplingParams sampling;
 
-  void AddTo(CLI::App& command);
+  void AddTo(CommandLine& command);
 
   // What to propose. INVALID_ARGUMENT: the checkpoint has no drafter.
   absl::StatusOr<GenerateOptions> Options(const LoadedModel& model) const;

@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "worker_service/eval/commands.h"
 #include "worker_service/eval/flags.h"
@@ -19,19 +19,12 @@ struct Flags {
   std::string tree;
   std::string out;
   int chunk = 0;
-  std::string solver = "blocks";
+  TreeSolver solver = TreeSolver::kBlocks;
 };
 
-TreeSolver SolverOf(const std::string& name) {
-  if (name == "neumann") return TreeSolver::kNeumann;
-  return name == "serial" ? TreeSolver::kSerial : TreeSolver::kBlocks;
-}
-
 absl::Status Run(const Flags& flags) {
-  ForwardOptions options{.ids = {},
-                         .tree = {},
-                         .chunk = flags.chunk,
-                         .solver = SolverOf(flags.solver)};
+  ForwardOptions options{
+      .ids = {}, .tree = {}, .chunk = flags.chunk, .solver = flags.solver};
   BOLE_ASSIGN_OR_RETURN(options.ids, ReadIds(flags.ids));
   if (!flags.tree.empty()) {
     BOLE_ASSIGN_OR_RETURN(options.tree, ReadTree(flags.tree));
@@ -55,30 +48,28 @@ absl::Status Run(const Flags& flags) {
 
 }  // namespace
 
-Command AddForwardCommand(CLI::App& app) {
+Command AddForwardCommand(CommandLine& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "forward", "Run tokens through the model and write every tensor.");
   flags->model.AddTo(command);
-  command.add_option("--ids", flags->ids, "JSON array of token ids")
-      ->required()
-      ->check(CLI::ExistingFile);
+  command.Add("--ids", flags->ids, "JSON array of token ids")
+      .Required()
+      .ExistingFile();
   command
-      .add_option(
-          "--tree", flags->tree,
-          "JSON {\"tokens\": [...], \"parents\": [...]}, verified after "
-          "the ids; a parent of -1 is the last of them")
-      ->check(CLI::ExistingFile);
-  command.add_option("--out", flags->out, "safetensors file to write")
-      ->required();
+      .Add("--tree", flags->tree,
+           "JSON {\"tokens\": [...], \"parents\": [...]}, verified after the "
+           "ids; a parent of -1 is the last of them")
+      .ExistingFile();
+  command.Add("--out", flags->out, "safetensors file to write").Required();
   command
-      .add_option("--chunk", flags->chunk,
-                  "tokens per prefill chunk; 0: all at once")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--solver", flags->solver, "how trees are solved")
-      ->check(CLI::IsMember({"blocks", "neumann", "serial"}))
-      ->capture_default_str();
+      .Add("--chunk", flags->chunk, "tokens per prefill chunk; 0: all at once")
+      .Range(0, 1 << 20);
+  command.AddChoice("--solver", flags->solver,
+                    {{"blocks", TreeSolver::kBlocks},
+                     {"neumann", TreeSolver::kNeumann},
+                     {"serial", TreeSolver::kSerial}},
+                    "how trees are solved");
   return [flags] { return Run(*flags); };
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker_service/eval/commands.h"
@@ -159,18 +159,18 @@ absl::Status RunCommand(const Flags& flags) {
 
 }  // namespace
 
-Command AddGenerateCommand(CLI::App& app) {
+Command AddGenerateCommand(CommandLine& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "generate", "Continue prompts and write texts and acceptance.");
   flags->model.AddTo(command);
-  command.add_option("--prompts", flags->prompts, "JSON array of strings")
-      ->required()
-      ->check(CLI::ExistingFile);
+  command.Add("--prompts", flags->prompts, "JSON array of strings")
+      .Required()
+      .ExistingFile();
   flags->generate.AddTo(command);
-  command.add_flag("--logprobs", flags->logprobs,
-                   "also write the tokens' log probabilities");
-  command.add_option("--out", flags->out, "JSON file to write")->required();
+  command.AddSwitch("--logprobs", flags->logprobs,
+                    "also write the tokens' log probabilities");
+  command.Add("--out", flags->out, "JSON file to write").Required();
   return [flags] { return RunCommand(*flags); };
 }
 

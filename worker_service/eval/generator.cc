@@ -215,7 +215,7 @@ class Batch {
   // Places in running_ of StepPlan::prefills and ::sequences.
   std::vector<size_t> prefilled_;
   std::vector<size_t> planned_;
-  std::vector<double> promised_;  // Of planned_: the selected nodes' rho.
+  std::vector<double> promised_;  // By planned_: sums of selected nodes' rho.
 };
 
 absl::Status Check(const GenerateRequest& request, size_t index,

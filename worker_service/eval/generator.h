@@ -28,8 +28,8 @@ struct GenerateResult {
   // The token drawn from the prompt's last position belongs to no round.
   int rounds = 0;
   int accepted_drafts = 0;
-  // Of those, the rounds that the end of the output could not cut short. What
-  // was promised is known for the first round of a lease alone.
+  // The rounds that the end of the output could not cut short. Promised tokens
+  // are known only for the first round of a lease.
   std::vector<AcceptedRound> uncut;
 };
 

@@ -2,27 +2,23 @@
 #include <cstdio>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "common/command_line.h"
 #include "worker_service/eval/commands.h"
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Runs a Qwen3.5 checkpoint offline: one answer, a file of prompts, one "
-      "forward with every tensor, the steps that a worker recorded, or "
-      "benchmarks.",
-      "bole-eval");
-  app.require_subcommand(1);
+  bole::CommandLine app("bole-eval",
+                        "Runs a Qwen3.5 checkpoint offline: one answer, a file "
+                        "of prompts, one forward with every tensor, the steps "
+                        "that a worker recorded, or benchmarks.");
+  app.RequireCommand();
   const std::vector<bole::Command> commands = {
       bole::AddAnswerCommand(app),  bole::AddGenerateCommand(app),
       bole::AddForwardCommand(app), bole::AddReplayCommand(app),
       bole::AddBenchCommand(app),   bole::AddDraftTokensCommand(app)};
-  CLI11_PARSE(app, argc, argv);
-  for (size_t i = 0; i < commands.size(); ++i) {
-    if (!app.get_subcommand(static_cast<int>(i))->parsed()) continue;
-    const absl::Status status = commands[i]();
-    if (status.ok()) return 0;
-    std::fprintf(stderr, "bole-eval: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return 0;
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
+  const absl::Status status = commands[*app.command()]();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bole-eval: %s\n", status.ToString().c_str());
+  return 1;
 }

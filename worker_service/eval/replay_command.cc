@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "worker_service/engine.h"
 #include "worker_service/engine_flags.h"
@@ -51,21 +51,20 @@ absl::Status Run(const Flags& flags) {
 
 }  // namespace
 
-Command AddReplayCommand(CLI::App& app) {
+Command AddReplayCommand(CommandLine& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App& command = *app.add_subcommand(
+  CommandLine& command = app.AddCommand(
       "replay",
       "Run what bole-worker --record wrote, with the same sizes, and compare.");
   flags->model.AddTo(command);
-  command.add_option("--steps", flags->steps, "recording of a worker")
-      ->required()
-      ->check(CLI::ExistingFile);
+  command.Add("--steps", flags->steps, "recording of a worker")
+      .Required()
+      .ExistingFile();
   command
-      .add_option("--tolerance", flags->tolerance,
-                  "difference of log probabilities that counts as equal; 0 is "
-                  "right on the machine of the recording")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      .Add("--tolerance", flags->tolerance,
+           "difference of log probabilities that counts as equal; 0 is right "
+           "on the machine of the recording")
+      .Range(0.0, 1.0);
   AddEngineFlags(command, flags->engine);
   return [flags] { return Run(*flags); };
 }

@@ -85,7 +85,7 @@ void SetRanks(MarkovChain& chain) {
   }
 }
 
-// Of 2^32.
+// `share` of 2^32.
 uint32_t ShareOfWords(double share) {
   return static_cast<uint32_t>(std::min(share * 4294967296.0, 4294967295.0));
 }

@@ -16,7 +16,7 @@ struct TextOptions {
   int num_tokens;  // A, a multiple of kStretchTokens.
   // Entropy of the next token, in nats.
   double entropy = 0.5;
-  double spread = 1;  // Of difficulty; 1 is what was measured, and with 0
+  double spread = 1;  // Spread of difficulty; 1 is what was measured; with 0
                       // all of the text is alike and never branches.
   uint64_t seed = 1;
 };

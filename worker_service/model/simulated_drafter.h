@@ -44,7 +44,7 @@ std::vector<std::vector<int>> AcceptedTokens(const MarkovChain& chain,
                                              const VerifiedTree& tree,
                                              const SimulatedTexts& texts);
 
-// Of a round, each token of the chain counting alike.
+// The mean of a round's accepted tokens; each token of the chain counts alike.
 double MeanAcceptedTokens(const MarkovChain& chain,
                           std::span<const int32_t> listed,
                           const VerifiedTree& tree);

@@ -13,7 +13,7 @@
 namespace bole {
 namespace {
 
-// Of what a layer adds to the residual stream, whose elements are near 1.
+// What a layer adds to the residual stream, whose elements are near 1.
 constexpr double kGain = 0.05;
 constexpr double kNormDeviation = 0.1;
 constexpr double kConvDeviation = 0.5;
@@ -26,8 +26,8 @@ constexpr double kMaxDecayRate = 16;
 constexpr double kMinTimeStep = 1e-3;  // softplus(dt_bias)
 constexpr double kMaxTimeStep = 0.1;
 
-// Of an embedding's two halves (kernels/generate.h), in sixteenths of all
-// columns: code and ranking.
+// The columns of code and of ranking in each half of an embedding
+// (kernels/generate.h), in sixteenths of all columns.
 constexpr int kCodeSixteenths = 6;
 constexpr int kRankSixteenths = 2;
 // The mean square of what the drafter knows of a ranking, about.
@@ -46,8 +46,8 @@ MarkovCode MakeCode(const MarkovChain& chain, const ModelConfig& config) {
   return code;
 }
 
-// Of a row of the embedding, all of whose elements but the drafter's ranking
-// have a mean square of 1; that one's are `draft_rank`.
+// The root mean square of a row of the embedding. All its elements have a mean
+// square of 1, except the drafter's ranking, which has `draft_rank`.
 double RootMeanSquare(double draft_rank) {
   const double sixteenths =
       2 * kCodeSixteenths + kRankSixteenths * (1 + draft_rank);
@@ -127,8 +127,8 @@ class Generator {
   }
 
  private:
-  // Of elements whose product with a vector of ones and minus ones deviates by
-  // `gain`.
+  // The deviation of elements whose product with a vector of ones and minus
+  // ones deviates by `gain`.
   static float Deviation(double gain, int columns) {
     return static_cast<float>(gain / std::sqrt(columns));
   }

@@ -18,7 +18,7 @@ namespace bole {
 
 // Matrices that read the same input are one matrix, stacked by rows, so that a
 // layer is few products. Norm weights of the zero-centred kind have their 1
-// added, in float32. Dimensions as in QWEN3_5 section 2.
+// added, in float32. doc/glossary.md names the dimensions.
 
 struct GdnWeights {
   const WeightMatrix* projection;  // [C + Vd + 2 Hv, H]: qkv | z | b | a.
@@ -77,7 +77,7 @@ struct Weights {
   const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
-  size_t matrix_bytes = 0;  // Of all matrices.
+  size_t matrix_bytes = 0;  // Bytes of all matrices.
   DeviceArrays arrays;      // Owns the vectors; the backend owns the matrices.
 };
 

@@ -38,7 +38,7 @@ __device__ void LoadColumns(const T* row, int head_dim,
 // The query heads of a block: all in the group of one KV head.
 struct HeadSet {
   int kv_head;
-  int first;  // Of the query heads.
+  int first;  // The first query head.
   int count;
 };
 

@@ -147,8 +147,9 @@ __device__ void AttendRow(const AttentionDecodeParams& p,
 
 #endif
 
-// Grid: the cluster's blocks, KV heads, rows. Registers leave room for blocks
-// of two products of few rows, and so does shared memory for one.
+// Grid: the cluster's blocks, KV heads, rows. On a multiprocessor, a block of
+// this kernel leaves registers for two blocks of streamed products, and shared
+// memory for one.
 template <int kHeads>
 __global__ void __maxnreg__(120)
     AttentionDecodeKernel(const __grid_constant__ AttentionDecodeArgs args) {

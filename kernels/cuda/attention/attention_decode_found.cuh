@@ -46,7 +46,7 @@ struct FoundOfRow {
 
   // To weights relative to `now`, which is no less than before.
   __device__ void Rescale(float now) {
-    // Nothing of nothing.
+    // Before any score is finite, the difference would not be a number.
     const float scale = now == -INFINITY ? 0.0f : PowerOfTwo(largest - now);
     largest = now;
     sum *= scale;
@@ -56,7 +56,7 @@ struct FoundOfRow {
       out[j][1] *= scale;
     }
   }
-  // Of a tile whose scores are there.
+  // The largest score so far, once the scores of the tile have been written.
   __device__ float Largest(int turn, const DecodeShared<kHeads>& shared) const {
     float now = largest;
 #pragma unroll
@@ -66,7 +66,8 @@ struct FoundOfRow {
     return now;
   }
 
-  // The weights of two tokens; none of no head.
+  // The weights of two tokens. They are 0 if the lane has no head, or if no
+  // score so far is finite.
   __device__ uint32_t WeightsOf(float2 scores) {
     const bool is_hidden = !HasHead() || largest == -INFINITY;
     const float a = is_hidden ? 0.0f : PowerOfTwo(scores.x - largest);
@@ -137,7 +138,7 @@ struct FoundOfRow {
 // Two dimensions of a head, which a thread merges; of some threads.
 template <int kHeads>
 struct MergedPair {
-  static constexpr int kPairs = kMergedDims / 2;  // Of a head.
+  static constexpr int kPairs = kMergedDims / 2;  // Pairs of one head.
   static_assert(kHeads * kPairs <= 32 * kDecodeWarps);
 
   int head = static_cast<int>(threadIdx.x) / kPairs;
@@ -163,7 +164,7 @@ struct MergedPair {
         (2 * QueryHead(place) + 1) * kDecodeHeadDim + Dim(place));
   }
 
-  // Of what all blocks have sent, gated.
+  // Merges what all blocks have sent, and stores it with its gates applied.
   __device__ void Store(const AttentionParams& p, const DecodePlace& place,
                         const DecodeShared<kHeads>& shared) const {
     if (!exists()) return;

@@ -11,20 +11,21 @@
 
 namespace bole::cuda {
 
-inline constexpr int kDecodeWarps = 8;    // That multiply.
-inline constexpr int kDecodeTokens = 64;  // Of a tile.
+inline constexpr int kDecodeWarps = 8;    // The warps that multiply.
+inline constexpr int kDecodeTokens = 64;  // Tokens of a tile.
 inline constexpr int kDecodeHeadDim = 256;
 // Blocks of a cluster, and the dimensions that each of them merges.
 inline constexpr int kDecodeCluster = 16;
 inline constexpr int kMergedDims = kDecodeHeadDim / kDecodeCluster;
 inline constexpr int kMaxTurns = 32;
-// Of a tile in shared memory: blocks of 64 columns, whose rows of 128 bytes are
+// A tile in shared memory is blocks of 64 columns, whose rows of 128 bytes are
 // swizzled.
 inline constexpr int kDecodeBlockBytes = kDecodeTokens * 128;
 inline constexpr int kDecodeTileBytes = kDecodeHeadDim / 64 * kDecodeBlockBytes;
 inline constexpr int kDecodeSlots = 3;
 
-// Beside a block of a product of few rows that is one of a pair.
+// A block's shared memory. It leaves room on the multiprocessor for a block of
+// a streamed product, also for one of a pair (kClusterBlockBytes).
 template <int kHeads>
 struct alignas(1024) DecodeShared {
   // So that lanes of different heads find theirs in different banks.
@@ -32,10 +33,11 @@ struct alignas(1024) DecodeShared {
 
   unsigned char slots[kDecodeSlots][kDecodeTileBytes];
   BFloat16 q[kHeads][kDecodeHeadDim + kPadding];
-  BFloat16 k[kDecodeHeadDim];  // Of the row itself.
+  BFloat16 k[kDecodeHeadDim];  // The row's own key.
   BFloat16 v[kDecodeHeadDim];
   float2 turn[kMaxTurns];
-  // Of a tile, by its number among the block's modulo 2; times kDecodeExponent.
+  // Two tiles' scores, times kDecodeExponent, and the largest of each warp. The
+  // block's tiles alternate between the two halves.
   float scores[2][kHeads][kDecodeTokens];
   float largest[2][kHeads][kDecodeWarps];
   uint64_t full[kDecodeSlots];
@@ -57,7 +59,7 @@ struct DecodePlace {
   int kv_head;
   int rank;  // In the cluster.
   int committed;
-  int tiles;  // Of all blocks of the cluster.
+  int tiles;  // Tiles of all blocks of the cluster.
 
   __device__ bool owns_row() const { return tiles % kDecodeCluster == rank; }
 };
@@ -81,8 +83,8 @@ __device__ inline uint32_t UnitOfTile(uint32_t tile, int row, int unit) {
          (unit % 8 ^ row % 8) * 16;
 }
 
-// Of a warp: of all heads, the queries as left operands, scores of the warp's 8
-// tokens, and the largest of these.
+// What a warp has: the queries of all heads as left operands, the scores of its
+// 8 tokens, and the largest of these.
 template <int kHeads>
 struct QueryRows {
   uint32_t q[kDecodeHeadDim / 16][2];
@@ -129,7 +131,7 @@ struct QueryRows {
     if (InGroup() == 0) shared.largest[turn][Group()][DecodeWarp()] = largest;
   }
 
-  // Of the row's own key, and head Group() if there is one.
+  // The score of the row's own key with head Group(), if there is such a head.
   __device__ float ScoreOwn(const DecodeShared<kHeads>& shared) const {
     const auto* k = reinterpret_cast<const uint32_t*>(shared.k + 2 * InGroup());
     float sums[4] = {};

@@ -17,12 +17,12 @@ namespace bole::cuda {
 
 struct AttentionItem {
   int request;
-  int committed;   // Of the request.
-  int first_node;  // Of the item, as a row of the batch.
-  int first_head;  // Of the first row, in the group.
+  int committed;   // Committed tokens of the request.
+  int first_node;  // The item's first node, as a row of the batch.
+  int first_head;  // The first row's query head, in the group.
   int rows;        // 0: there is no such item.
 
-  // Of a row: the node, counted from first_node on, and the query head in the
+  // The node of a row, counted from first_node on, and its query head in the
   // group.
   __device__ int Node(int row, const Divisor& group) const {
     return group.Quotient(first_head + row);
@@ -103,7 +103,7 @@ class VisibleIndices {
   }
 
  private:
-  // Of the nodes from `node` on.
+  // Bit i: node `node` + i is visible.
   __device__ uint64_t AncestorBits(int node) const {
     const int word = node / 32;
     const uint64_t low = Word(word) | static_cast<uint64_t>(Word(word + 1))

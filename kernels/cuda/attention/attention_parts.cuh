@@ -21,7 +21,8 @@ struct MergedRow {
   float4 out[2];
 };
 
-// Of the cluster's shared memory, or of scratch, past the first cache.
+// Loads four elements from the cluster's shared memory, or from scratch, where
+// the load bypasses L1.
 __device__ inline float4 LoadPart(const float* from, bool in_scratch) {
   if (!in_scratch) return *reinterpret_cast<const float4*>(from);
   float4 x;

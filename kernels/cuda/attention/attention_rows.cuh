@@ -80,7 +80,7 @@ struct RowWeights {
   }
 };
 
-// Of a tile with hidden tokens: their scores become -infinity.
+// Sets the scores of hidden tokens to -infinity. REQUIRES: the tile has some.
 template <int kWarpgroups>
 __device__ void Hide(const VisibleTokens<kWarpgroups>& visible, int tile,
                      const int (&nodes)[2], float (&scores)[32]) {

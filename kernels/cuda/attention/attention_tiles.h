@@ -25,7 +25,7 @@ inline constexpr int kWarpgroupRows = 64;
 // serves every content.
 struct TilePlan {
   Divisor group;   // Query heads of a KV head.
-  int warpgroups;  // Of a block: 1 or 2.
+  int warpgroups;  // Warpgroups of a block: 1 or 2.
   int items;    // Bound on the items of all requests, see attention_items.cuh
   int cluster;  // Blocks that share an item's tokens and merge in shared
                 // memory: 1 .. kMaxCluster.
@@ -40,7 +40,7 @@ inline constexpr int kMaxCluster = 16;
 // Larger ones leave multiprocessors over.
 using ClusterLimits = std::array<int, kMaxCluster + 1>;
 
-// Of the current device, which must be one for LaunchAttendTiles().
+// Asks the current device, which LaunchAttendTiles() must support.
 absl::Status QueryClusters(ClusterLimits& limits);
 
 // Cut so that all blocks run at a time and are three quarters as many as can

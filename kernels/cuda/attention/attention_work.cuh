@@ -17,10 +17,10 @@ struct TileWork {
   AttentionItem item;
   AttentionSpan span;
   int kv_head;
-  int group;          // Of clusters.
+  int group;          // Index of the group of clusters.
   int active_groups;  // 0: the item does not exist.
-  int first_tile;     // Of 64 tokens,
-  int last_tile;      // not included.
+  int first_tile;     // In tiles of 64 tokens.
+  int last_tile;      // Not included.
 
   // Whether some row does not see all of a tile.
   __device__ bool HasHidden(int tile) const {
@@ -42,7 +42,7 @@ __device__ inline TileWork WorkOf(const TileArgs& args) {
   constexpr int kMinTilesPerBlock = 3;
   const RowBatch& batch = args.p.batch;
   const TilePlan& plan = args.plan;
-  // Of chains, those that see most come first.
+  // The items of chains that see most tokens come first.
   const int index = static_cast<int>(
       batch.mask_words == 0 ? gridDim.y - 1 - blockIdx.y : blockIdx.y);
   TileWork work = {};
@@ -88,7 +88,8 @@ class VisibleTokens {
     Arrive(AddressOf(&shared_.masked));
   }
 
-  // Of a tile with hidden tokens.
+  // Bit i: the node sees token i of the tile. REQUIRES: the tile has hidden
+  // tokens.
   __device__ uint64_t Of(int tile, int node) const {
     const int entry = (tile - work_.FirstHidden()) * nodes_ + node;
     return entry < kVisibleEntries ? shared_.visible[entry]

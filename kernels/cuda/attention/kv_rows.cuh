@@ -23,7 +23,7 @@ class KvRows {
         layer_rows_(static_cast<int64_t>(pages.num_pages) * shape.kv_heads *
                     pages.page_size) {}
 
-  // Of KV index `index` in the first head of the first layer.
+  // The row of KV index `index` in the first head of the first layer.
   __device__ int64_t Row(int index) const {
     const int place = index / page_size_;
     return static_cast<int64_t>(__ldcg(page_table_ + place)) * kv_heads_ *

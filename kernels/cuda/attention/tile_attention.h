@@ -17,7 +17,7 @@ namespace bole::cuda {
 // One thread at a time, and one stream.
 class TileAttention {
  public:
-  // Of the current device.
+  // Creates it for the current device.
   static absl::StatusOr<std::unique_ptr<TileAttention>> Create();
   ~TileAttention();
 

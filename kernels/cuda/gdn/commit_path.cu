@@ -35,7 +35,7 @@ struct CommitWork {
   FoldPlan plan;
   int32_t* num_claimed;  // 0, before and after.
   KvMove kv;
-  int window_words;  // Of a row of the windows.
+  int window_words;  // Words of a row of the windows.
   int window_parts;  // Blocks that move one request's window of a layer.
   int kv_parts;      // Blocks that move one request's keys and values.
   bool reads_early;  // States, while the kernel before still runs.

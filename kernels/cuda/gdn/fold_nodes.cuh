@@ -38,7 +38,7 @@ struct alignas(16) Nodes {
   float beta[kFoldNodes];
 };
 
-// Copies 4 bytes to shared memory behind the caller's back.
+// Starts an asynchronous copy of 4 bytes to shared memory.
 __device__ inline void CopyAsync4(uint32_t to, const float* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to),
                "l"(__cvta_generic_to_global(from))
@@ -110,9 +110,9 @@ class NodeCopies {
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ static int warp() { return thread() / 32; }
 
-  const T* from_;        // Of row 0.
-  const float* number_;  // Of row 0.
-  int stride_;           // Of rows.
+  const T* from_;        // In row 0.
+  const float* number_;  // In row 0.
+  int stride_;           // From row to row.
   int number_stride_;
   bool is_key_;
   bool copies_;

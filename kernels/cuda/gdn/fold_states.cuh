@@ -88,7 +88,7 @@ class StagedRows {
  private:
   Rows& rows_;
   uint64_t& arrived_;
-  const float* from_ = nullptr;  // Of what is on its way.
+  const float* from_ = nullptr;  // Where the rows in flight come from.
   uint32_t parity_ = 0;
 };
 

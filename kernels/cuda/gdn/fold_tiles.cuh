@@ -12,7 +12,7 @@
 
 namespace bole::cuda {
 
-inline constexpr int kFoldRows = 4;  // Of a lane.
+inline constexpr int kFoldRows = 4;  // Rows of a lane.
 using FoldState = StateRows<kFoldRows>;
 inline constexpr int kFoldWarpValues = FoldState::kPerWarp;
 inline constexpr int kFoldWarps = 4;
@@ -25,17 +25,17 @@ inline constexpr int kFoldNodes = 10;  // At a time.
 struct ActiveRequest {
   int request;
   int slot;
-  int first;  // Of the path.
+  int first;  // Where the path begins in RowPath::row.
   int count;
   bool from_zero;
-  int row[kFoldNodes];  // The path's first.
+  int row[kFoldNodes];  // The path's first rows.
 };
 
 // How the states of all requests with paths are cut into tiles.
 struct FoldPlan {
-  Divisor tiles;   // Of a head.
-  Divisor heads;   // Of a layer.
-  Divisor layers;  // Of a request.
+  Divisor tiles;   // Tiles of a head.
+  Divisor heads;   // Heads of a layer.
+  Divisor layers;  // Layers of a request.
   Divisor group;   // Value heads of a key head.
 
   explicit FoldPlan(const GdnCommitParams& p)
@@ -78,7 +78,7 @@ struct FoldTile {
   }
 };
 
-// Of four rows of a group of eight lanes, the one that a lane sums up.
+// Which of the four rows of its group of eight lanes a lane sums up.
 __device__ inline int SummedRow() {
   return static_cast<int>(threadIdx.x / 2 % 4);
 }

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(32 * kRowWarps)
 // What runs for a shape.
 struct CommitChoice {
   void (*kernel)(GdnCommitParams) = nullptr;
-  int values;  // Of a tile.
+  int values;  // Values of a tile.
   int threads;
 };
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kMaxRows = 64;  // Of a block.
+constexpr int kMaxRows = 64;  // Rows of a block.
 
 // The gates take the place of the first pair behind the heads.
 __host__ __device__ int GatesTask(int num_heads) {
@@ -38,7 +38,8 @@ struct HeadRows {
 
   __device__ static int Place(int lane, int c) { return c ^ lane % kVector; }
 
-  // Of the block's channels, the first of num_channels; others are left.
+  // Loads the weights of the first num_channels of the block's channels; the
+  // others stay as they are.
   __device__ void LoadWeights(const float* conv_weight, int num_channels) {
     for (int i = threadIdx.x; i < 32 * kVector; i += kThreads) {
       if (i >= num_channels) break;

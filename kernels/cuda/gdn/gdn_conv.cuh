@@ -87,7 +87,7 @@ struct TapRows {
                       // window; or kZero.
   int slot;
 
-  // Of what is no row: all before the sequence.
+  // The taps of a row that does not exist: all are before the sequence.
   __device__ static TapRows Nowhere() {
     return {.at = {kZero, kZero, kZero, kZero}, .slot = 0};
   }

@@ -24,7 +24,7 @@
 namespace bole::cuda {
 namespace {
 
-constexpr int kTileRows = 2;  // Of a lane.
+constexpr int kTileRows = 2;  // Rows of a lane.
 constexpr int kMaxWarps = 8;
 constexpr int kMaxCluster = 8;
 
@@ -34,7 +34,7 @@ struct Shared {
   float q[kHeadDim];  // Scaled.
   float k[kHeadDim];
   float v[kHeadDim];
-  float o[kHeadDim];  // Of the whole head, as the blocks of its tiles send it.
+  float o[kHeadDim];  // The whole head, as the blocks of its tiles send it.
   uint64_t received;  // Expects the bytes of `o`.
   float norm_weight[kHeadDim];
   float beta;
@@ -46,8 +46,8 @@ struct Tile {
   int request;
   int key_head;
   int head;
-  int index;   // Of the head's tiles.
-  int values;  // Of a tile.
+  int index;   // Index among the head's tiles.
+  int values;  // Values of a tile.
   int row;
   int slot;
   bool from_zero;
@@ -151,7 +151,7 @@ __device__ void AdvanceTile(StateRows<kTileRows>& state, const Tile& tile,
   LoadElements(shared.k, k);
   LoadElements(shared.q, q);
   const int first_rank =
-      static_cast<int>(blockIdx.x) - tile.index;  // Of the head.
+      static_cast<int>(blockIdx.x) - tile.index;  // The head's first block.
 #pragma unroll
   for (int r = 0; r < kTileRows; ++r) {
     const int value = state.row(r);
@@ -199,8 +199,8 @@ __device__ uint4 LoadGateVector(const GdnGatedNormParams& p, const Tile& tile) {
 // written before this forward pass. The pass's first kernel (Embed) waits
 // before it lets others start, so that needs no wait of theirs.
 struct Loaded {
-  ConvWeights weights;       // Of a lane that convolves.
-  GateWeights gate_weights;  // Of the lane that finds the gates.
+  ConvWeights weights;       // For a lane that convolves.
+  GateWeights gate_weights;  // For the lane that finds the gates.
   StateRows<kTileRows> state;
   uint4 raw[kConvTaps];  // The window; the row itself comes last.
 };

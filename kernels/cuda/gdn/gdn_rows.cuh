@@ -27,7 +27,7 @@ struct HeadRun {
   const GdnShape& shape;
   FactorRows<T> factors;
   int head;
-  int first_value;  // Of the block.
+  int first_value;  // The first value of the block.
   float* state;     // [dv, dk] of the head.
   bool from_zero;
   // Rows: row[i] if there is a list, else first + i.
@@ -94,7 +94,7 @@ __device__ void Run(const HeadRun<T>& run) {
 }
 
 // Keys of 128: a block of kTileThreads holds kTileValues rows.
-inline constexpr int kTileRows = 2;  // Of a lane.
+inline constexpr int kTileRows = 2;  // Rows of a lane.
 inline constexpr int kTileThreads = 128;
 inline constexpr int kTileValues =
     kTileThreads / 32 * StateRows<kTileRows>::kPerWarp;

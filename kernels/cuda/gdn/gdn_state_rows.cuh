@@ -98,7 +98,7 @@ template <int kRows>
 struct StateRows {
   static constexpr int kPerWarp = kRows * kRowGroups;
 
-  int first;      // Of the warp.
+  int first;      // The warp's first row.
   int value_dim;  // dv
   KeyElements value[kRows];
 

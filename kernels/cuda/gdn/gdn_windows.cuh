@@ -12,11 +12,11 @@ inline constexpr int kMaxWindowTaps = 8;
 // One word of every row.
 template <typename Word>
 struct WindowShift {
-  const Word* raw;      // Of row 0.
+  const Word* raw;      // The word of row 0.
   const int32_t* path;  // [count] rows that are shifted in, oldest first.
   int count;
   bool from_zero;  // The old window is zero, and not read.
-  Word* window;    // Of the oldest row.
+  Word* window;    // The word of the oldest row.
   int taps;        // Rows of the window.
   int row_words;
 };

@@ -33,7 +33,7 @@ struct MoeExperts {
 // The rows that one expert works on.
 struct MoeGroup {
   int32_t expert;
-  int32_t first;  // Of `entry`.
+  int32_t first;  // Index into `entry`.
   int32_t count;
 };
 
@@ -76,7 +76,7 @@ inline constexpr int kMaxMoeExperts = 4096;
 // its bits do not depend on the rows beside it.
 absl::Status LaunchMoe(const MoeTask& task, const Launch& on);
 
-// Of which: from the logits to the groups.
+// The routing part of LaunchMoe(), from the logits to the groups.
 absl::Status LaunchMoeRouting(const MoeTask& task, const Launch& on);
 
 }  // namespace bole::cuda

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads) RouteKernel(MoeTask t) {
     keys[e] = RankKey(logits[e], e);
   }
   __syncthreads();
-  int rank[kMostOfThread];  // Of this thread's experts.
+  int rank[kMostOfThread];  // Ranks of this thread's experts.
 #pragma unroll 1
   for (int i = 0; i * kThreads + thread < num_experts; ++i) {
     const uint64_t key = keys[i * kThreads + thread];

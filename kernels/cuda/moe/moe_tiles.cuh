@@ -15,7 +15,7 @@ inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
 inline constexpr int kSpan = 32;      // Columns of two products.
 inline constexpr int kBlockRows = 8;  // Rows of x in a product.
-inline constexpr int kMaxBlocks = 4;  // Of them, at a time.
+inline constexpr int kMaxBlocks = 4;  // The most of them at a time.
 
 __device__ inline int Lane() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int Warp() { return static_cast<int>(threadIdx.x) / 32; }

@@ -112,7 +112,7 @@ __device__ void LoadTiles(const GdnCoreParams& p, const ChunkAt& chunk,
 struct OwnGates {
   float beta = 0;
   float log_decay = 0;
-  float log_decay_before = 0;  // Of 32 rows before.
+  float log_decay_before = 0;  // The log_decay 32 rows earlier.
   float k_scale = 0;
   float q_scale = 0;
 

@@ -17,7 +17,7 @@ namespace bole::cuda {
 
 inline constexpr int kScanStages = 3;
 inline constexpr int kScanDim = 128;
-inline constexpr int kGroupValues = 32;  // Of a warpgroup.
+inline constexpr int kGroupValues = 32;  // Values of a warpgroup.
 inline constexpr int kLoaders = 128;     // Threads.
 inline constexpr int kTileBytes = kChunkRows * kTileRowBytes;
 inline constexpr int kRowsHalfBytes = 2 * kTileBytes;

@@ -14,7 +14,7 @@ namespace bole::cuda {
 struct ChunkRange {
   int first_row;
   int end_row;
-  int first_position;  // Of first_row.
+  int first_position;  // The position of first_row.
   int first_number;
 
   __device__ static ChunkRange Of(const RowBatch& batch, int request) {

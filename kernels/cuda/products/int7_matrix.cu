@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMaxBlocks = 4096;
 
-// Of `lane`s of a warp, the largest.
+// The largest `x` of the warp, in every lane.
 __device__ float WarpMax(float x) {
   for (int offset = 16; offset > 0; offset /= 2) {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));

@@ -36,7 +36,7 @@ constexpr int PiecesOf(int columns) {
 constexpr size_t Int7DataBytes(int rows, int columns) {
   return static_cast<size_t>(StripsOf(rows)) * PiecesOf(columns) * kUnitBytes;
 }
-// Of the data and the scales behind them.
+// The bytes of the data and of the scales after them.
 constexpr size_t Int7Bytes(int rows, int columns) {
   return Int7DataBytes(rows, columns) + sizeof(float) * rows;
 }

@@ -56,7 +56,7 @@ __device__ void Unpack(const uint4& w, uint32_t (&a)[2][4]) {
 template <int kN>
 struct Int7Consumer {
   using BlockRing = Int7Ring<kN>;
-  static constexpr int kBlocks = kN / 8;  // Of x: columns of a product.
+  static constexpr int kBlocks = kN / 8;  // Blocks of 8 rows of x.
   using Sums = float[kInt7WarpStrips][kBlocks][4];
 
   const Int7Task& t;
@@ -213,7 +213,7 @@ struct Int7Consumer {
 template <int kN>
 struct Int7Adder {
   static constexpr int kBlocks = kN / 8;
-  static constexpr int kItems = 4 * kN;  // Of a strip.
+  static constexpr int kItems = 4 * kN;  // Items of a strip.
 
   const Int7Task& t;
   const Int7Part& part;

@@ -21,7 +21,7 @@ struct Int7Plan {
   // Blocks of a cluster, 1 or 2, which divide the columns between them, if
   // tiles == 1. Divides `blocks`.
   int cluster;
-  int tiles;  // Of a cluster, one after the other.
+  int tiles;  // Tiles of a cluster, one after the other.
   // Strips of a tile; the first `longer_tiles` of all tiles have one more.
   int tile_strips;
   int longer_tiles;

@@ -15,9 +15,9 @@ namespace bole::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-// Of a tile, at most.
+// The most strips of a tile.
 constexpr int kMostStrips = kWarps * kInt7WarpStrips;
-// Of W and x, copied at a time: a stage of the ring.
+// The bytes of a stage of the ring: W and x, copied at a time.
 constexpr int kStageBytes = 24 << 10;
 // Tiles of no more strips than this are given to pairs of blocks: they share x,
 // of which more would be read than a small tile's weights are worth.

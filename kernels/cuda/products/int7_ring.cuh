@@ -15,7 +15,7 @@
 namespace bole::cuda {
 
 inline constexpr int kInt7Warps = kConsumers / 32;
-inline constexpr int kXUnitBytes = 2 * kPieceColumns;  // Of a row of x.
+inline constexpr int kXUnitBytes = 2 * kPieceColumns;  // A piece of a row.
 
 // A stage holds the pieces of a chunk: of the tile's strips, one after the
 // other, then of x. On the host: the kernel is given it.

@@ -12,7 +12,7 @@ namespace bole::cuda {
 // What four results in a row are made of, besides their sums.
 struct FourRows {
   float4 scale;
-  float4 before;  // Of out, where the product is added to it.
+  float4 before;  // What out holds, where the product is added to it.
 };
 
 struct Int7Writer {
@@ -49,7 +49,8 @@ struct Int7Writer {
     Store(n, row, Before(n, row) + sum * ScaleOf(row));
   }
 
-  // Of rows row .. row + 3, a multiple of 4.
+  // Reads what rows row .. row + 3 are scaled by and added to. `row` is a
+  // multiple of 4.
   __device__ FourRows Read(int n, int row) const {
     FourRows four = {};
     if (!IsThere(n, row)) return four;

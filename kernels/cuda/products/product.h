@@ -11,8 +11,8 @@ namespace bole::cuda {
 struct Product {
   int num_rows;          // N
   const int32_t* count;  // [1], device; the rows that are wanted.
-  int rows;              // Of W: columns of out, or twice as many if gated.
-  int columns;           // Of W and x.
+  int rows;     // Rows of W: columns of out, or twice as many if gated.
+  int columns;  // Columns of W and x.
   const void* x;
   const void* weight;
   void* out;

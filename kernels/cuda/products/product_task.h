@@ -11,7 +11,7 @@ namespace bole::cuda {
 
 // In elements; columns_of_box divides columns_of_chunk.
 struct ProductBoxes {
-  int rows_of_weight;  // Of each part, if the product is gated.
+  int rows_of_weight;  // Rows of each part, if the product is gated.
   int rows_of_x;
   int columns_of_box;
   int columns_of_chunk;

@@ -13,7 +13,7 @@ namespace bole::cuda {
 // The most rows of x, and of a tile of W.
 inline constexpr int kMaxStreamRows = 32;
 inline constexpr int kMaxTileRows = 128;
-// Of what the copy engine copies at a time.
+// The columns of a box, which is what the copy engine copies at a time.
 inline constexpr int kBoxColumns = 64;
 
 // How the work is divided among blocks.
@@ -24,7 +24,7 @@ struct StreamPlan {
   int cluster;
   int tile_rows;     // Rows of W in a tile.
   int tile_outputs;  // Columns of out: as many, or half if gated.
-  int tiles;         // Of a cluster, one after the other.
+  int tiles;         // Tiles of a cluster, one after the other.
   // Boxes of a chunk, which is what a warpgroup works on at a time. With 1 each
   // of the two multiplies half of the tile's rows; with 2 each multiplies one
   // box (tile_rows <= 64, cluster == 2).
@@ -53,17 +53,17 @@ struct StreamTask {
   const int32_t* count;  // [1] Rows of x in use.
   int num_rows;          // N
   int rows;              // Columns of out.
-  int chunks;            // Of a row of W.
+  int chunks;            // Chunks of a row of W.
   StreamPlan plan;
   void* out;  // [N, rows]
   bool float_out;
   bool accumulate;
   Side side = Side::kNone;  // Ahead of a norm: accumulate, cluster == 2, bf16.
-  DividedNorm norm = {};    // Of out if this is ahead, or of x if behind it.
+  DividedNorm norm = {};    // The norm of out (kAhead) or of x (kBehind).
   bool gated = false;       // out = silu(x W[0]^T) * (x W[1]^T), behind a norm;
                             // cluster == 1.
   const void* row = nullptr;  // x, to be kept by every block, if N == 1.
-  int columns = 0;            // Of it.
+  int columns = 0;            // Columns of `row`.
 };
 
 // Rows of x in a box.

@@ -19,17 +19,18 @@ inline constexpr int kMaxStages = 16;
 // Beyond one row of x, in bytes: 112 are read (WgmmaVector), and memcheck takes
 // an operand for 256 from where it begins.
 inline constexpr int kBeyondRow = 224;
-// Of barriers.
+// The bytes of all barriers.
 inline constexpr int kBarrierBytes =
     2 * kMaxStages * static_cast<int>(sizeof(uint64_t));
 // Room for two blocks on a multiprocessor and something small between them, but
-// never for three: the blocks of a kernel that starts while another runs then
-// find one place on each. Reading at full speed takes about 90 KB on their way
-// to each multiprocessor.
+// never for three: a kernel that starts while another runs then gets one block
+// on each. Reading at full speed takes about 90 KB in flight to each
+// multiprocessor.
 inline constexpr int kMaxRingBytes = 108 << 10;
 inline constexpr int kMinRingBytes = 78 << 10;
-// All that a block of a cluster has: never two on a multiprocessor, and beside
-// one of another product not two of that one, wherever they find room first.
+// All shared memory of a block of a cluster. Two such blocks never fit on a
+// multiprocessor, nor do two blocks of another product beside one of them,
+// whichever starts first.
 inline constexpr int kClusterBlockBytes = (113 << 10) + 512;
 
 // Rows of x that are multiplied, of kRows that there may be.
@@ -43,10 +44,11 @@ inline constexpr int kProductRows = kRows < 8 ? 8 : kRows;
 template <int kRows, int kBoxes>
 struct RingShape {
   static constexpr bool kOneRow = kRows == 1;
-  static constexpr int kXBytes = kOneRow ? 0 : kRows * kRowBytes;  // Of a box.
+  // Bytes of a box of x.
+  static constexpr int kXBytes = kOneRow ? 0 : kRows * kRowBytes;
   static constexpr int kReadRows = kMaxTileRows / kBoxes;
 
-  int weight_bytes;  // Of a box.
+  int weight_bytes;  // Bytes of a box of W.
   int stage_bytes;
   int stages;
   int bytes;
@@ -101,7 +103,7 @@ struct Ring {
   __device__ uint32_t x(int box) const {
     return weight(kBoxes) + box * Shape::kXBytes;
   }
-  // Of one row.
+  // Where the one row of x begins.
   __device__ uint32_t row() const {
     return memory + shape.stages * shape.stage_bytes;
   }

@@ -26,7 +26,7 @@ __host__ __device__ inline int PartsOfTile(const StreamPlan& plan) {
 // What a block has in shared memory in front of its ring.
 template <int kN>
 struct StreamFront {
-  static constexpr int kAlignment = 1024;  // Of the ring.
+  static constexpr int kAlignment = 1024;  // The ring's alignment.
 
   uint64_t ring[kBarrierBytes / sizeof(uint64_t)];
   uint64_t scales_written;  // Every lane of the warp that finds them arrives.
@@ -34,7 +34,7 @@ struct StreamFront {
   uint64_t sums_received;   // Expects the bytes of `received`.
   float scale[kN];
   union {
-    // Of a tile, by its number modulo 2.
+    // The ups of two tiles: those of tile t in slot t % 2.
     float up[2][kMaxTileRows / 2][kN];
     // Sums of the cluster's other block: half of what it has.
     float4 received[kN / 8 * kConsumers / 2];
@@ -82,22 +82,22 @@ __device__ void FindScales(const StreamTask& t,
 template <int kRows, int kBoxes, Side kSide>
 struct StreamSums {
   static constexpr int kN = kProductRows<kRows>;
-  static constexpr int kBlocks = kN / 8;  // Of D's columns.
+  static constexpr int kBlocks = kN / 8;  // Blocks of D's columns.
   // Next to each other, of the two that an owner has of each row and block.
   static constexpr int kColumns = kRows < 2 ? 1 : 2;
   // Whether the warpgroups divide the columns, and not the rows.
   static constexpr bool kHalves = kBoxes == 2;
   static constexpr int kOwners = kHalves ? kConsumers / 2 : kConsumers;
-  static constexpr int kRowsApart = 8;  // Of the two rows of an owner.
+  static constexpr int kRowsApart = 8;  // Between the two rows of an owner.
 
   const StreamTask& t;
   const Share& share;
   float4* sums;  // [kBlocks, kConsumers / 2], where the ring was.
   StreamFront<kN>& front;
   int count = 0;  // Rows of x in use.
-  // Of the sums that this thread adds up: what they are added to, and the
-  // weights of the norm behind. Read early, because nothing hides the wait for
-  // them at the end.
+  // What the sums of this thread are added to, and the weights of the next
+  // norm. Both are read early, because nothing hides the wait for them at the
+  // end.
   float4 first_old = {};
   float2 first_weight = {};
 
@@ -110,11 +110,11 @@ struct StreamSums {
     return make_float4(d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]);
   }
 
-  // Of a cluster: each block adds up half of the sums, those of
+  // Each block of a cluster adds up half of the sums, those of
   //   owner + kOwners * (block of D's columns) = kShare * rank + i, i < kShare,
   // from all warpgroups that have a part of them.
   static constexpr int kShare = kBlocks * kOwners / 2;
-  static constexpr int kParts = kHalves ? 2 : 1;  // Of a block.
+  static constexpr int kParts = kHalves ? 2 : 1;  // Parts of a sum in a block.
   static constexpr int kSentBytes = kParts * kShare * sizeof(float4);
   // Whether what they are added to is read early: by threads that add up one
   // block of D, and have registers for it.

@@ -11,7 +11,7 @@
 namespace bole::cuda {
 namespace {
 
-// Of x, to which a pair is faster.
+// The most rows of x for which a pair of products is faster.
 constexpr int kMaxPairRows = 8;
 
 int Ceil(int a, int b) { return (a + b - 1) / b; }
@@ -59,7 +59,7 @@ StreamPlan PlanFor(const Product& product, int multiprocessors) {
 // Whether a block has room for its columns of x, beside a ring that is deep
 // enough.
 bool TakesOneRow(const Product& product, const StreamPlan& plan) {
-  constexpr int kMaxColumns = 9216;  // Of a block.
+  constexpr int kMaxColumns = 9216;  // Columns that fit in a block.
   return product.num_rows == 1 && product.columns <= plan.cluster * kMaxColumns;
 }
 

@@ -25,11 +25,11 @@ enum class ProductWay {
 // What there is to know of a GPU to launch them.
 class StreamedProducts {
  public:
-  // Of the current GPU.
+  // Creates it for the current GPU.
   static absl::StatusOr<std::unique_ptr<StreamedProducts>> Create();
 
-  // Of a GPU with so many multiprocessors. `wide`: those of many rows, on
-  // sm_90; nothing elsewhere.
+  // For a GPU with so many multiprocessors. `wide` has the products of many
+  // rows on sm_90; it is empty elsewhere.
   StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
       : multiprocessors_(multiprocessors), wide_(wide) {}
 
@@ -47,7 +47,7 @@ class StreamedProducts {
   // Whether RunPair() can run these on this GPU, and is faster than the
   // operators one by one.
   bool TakePair(const ProductPair& pair, ElementType type) const;
-  // Of scratch that RunPair() takes.
+  // How much scratch RunPair() needs, in bytes.
   size_t PairScratchBytes(const ProductPair& pair) const;
   // REQUIRES: TakePair().
   absl::Status RunPair(const ProductPair& pair, void* scratch,

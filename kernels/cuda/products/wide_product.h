@@ -14,7 +14,8 @@ namespace bole::cuda {
 
 // The most rows of x.
 inline constexpr int kMaxWideRows = 64;
-// Of what the copy engine copies at a time, at most: a warpgroup's rows of W.
+// The most rows of W in a box, which is what the copy engine copies at a time.
+// A box has one warpgroup's rows.
 inline constexpr int kMaxBoxRows = 64;
 // Warpgroups that multiply, at most.
 inline constexpr int kMaxWideGroups = 3;
@@ -30,12 +31,12 @@ struct WidePlan {
   int groups;
   int group_rows;     // 1 .. kMaxBoxRows
   int group_outputs;  // Columns of out: as many, or half if gated.
-  int tiles;          // Of a block, one after the other.
+  int tiles;          // Tiles of a block, one after the other.
   int units;          // Boxes of W in the ring: WideUnits().
 };
 
-// Of gates and of ups, in turn, in a box of W of a gated product: a thread then
-// has both of an output among its products.
+// In a box of W of a gated product, so many rows of gates alternate with so
+// many rows of ups. A thread then has both of an output among its products.
 inline constexpr int kTurnRows = 8;
 
 // What the kernel is given.
@@ -46,7 +47,7 @@ struct WideTask {
   const int32_t* count;  // [1] Rows of x in use.
   int num_rows;          // N
   int rows;              // Columns of out.
-  int chunks;            // Of a row of W, kWideBoxColumns each.
+  int chunks;            // Chunks of a row of W, kWideBoxColumns each.
   WidePlan plan;
   void* out;  // [N, rows]
   bool float_out;
@@ -58,10 +59,10 @@ struct WideTask {
 // N as it is multiplied.
 int WideBoxRows(int num_rows);
 
-// Boxes of W in the ring, a multiple of `groups`: a place of the ring is always
-// the same warpgroup's, which has seen every lap of it. Of another's place it
-// could not tell the lap that it waits for from the last but one while the copy
-// of the lap between has not come, and copies do not come in order.
+// Boxes of W in the ring, a multiple of `groups`, so that a slot always belongs
+// to the same warpgroup, which sees every lap of it. In a slot of another
+// warpgroup, the barrier's parity could not tell the lap that it waits for from
+// the lap before the last, because copies do not arrive in order.
 int WideUnits(int groups);
 
 // Lets the kernels have the shared memory that they need. To be called once for

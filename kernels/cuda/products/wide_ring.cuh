@@ -12,7 +12,7 @@
 
 namespace bole::cuda {
 
-inline constexpr int kGroupThreads = 128;  // Of a warpgroup.
+inline constexpr int kGroupThreads = 128;  // Threads of a warpgroup.
 inline constexpr int kWideRowBytes = 2 * kWideBoxColumns;
 inline constexpr int kUnitBytes = kMaxBoxRows * kWideRowBytes;
 // Boxes of x in the ring. Each comes behind all of W that is on its way.
@@ -100,7 +100,7 @@ struct WideRings {
 
 // The part of the work that is this block's.
 struct WideShare {
-  int part;  // Of the columns.
+  int part;  // Which part of the columns.
   int first_chunk;
   int num_chunks;
   int num_copies;  // Chunks, of all tiles.

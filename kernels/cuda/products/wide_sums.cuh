@@ -36,8 +36,8 @@ __device__ inline void MeetPair() {
 // For the threads that multiply. D is what wgmma.cuh calls d.
 template <int kN>
 struct WideSums {
-  static constexpr int kBlocks = kN / 8;  // Of D's columns.
-  // Of a pair: each block writes half of the rows of x.
+  static constexpr int kBlocks = kN / 8;  // Blocks of D's columns.
+  // Each block of a pair writes half of the rows of x, which are D's columns.
   static constexpr int kHalf = kBlocks / 2;
 
   const WideTask& t;
@@ -59,7 +59,7 @@ struct WideSums {
   }
   __device__ int first_row() const { return share.part * kN / t.plan.splits; }
   __device__ int num_wanted() const { return min(*t.count, t.num_rows); }
-  // Of a warpgroup, in a row of `sums`.
+  // How many sums a warpgroup has in a row of `sums`.
   __device__ int group_sums() const {
     return t.gated ? kMaxBoxRows / 2 : kMaxBoxRows;
   }
@@ -111,8 +111,8 @@ struct WideSums {
       }
     }
   }
-  // Of a gated product: a thread's first rows are gates, its second ones the
-  // ups of the same outputs.
+  // Leaves the sums of a gated product. A thread's first rows are gates, its
+  // second ones the ups of the same outputs.
   __device__ void LeaveGated(const float (&d)[kN / 2]) const {
     const int lane = thread() % 32;
     const int warp = thread() / 32;
@@ -126,7 +126,8 @@ struct WideSums {
     }
   }
 
-  // Of a pair: sends what the other block writes, and adds what it sends.
+  // Leaves the sums of a pair: sends what the other block writes, and adds what
+  // the other block sends.
   __device__ void LeaveHalf(const float (&d)[kN / 2]) const {
     MeetPair();
     const bool is_first = share.part == 0;

@@ -62,19 +62,20 @@ class AdjustedLogits {
   // the rest is read where it lies.
   static constexpr int kPathTokens = 256;
   struct Shared {
-    int32_t node[kPathTokens];  // Of the rows before, to find the path in.
+    int32_t node[kPathTokens];  // Nodes of the rows before, to find the path.
     int32_t parent[kPathTokens];
     int32_t token[kPathTokens];
     int32_t path_token[kPathTokens];
     int num_path_tokens;
     int rest_row;  // The first that is not among them, or -1.
   };
-  // Of `touched`, for so many tokens: a bit for each.
+  // The bytes of `touched` for so many tokens, a bit each.
   __host__ __device__ static constexpr size_t TouchedBytes(int num_tokens) {
     return (static_cast<size_t>(num_tokens) + 31) / 32 * sizeof(uint32_t);
   }
 
-  // Of the tokens begin .. end - 1, `begin` a multiple of 32. Synchronises.
+  // For the tokens begin .. end - 1, where `begin` is a multiple of 32.
+  // Synchronises the threads.
   __device__ AdjustedLogits(const SampleParams& p, int row, int begin, int end,
                             bool is_aligned, uint32_t* touched, Shared& shared)
       : p_(p),
@@ -109,12 +110,12 @@ class AdjustedLogits {
 
   __device__ const SamplingControl& control() const { return control_; }
   __device__ int num_tokens() const { return p_.num_valid_tokens; }
-  // Of the row's own token.
+  // The position of the row's own token.
   __device__ int32_t position() const { return position_; }
   // Where the noise of the row's draw comes from.
   __device__ uint64_t next_position() const { return uint64_t{1} + position_; }
 
-  // Of tokens from begin to end.
+  // The logit of token v, begin <= v < end.
   __device__ float operator[](int32_t v) const {
     const float clean = CleanLogit(raw_.logits[v]);
     return IsPlain() ? clean

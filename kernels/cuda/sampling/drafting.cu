@@ -10,7 +10,7 @@ namespace bole::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Of one level: every lane's children.
+// The most candidates of one level: the children of every lane.
 constexpr int kMaxCandidates = kMaxDraftTopK * kMaxDraftTopK;
 
 __global__ void __launch_bounds__(kThreads)
@@ -113,11 +113,11 @@ class Level {
   const GrowTreesParams& p_;
   const int request_;
   const int k_;
-  const int num_candidates_;   // Of this level.
-  const int first_candidate_;  // Of this level.
+  const int num_candidates_;   // Candidates of this level.
+  const int first_candidate_;  // The first of them.
   const int64_t trees_;        // Where the request's candidates begin.
   const int64_t lanes_;        // Where its lanes begin.
-  float* const log_rho_;       // Of this level's candidates.
+  float* const log_rho_;       // log_rho of this level's candidates.
   uint32_t* const parent_masks_;
 };
 

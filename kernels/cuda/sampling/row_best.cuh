@@ -170,7 +170,7 @@ __device__ void FindPartBest(const LogitRow& row, int part,
 // What a row's parts give together, by one warp.
 class RowBest {
  public:
-  // Of shared memory, for `shared`.
+  // The bytes of shared memory that `shared` needs.
   static constexpr size_t SharedBytes(int num_parts, int max_k) {
     return static_cast<size_t>(num_parts + 1) * max_k * sizeof(Rank);
   }
@@ -212,7 +212,7 @@ class RowBest {
     softmax_.log_sum = log(WarpSum(own));
   }
 
-  // Of each part the best that is left; k times the best of those.
+  // Takes, k times, the best of what is left in all parts.
   template <int kLists>
   __device__ void Merge(const Rank* lists, int num_parts, int k) {
     const int lane = threadIdx.x % 32;

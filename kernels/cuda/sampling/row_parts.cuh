@@ -12,7 +12,7 @@ namespace bole::cuda {
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 inline constexpr int kPartThreads = 256;
-inline constexpr int kThreadTokens = 16;  // Of a part, in registers.
+inline constexpr int kThreadTokens = 16;  // A thread's tokens, in registers.
 inline constexpr int kPartTokens = kPartThreads * kThreadTokens;
 inline constexpr int kPartWarps = kPartThreads / 32;
 // What a warp has: so many consecutive tokens.

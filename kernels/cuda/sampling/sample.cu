@@ -27,8 +27,8 @@ namespace {
 constexpr int kDrawThreads = 512;
 constexpr int kWalkThreads = 1024;
 constexpr int kReportRows = 16;  // Whose parts are looked at at a time.
-// Of a row, so that the block asks once what the row is. Few rows are shared
-// among more blocks.
+// The most parts of a row that a block has, so that it looks up only once what
+// the row is. Few rows are shared among more blocks.
 constexpr int kMaxPartsPerBlock = 8;
 constexpr int PartsPerBlock(int rows) {
   return rows >= 128 ? kMaxPartsPerBlock : rows >= 32 ? 4 : 1;

@@ -87,7 +87,7 @@ class BestDraw {
   }
 
  private:
-  // Of a token, relative to the likeliest.
+  // The weight of a token, relative to the likeliest.
   __device__ double WeightOf(double logit) const {
     return exp((logit - scorer_.max) / scorer_.temperature);
   }

@@ -15,7 +15,7 @@
 
 namespace bole::cuda {
 
-// Of every row and group; device memory.
+// The results of every row and group, in device memory.
 struct GroupResults {
   double* sum;      // [N, G] of exp((logit - best) / temperature), where top-p
                     // needs it.
@@ -37,8 +37,8 @@ struct GroupResults {
 // The ways to a row's token.
 enum class DrawKind {
   kGreedy,
-  kFromAll,   // Of all tokens, then whether top-p and min-p keep it.
-  kFromBest,  // Of a short list of the best.
+  kFromAll,   // From all tokens; then whether top-p and min-p keep it.
+  kFromBest,  // From a short list of the best.
   kFiltered,  // By a search through the whole row: top-k of many.
 };
 inline constexpr int kMaxListedTopK = 256;

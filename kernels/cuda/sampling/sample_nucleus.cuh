@@ -50,7 +50,7 @@ class NucleusDraw {
   }
 
  private:
-  // Of a token, relative to the likeliest.
+  // The weight of a token, relative to the likeliest.
   __device__ __noinline__ double WeightOf(double logit) const {
     return exp((logit - scorer_.max) / scorer_.temperature);
   }
@@ -69,8 +69,8 @@ class NucleusDraw {
     return before == 0 || before < top_p * total_;
   }
 
-  // Of the tokens likelier than `candidate` that min-p keeps, the one with the
-  // best score. REQUIRES: there is one.
+  // The best score among the tokens that are likelier than `candidate` and that
+  // min-p keeps. REQUIRES: there is such a token.
   __device__ Rank BestBefore(Rank candidate) {
     Rank own = kNoRank;
     float own_logit = 0;

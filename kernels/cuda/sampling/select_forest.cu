@@ -22,7 +22,7 @@ constexpr int kStagedRequests = 64;
 
 constexpr int kSortThreads = 1024;
 constexpr int kPackThreads = 128;
-constexpr int kMaxRequests = 512;  // Of a batch.
+constexpr int kMaxRequests = 512;  // Requests of a batch.
 constexpr int kMaxCandidates =
     DraftShape{kMaxDraftTopK, kMaxDraftDepth}.num_candidates();
 constexpr int kMaxPadded = 4096;  // A power of two.
@@ -143,7 +143,8 @@ class Tree {
     __syncthreads();
   }
 
-  // Of a selected candidate, or of the root, which is candidate -1.
+  // The node number of a selected candidate, or of the root, which is candidate
+  // -1.
   __device__ int NumberOf(int candidate) const {
     if (candidate < 0) return 0;
     const int word = candidate / 32;

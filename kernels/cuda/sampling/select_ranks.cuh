@@ -79,9 +79,10 @@ class Selection {
     return low;
   }
 
-  // Bit by bit the largest value with no more than `room` candidates below it.
-  // What stays undecided are candidates with that value, or none is selected
-  // of them. REQUIRES: there are more than `room`.
+  // Finds, bit by bit, the largest value with no more than `room` candidates
+  // below it, and marks these as selected. If fewer than `room` are selected,
+  // all undecided candidates have that value; otherwise none of the undecided
+  // will be selected. REQUIRES: there are more than `room` candidates.
   __device__ void FindValue(int room) {
     uint32_t value = 0;
     int below = 0;
@@ -100,8 +101,8 @@ class Selection {
     }
   }
 
-  // Of equal candidates the first requests' are selected, until there is no
-  // room: then high_ is where each list ends.
+  // Selects equal candidates in the order of requests until there is no more
+  // room. Then high_ is where each list ends.
   __device__ void ShareTies(int room) {
     const int lane = threadIdx.x % 32;
     int left = room - Sum([&](int i) { return low_[i]; });

@@ -58,7 +58,7 @@ class TokenFilter {
   }
 
  private:
-  // Of a token, relative to the likeliest.
+  // The weight of a token, relative to the likeliest.
   __device__ double WeightOf(double logit) const {
     return exp((logit - max_) / temperature_);
   }
@@ -196,7 +196,7 @@ class TokenFilter {
     const double target = p * total;
     const Threshold least = FindThreshold(Search::kWeight, target, 0);
     RaiseLeast(least.key);
-    // Of those at the threshold, as many as are needed.
+    // Keep as many of the tokens at the threshold as are needed.
     const double missing =
         (target - least.above) / WeightOf(FloatOfKey(least.key));
     KeepTies(missing > 1 ? ceil(missing) : 1);
@@ -210,7 +210,7 @@ class TokenFilter {
     RaiseLeast(OrderedKey(__double2float_rd(fmax(lowest, -FLT_MAX))));
   }
 
-  // Of the candidates at least_key_, the first `count` by id.
+  // Keeps the first `count` of the candidates at least_key_, by id.
   __device__ void KeepTies(double count) {
     int own = 0;
     ForEachCandidate([&](int, float logit) {

@@ -31,8 +31,8 @@ __device__ inline float FloatOfKey(uint32_t key) {
 // id; every rank is above kNoRank.
 using Rank = uint64_t;
 inline constexpr Rank kNoRank = 0;
-// Of logits with NaN among them: above every rank of a token, so that it wins
-// every maximum.
+// The rank of logits with NaN among them. It is above every rank of a token, so
+// that it wins every maximum.
 inline constexpr Rank kNotNumbers = ~Rank{0};
 
 __device__ inline Rank RankOf(float value, int32_t token) {

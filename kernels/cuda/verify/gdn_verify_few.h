@@ -14,8 +14,9 @@ namespace bole::cuda {
 // requests together.
 bool CanVerifyFew(const GdnCoreParams& params, const Launch& on);
 
-// Of those, what GdnVerifyAlone() does faster: room for 33 to 64 nodes a tree,
-// 32 value heads of all requests together, on Hopper.
+// Whether GdnVerifyAlone() can do it, and faster than GdnVerifyFew(): as above,
+// with room for 33 to 64 nodes a tree, 32 value heads of all requests together,
+// and on Hopper.
 bool CanVerifyAlone(const GdnCoreParams& params, const Launch& on);
 
 // As GdnVerifyFused(), spread over more of the GPU.

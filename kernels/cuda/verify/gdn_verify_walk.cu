@@ -66,7 +66,7 @@ struct HeadNodes {
   }
 };
 
-constexpr int kWalkRows = 2;  // Of a lane.
+constexpr int kWalkRows = 2;  // Rows of a lane.
 constexpr int kWalkWarps = 4;
 using WalkState = StateRows<kWalkRows>;
 constexpr int kWalkValues = kWalkWarps * WalkState::kPerWarp;
@@ -105,8 +105,8 @@ template <typename T>
 struct Walk {
   const HeadNodes<T>& nodes;
   WalkState state;       // Before node i, then after it.
-  NodeOperands<T> next;  // Of node i.
-  int parents[2];        // Of nodes i + 1 and i + 2.
+  NodeOperands<T> next;  // Operands of node i.
+  int parents[2];        // Parents of nodes i + 1 and i + 2.
 
   __device__ Walk(const HeadNodes<T>& head_nodes, int first_value)
       : nodes(head_nodes),

@@ -110,7 +110,7 @@ __device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
 template <bool kTransposed>
 __device__ inline void InvertBlock(SplitBlock& block) {
   constexpr int kHalf = kTileRows / 2;
-  // Of the quarter off the diagonal.
+  // The row and column at which the quarter off the diagonal begins.
   constexpr int kRow = kTransposed ? 0 : kHalf;
   constexpr int kColumn = kHalf - kRow;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -119,7 +119,7 @@ __device__ inline void InvertBlock(SplitBlock& block) {
   const auto pair = [&](int row, int first_column) {
     return reinterpret_cast<const float2&>(x[row][first_column + lane % 4 * 2]);
   };
-  const int first = lane / 4 * 4;  // Of the lanes that have the same rows.
+  const int first = lane / 4 * 4;  // The first lane with the same rows.
   // Before the quarter off the diagonal in the product, times it, and behind.
   float left[2];
   float product[2] = {};

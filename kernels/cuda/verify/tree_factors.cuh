@@ -140,7 +140,7 @@ struct FactorRowsOf {
 
 __device__ inline void LoadFactorRows(const FactorRowsOf& rows,
                                       const FactorMemory& memory, int nodes) {
-  constexpr int kChunks = kTreeKeyDim / 8;  // Of 16 bytes.
+  constexpr int kChunks = kTreeKeyDim / 8;  // Chunks of 16 bytes.
   const int columns = rows.first_row + kFactorRows;
   for (int i = threadIdx.x; i < (columns + kFactorRows) * kChunks;
        i += kFactorThreads) {

@@ -14,7 +14,7 @@
 
 namespace bole::cuda {
 
-inline constexpr int kChunkKeys = 16;  // Of the state's products at a time.
+inline constexpr int kChunkKeys = 16;  // Keys of the state in a chunk.
 inline constexpr int kAhead = 4;       // Chunks of the state on their way.
 // Strides in shared memory, in elements: paddings against bank conflicts.
 inline constexpr int kKeyStride = kTreeKeyDim + 16;
@@ -68,8 +68,8 @@ struct TileWork {
   int request;
   int head;
   int key_head;
-  int columns;       // Of the block,
-  int first_column;  // in the head's values.
+  int columns;       // Columns of the block.
+  int first_column;  // The first of them, in the head's values.
   int first;         // Row of node 0.
   int count;         // Nodes.
 

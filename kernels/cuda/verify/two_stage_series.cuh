@@ -24,7 +24,7 @@ using Sums = float[kNodes / 8][kTiles][4];
 // 4 g + t copies keys 4t .. 4t + 3 of rows g and g + 8 of every tile.
 template <int kTiles>
 struct StateStream {
-  const float* row;  // Of the lane's first row; null: the state is zero.
+  const float* row;  // The lane's first row; null: the state is zero.
   StateRing<kTiles>& ring;
 
   __device__ void Copy(int chunk) const {
@@ -212,7 +212,7 @@ __device__ void StoreOut(const TileWork& on, const TileMemory<kNodes>& memory,
     }
   }
   __syncwarp();
-  constexpr int kPieces = 2 * kTiles;  // Of 16 bytes, in a node's columns.
+  constexpr int kPieces = 2 * kTiles;  // 16 bytes each, in a node's columns.
   for (int i = lane; i < on.count * kPieces; i += 32) {
     const int node = i / kPieces;
     const int column = first + i % kPieces * 8;

@@ -33,7 +33,7 @@ using AloneConfig = FewConfig<4, 2, 14>;
 constexpr int kAloneBlocks = AloneConfig::kBlocks;
 constexpr int kAloneNodes = AloneConfig::kNodes;
 constexpr int kAloneGroups = AloneConfig::kColumnGroups;
-constexpr int kGroupWarps = 4;  // Of a warpgroup: columns, solve, readout.
+constexpr int kGroupWarps = 4;  // Warps of a warpgroup.
 constexpr int kNodeWarps = kAloneNodes / 32;
 // Keys and queries are loaded by those that build.
 constexpr int kRowWarps = 2 * kGroupWarps;
@@ -45,11 +45,11 @@ using FloatTile = float[kTileRows][kTileRows + 4];
 struct AloneShared {
   NodeRows<kAloneNodes> keys;
   NodeRows<kAloneNodes> queries;
-  // Of the state: high parts, then low parts.
+  // The state: high parts, then low parts.
   NodeRows<2 * AloneConfig::kTileColumns> parts;
   TileState<AloneConfig::kTileColumns> state;
   TreeMatrices<kAloneBlocks> matrices;
-  alignas(16) FloatTile scratch[kAloneBlocks];  // Of diagonal blocks.
+  alignas(16) FloatTile scratch[kAloneBlocks];  // For diagonal blocks.
   TileValues<kAloneGroups, kAloneBlocks> values;
   // Sums that a warp of the columns has for the other one of its group.
   float4 halves[kGroupWarps][2 * kAloneBlocks][32];

@@ -245,7 +245,7 @@ class AloneColumns {
     }
   }
 
-  // Of a block within a triangle.
+  // The number of a block within a triangle.
   __device__ static constexpr int Number(int row, int column) {
     return row * (row + 1) / 2 + column;
   }

@@ -175,7 +175,7 @@ class AloneRow {
   AloneShared& s_;
   const bool solves_;
   const int row_;
-  // Of the lane's two rows.
+  // Gates and columns of the lane's two rows.
   float2 gamma_[2];
   float scale_[2];
   uint64_t columns_[2];  // Which of their elements are not 0.

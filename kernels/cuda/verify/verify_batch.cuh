@@ -59,7 +59,8 @@ template <int kNodes>
 struct SplitMatrix {
   uint4 part[2][kNodes][8];
 
-  // Of the 16-byte unit of row i that holds columns 8 unit .. + 7.
+  // The byte at which the 16-byte unit of row i begins that holds columns 8
+  // unit .. 8 unit + 7.
   __device__ static int Offset(int i, int unit) {
     return i * 128 + (unit ^ i % 8) * 16;
   }
@@ -69,7 +70,7 @@ template <typename C>
 struct BatchShared {
   using Gates = NodeGates<C::kNodes>;
 
-  NodeRows<2 * C::kNodes> rows[kRowStages];  // Of k, then of q.
+  NodeRows<2 * C::kNodes> rows[kRowStages];  // k, then q.
   uint4 ring[kColumnGroups][C::kSlots][kBoxBytes / sizeof(uint4)];
   SplitMatrix<C::kNodes> matrix;
   SplitBlock solve[kSolveStages][C::kTriangle];
@@ -115,9 +116,9 @@ struct BatchShared {
 
 struct BatchTask {
   int num_items;
-  int heads;              // Of an item.
-  Divisor request_items;  // Of a request.
-  Divisor key_items;      // Of a key head.
+  int heads;              // Heads of an item.
+  Divisor request_items;  // Items of a request.
+  Divisor key_items;      // Items of a key head.
 };
 
 // Some value heads of a key head of a request. Block b has item b and every
@@ -145,7 +146,7 @@ struct VerifyItem {
             .slot = __ldcg(p.batch.slot + request),
             .has_state = __ldcg(p.batch.committed + request) > 0};
   }
-  // Of this block.
+  // The first item of this block.
   __device__ static VerifyItem First(const GdnCoreParams& p,
                                      const BatchTask& task) {
     return Of(p, task, static_cast<int>(blockIdx.x));

@@ -33,7 +33,7 @@ class GroupColumns {
       const HeadHeader header = s_.headers[gates_at.stage];
       if (header.count == 0) break;
       rows_at.WaitFull(s_.rows_full);
-      float products[2 * kSums];  // Of the keys, then of the queries.
+      float products[2 * kSums];  // By the keys, then by the queries.
       MultiplyState(header.has_state, s_.rows[rows_at.stage], products);
       if (header.ends) {
         ArriveWarp(s_.rows_empty + rows_at.stage);
@@ -56,7 +56,7 @@ class GroupColumns {
   }
 
  private:
-  // Of a thread, for all nodes.
+  // The sums of a thread, for all nodes.
   static constexpr int kSums = C::kNodes / 2;
   using Sums = float[kSums];
   using Gates = typename BatchShared<C>::Gates;

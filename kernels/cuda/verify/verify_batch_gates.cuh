@@ -27,7 +27,7 @@ class HeadCursor {
     if (++head_ < task_.heads) return;
     FindItem();
   }
-  // Of no head behind the last.
+  // The header of the current head; after the last one, an empty header.
   __device__ HeadHeader Header() const {
     if (!IsValid()) return {};
     return {.first_row = item_.first_row,
@@ -52,7 +52,7 @@ class HeadCursor {
 
   const GdnCoreParams& p_;
   const BatchTask task_;
-  int n_;  // Of the item.
+  int n_;  // Number of the item.
   int head_ = 0;
   VerifyItem item_;
 };

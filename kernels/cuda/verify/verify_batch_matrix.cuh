@@ -60,7 +60,7 @@ class MatrixBuilder {
   }
 
  private:
-  using Products = float[32];  // Of 64 rows by 64 rows.
+  using Products = float[32];  // 64 rows by 64 rows, in a warpgroup.
   using Row = TileSum[C::kBlocks];
 
   __device__ static int Warp() {
@@ -117,8 +117,9 @@ class MatrixBuilder {
     WgmmaCommit();
   }
 
-  // Of k k^T, rows j of block `column` times all rows i: -G_ij, and on the
-  // diagonal (I + G)^-1 - I. As transposes they are right operands.
+  // Turns products k k^T, rows j of block `column` times all rows i, into
+  // -G_ij, and on the diagonal into (I + G)^-1 - I. They are stored as
+  // transposes, which are right operands.
   __device__ __forceinline__ void StoreSolve(int column,
                                              const Products& products) {
     TileSum tile;

@@ -23,7 +23,7 @@ namespace bole::cuda {
 template <int kNodeBlocks, int kGroups, bool kSplitGroups, int kRingSlots,
           int kBlocksPerProcessor>
 struct VerifyConfig {
-  static constexpr int kBlocks = kNodeBlocks;  // Of 16 nodes, at most.
+  static constexpr int kBlocks = kNodeBlocks;  // Blocks of 16 nodes, at most.
   static constexpr int kNodes = kBlocks * kTileRows;
   static constexpr int kColumnGroups = kGroups;
   static constexpr bool kIsSplit = kSplitGroups;
@@ -42,7 +42,7 @@ struct VerifyConfig {
 // Blocks of U^T from the warp that solves to the one that reads out.
 template <typename C>
 struct Exchange {
-  uint4 u[C::kColumnGroups][2][2][32];  // Block j in place j % 2.
+  uint4 u[C::kColumnGroups][2][2][32];  // Block j in slot j % 2.
 };
 struct NoExchange {};
 
@@ -71,7 +71,7 @@ struct Columns {
   const float* state;  // [16, 128], nullptr: zero.
   const BFloat16* v;   // 16 columns of the first node.
   BFloat16* out;       // The same.
-  int64_t stride;      // Of v and out, from node to node.
+  int64_t stride;      // From node to node, in v and out.
   int num_nodes;
   int num_heads;
 };
@@ -212,7 +212,7 @@ __device__ void MultiplyAllState(Stream<C>& stream,
 }
 
 // The warp of a group that solves hands each block of U to the one that reads
-// out. Two places are enough: who writes the next block has met the reader
+// out. Two slots are enough: the writer of the next block has met the reader
 // after it read the one before.
 template <typename C, int kUsed>
 __device__ void RunSolver(VerifyShared<C>& s, int group, Stream<C>& stream) {

@@ -19,7 +19,7 @@ constexpr int kSlotBytes = 2048;
 // A warp's operands of one head after another come in parts of a slot's size:
 // 32 key columns of the state each, then 64 nodes of v each.
 constexpr int kStateParts = 4;
-constexpr int kPartBlocks = 4;  // Of 16 nodes, in a part of v.
+constexpr int kPartBlocks = 4;  // Blocks of 16 nodes in a part of v.
 constexpr int ValueParts(int blocks) {
   return (blocks + kPartBlocks - 1) / kPartBlocks;
 }
@@ -58,7 +58,7 @@ class ColumnStream {
     return slot;
   }
 
-  // Of the slot that was taken first.
+  // Releases the slot that was taken first.
   __device__ void Release() {
     __syncwarp();
     StartNextCopy();
@@ -126,9 +126,9 @@ class ColumnStream {
   const BFloat16* v_;
   const int64_t v_stride_;
   const int num_nodes_;
-  int heads_left_;  // Whose parts were not all started.
-  int part_ = 0;    // Of them, the next to start,
-  int slot_ = 0;    // and where to.
+  int heads_left_;  // Heads whose parts were not all started.
+  int part_ = 0;    // The part to start next,
+  int slot_ = 0;    // and the slot for it.
   int taken_ = 0;   // The next slot to hand out.
 };
 
@@ -170,7 +170,7 @@ template <typename Head>
 __device__ void FormRightSide(const unsigned char* slot, int in_part,
                               const Head& gates, int block, TileSum& sum) {
   const int lane = threadIdx.x % 32;
-  // Of nodes 0 .. 7 and 8 .. 15, columns 0 .. 7 and 8 .. 15 each.
+  // Nodes 0 .. 7 and 8 .. 15, with columns 0 .. 7 and 8 .. 15 each.
   uint32_t v[4];
   const int node = in_part * kTileRows + lane % 8 + lane / 16 * 8;
   LoadTransposed(

@@ -25,11 +25,11 @@ namespace bole::cuda {
 
 template <int kNodeBlocks, int kGroups, int kNumWarps>
 struct FewConfig {
-  static constexpr int kBlocks = kNodeBlocks;  // Of 16 nodes, at most.
+  static constexpr int kBlocks = kNodeBlocks;  // Blocks of 16 nodes, at most.
   static constexpr int kNodes = kBlocks * kTileRows;
   static constexpr int kColumnGroups = kGroups;
   static constexpr int kTileColumns = kGroups * kColumns;
-  static constexpr int kTiles = kValueDim / kTileColumns;  // Of a head.
+  static constexpr int kTiles = kValueDim / kTileColumns;  // In a head.
 
   static constexpr int kWarps = kNumWarps;
   static constexpr int kThreads = 32 * kWarps;
@@ -84,7 +84,7 @@ struct FewShared {
   TileState<C::kTileColumns> state;
   TileValues<C::kColumnGroups, C::kBlocks> values;
   TreeGates<C::kNodes, 1> gates;
-  uint4 u[C::kColumnGroups][2][2][32];  // Block j of U^T in place j % 2.
+  uint4 u[C::kColumnGroups][2][2][32];  // Block j of U^T in slot j % 2.
   uint64_t gates_full;                  // Paths are summed up.
 };
 

@@ -23,7 +23,7 @@ namespace bole::cuda {
 template <int kNodes, int kTileColumns, int kThreads, int kWorkers>
 class TileFront {
  public:
-  static constexpr int kValueVectors = kTileColumns / kVector;  // Of a row.
+  static constexpr int kValueVectors = kTileColumns / kVector;  // In a row.
 
   // Brings the weights on their way, with all threads; one group of copies.
   __device__ void LoadWeights(const GdnConvParams& p, const LayerTile& tile) {
@@ -119,7 +119,7 @@ class TileFront {
   }
 
  private:
-  // Of queries, keys and values.
+  // The vectors of a row: queries, keys and values.
   static constexpr int kVectors = 2 * kHeadLanes + kValueVectors;
 
   __device__ static int Place(int vector, int c) {
@@ -138,7 +138,7 @@ class TileFront {
            (vector - 2 * kHeadLanes) * kVector;
   }
 
-  // Of keys and of queries that the block computes.
+  // How many rows of keys, and of queries, the block computes.
   __device__ static int NumKeyRows(const LayerTile& tile, int padded) {
     return (padded - tile.rank + tile.blocks - 1) / tile.blocks;
   }
@@ -150,7 +150,7 @@ class TileFront {
     int vector;
 
     __device__ static Task Of(const LayerTile& tile, int key_rows, int number) {
-      constexpr int kRows = 32 / kValueVectors;  // Of values, of a warp.
+      constexpr int kRows = 32 / kValueVectors;  // Value rows of a warp.
       const int lane = static_cast<int>(threadIdx.x) % 32;
       if (number < key_rows) {
         return {.node = tile.rank + number * tile.blocks, .vector = lane};

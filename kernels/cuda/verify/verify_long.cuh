@@ -38,10 +38,10 @@ struct SplitRows {
 
 struct LongShared {
   static constexpr int kColumnGroups = 1;
-  static constexpr int kSlots = 8;  // Of boxes of the state and of v.
+  static constexpr int kSlots = 8;  // Slots for boxes of the state and of v.
   static constexpr int kEarlyBoxes = kStateBoxes;  // Before the first rows.
 
-  NodeRows<2 * kLongNodes> rows;  // Of k, then of q.
+  NodeRows<2 * kLongNodes> rows;  // k, then q.
   uint4 ring[kColumnGroups][kSlots][kBoxBytes / sizeof(uint4)];
   SplitRows<3 * kHalfNodes> matrix;    // M_11, M_21, M_22.
   SplitRows<kHalfNodes> coupling;      // -G_21, transposed.
@@ -49,7 +49,7 @@ struct LongShared {
   LongGates gates[kGateStages];
   ColumnGates<kLongNodes> columns[kHeadStages];
   HeadHeader headers[kHeadStages];
-  uint64_t rows_full[2];  // Of k, of q.
+  uint64_t rows_full[2];  // For k, for q.
   uint64_t rows_empty;
   uint64_t ring_full[kColumnGroups][kSlots];
   uint64_t ring_empty[kColumnGroups][kSlots];

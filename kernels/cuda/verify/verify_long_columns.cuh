@@ -93,7 +93,7 @@ class LongColumns {
     Store(header, column, held);
   }
 
-  // Of a thread, for all nodes and for half of them.
+  // The sums of a thread, for all nodes and for half of them.
   using Sums = float[kLongNodes / 2];
   using HalfSums = float[kHalfNodes / 2];
   using HalfOperand = SplitOperand[kHalfTiles];
@@ -119,7 +119,7 @@ class LongColumns {
     for (int box = 0; box < kStateBoxes; ++box) {
       SplitOperand a[2];
       next.Split(a);
-      // Of a request without a state they may hold anything.
+      // If the request has no state, the boxes may hold anything.
       if (!has_state) a[0] = a[1] = {};
       WgmmaFence();
       MultiplyBox(a, rows, 0, box, keys);

@@ -17,9 +17,9 @@ constexpr int kHeadStages = kGateStages + 1;
 using LongGates = MatrixGates<128>;
 
 // By as many warps as there are stages: each has a stage of its own, and every
-// head of the block that comes to it. The columns are as much as a head behind
-// the matrices, so what they read has a place more. What the first head waits
-// for comes before more.
+// head of the block that comes to it. The columns are up to a head behind the
+// matrices, so what they read has one slot more. The scales of other
+// heads are requested only when the first head's gates have arrived.
 template <typename Shared>
 __device__ void LoadLongGates(const GdnCoreParams& p, BatchTask task,
                               const VerifyItem& first, Shared& s) {

@@ -114,7 +114,7 @@ class LongLoader {
     }
   }
 
-  // Of k and q, which all else waits for.
+  // Waits for the first rows of k and q, which everything else waits for.
   __device__ void WaitForFirstRows() {
     if (has_waited_) return;
     has_waited_ = true;

@@ -53,7 +53,7 @@ class LongBuilder {
   }
 
  private:
-  using Products = float[32];  // Of 64 rows by 64 rows.
+  using Products = float[32];  // 64 rows by 64 rows, in a warpgroup.
   using Row = SplitOperand[kHalfTiles];
 
   __device__ static int Warp() {
@@ -155,9 +155,9 @@ class LongBuilder {
     }
   }
 
-  // Of a block on the diagonal: -G_ij, or the transpose of (I + G)^-1 - I on
-  // its own diagonal, so that the identity part stays exact. As transposes they
-  // are right operands.
+  // Stores a block on the diagonal of the matrix over halves: -G_ij, or on its
+  // own diagonal (I + G)^-1 - I, so that the identity part stays exact. They
+  // are stored as transposes, which are right operands.
   __device__ __forceinline__ void StoreSolve(SplitBlock (&solve)[kHalfTriangle],
                                              Products& products) {
 #pragma unroll

@@ -76,8 +76,8 @@ struct alignas(16) MatrixGates {
     }
   }
 
-  // Of a row that is there, wherever the node is: all loads are on their way
-  // before the first is used.
+  // Reads the scales. Lanes without a node read those of the last row instead,
+  // so that all loads are in flight before the first is used.
   __device__ static void Read(const GdnCoreParams& p, const HeadHeader& header,
                               Scales& of) {
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);

@@ -106,7 +106,7 @@ class TileNorm {
   }
 
  private:
-  static constexpr int kVectors = C::kTileColumns / kVector;  // Of a node.
+  static constexpr int kVectors = C::kTileColumns / kVector;  // For a node.
 
   uint4 gate_[C::kNodes][kVectors];  // z
   float4 weight_[C::kTileColumns / 4];

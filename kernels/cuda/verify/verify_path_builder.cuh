@@ -28,7 +28,7 @@ class PathBuilder {
 
   __device__ __forceinline__ void Run() {
     ClearRows();
-    bool is_first = true;  // Of the block's items.
+    bool is_first = true;  // Whether this is the block's first item.
     bool begins = true;
 #pragma unroll 1
     for (;;) {
@@ -49,7 +49,7 @@ class PathBuilder {
   }
 
  private:
-  using Products = float[32];  // Of 64 rows by 64 rows.
+  using Products = float[32];  // 64 rows by 64 rows, in a warpgroup.
   static constexpr int kWords = PathShared::kWords;
 
   // The node's ancestors, for all heads that have the same rows.
@@ -76,7 +76,8 @@ class PathBuilder {
     at_.item.Meet(&s_.topology_met);
   }
 
-  // Of the node, zero behind the tree.
+  // Brings the gates of the thread's node; they are zero after the tree's last
+  // node.
   __device__ __forceinline__ void PutGates(const HeadHeader& header) {
     const int i = path_.node;
     float log_decay = 0;
@@ -115,7 +116,8 @@ class PathBuilder {
     at_.head.Meet(&s_.gates_met);
   }
 
-  // Of keys and of queries with keys, blocks 11, 21 and 22.
+  // Keeps the products of keys with keys and of queries with keys that paths
+  // need, from blocks 11, 21 and 22.
   __device__ __forceinline__ void KeepProductsOfPaths() {
     at_.item.WaitFull(&s_.rows_full[0]);
     at_.item.WaitFull(&s_.rows_full[1]);

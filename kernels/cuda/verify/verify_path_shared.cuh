@@ -23,11 +23,11 @@ constexpr int kPathLoaderRegisters = 24;
 
 struct PathShared {
   static constexpr int kColumnGroups = 2;
-  static constexpr int kSlots = 4;       // Of boxes of the state and of v.
+  static constexpr int kSlots = 4;  // Slots for boxes of the state and of v.
   static constexpr int kEarlyBoxes = 2;  // Before the first rows.
   static constexpr int kWords = kLongNodes / 32;
 
-  NodeRows<2 * kLongNodes> rows;  // Of k, then of q.
+  NodeRows<2 * kLongNodes> rows;  // k, then q.
   uint4 ring[kColumnGroups][kSlots][kBoxBytes / sizeof(uint4)];
   SplitRows<3 * kHalfNodes> matrix;  // M_11, M_21, M_22.
   PathProducts<kLongNodes> products;
@@ -38,7 +38,7 @@ struct PathShared {
   float log_decays[kLongNodes];
   ColumnGates<kLongNodes> columns[kHeadStages];
   HeadHeader headers[kHeadStages];
-  uint64_t rows_full[2];  // Of k, of q.
+  uint64_t rows_full[2];  // For k, for q.
   uint64_t rows_empty;
   uint64_t ring_full[kColumnGroups][kSlots];
   uint64_t ring_empty[kColumnGroups][kSlots];

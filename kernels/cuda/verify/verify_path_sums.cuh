@@ -33,9 +33,9 @@ struct PairSum {
   }
 };
 
-// Of up to 128 nodes, of which each lane has nodes lane + 32 n. bits: word w of
-// the ancestors of each, which come before it. sums: the nodes' own values
-// become those of their paths.
+// Sums over the paths of up to 128 nodes, of which each lane has nodes lane +
+// 32 n. bits: word w of the ancestors of each node, all of which come before
+// it. sums: the values of the nodes become those of their paths.
 template <int kPerLane>
 class PathSums {
  public:
@@ -68,7 +68,7 @@ class PathSums {
     }
   }
 
-  // Of the lane's nodes, a byte each.
+  // The parents of the lane's nodes, a byte each.
   __device__ static uint32_t Parents(
       const uint32_t (&bits)[kPerLane][kPerLane]) {
     const uint32_t before = (1u << threadIdx.x % 32) - 1;

@@ -22,7 +22,7 @@ namespace bole::cuda {
 // Nodes of a path, the last one included.
 constexpr int kMaxPath = 16;
 
-// Of the value heads that share keys and queries.
+// The products that value heads with the same keys and queries share.
 template <int kNodes>
 struct PathProducts {
   float keys[kMaxPath][kNodes];     // k_i k_j of node i and place of j.
@@ -38,7 +38,7 @@ using PathCouplings = float[kMaxPath][kNodes];
 struct NodePath {
   int node;
   int last;     // Its place in its own path; -1: there is no such node.
-  int longest;  // Of the warp's nodes.
+  int longest;  // The largest `last` among the warp's nodes.
   uint4 nodes;  // As in PathProducts.
 
   __device__ __forceinline__ int At(int place) const {
@@ -67,10 +67,10 @@ __device__ __forceinline__ void PutPath(const uint32_t (&ancestors)[kWords],
   }
 }
 
-// Of products of 64 rows of keys, and of queries, with 64 keys, as a warpgroup
-// has them (wgmma.cuh): those in its row `half`, 0 or 1, which is node i's,
-// that are of i and an ancestor. words: the ancestors among the 64; place: of
-// the first of them.
+// Keeps the products of node i and its ancestors. `keys` and `queries` are
+// products of 64 rows of keys, and of queries, with 64 keys, as a warpgroup has
+// them (wgmma.cuh); the thread's row `half`, 0 or 1, is that of node i. words:
+// the ancestors among the 64; place: of the first of them in the path.
 template <int kNodes>
 __device__ __forceinline__ void KeepProducts(
     const float (&keys)[32], const float (&queries)[32], int half, int node,

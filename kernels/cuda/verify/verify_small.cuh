@@ -25,7 +25,7 @@ constexpr int kSmallBlocks = 4;  // On a multiprocessor.
 // wait behind them: as many as keep the memory busy.
 constexpr int kSmallEarlyBoxes = 2;
 
-// Of every node; zero behind the last.
+// The gates of every node; entries after the last node are zero.
 struct SmallGates {
   float2 gamma[kSmallNodes];  // As in TreeGates.
   float k_scale[kSmallNodes];
@@ -37,7 +37,7 @@ struct SmallGates {
 
 struct SmallShared {
   uint4 state[kStateBoxes][kBoxBytes / sizeof(uint4)];
-  NodeRows<2 * kSmallNodes> rows;  // Of k, then of q, in blocks of 16.
+  NodeRows<2 * kSmallNodes> rows;  // k, then q, in blocks of 16.
   uint4 values[kSmallNodes][8];    // [nodes, 64 columns] of v, then of O.
   SplitBlock blocks[3];            // What M is solved with, then M.
   SmallGates gates;
@@ -82,7 +82,7 @@ struct HalfHead {
     slot = __ldcg(p.batch.slot + request);
     has_state = __ldcg(p.batch.committed + request) > 0;
   }
-  // Of 16 nodes.
+  // The number of blocks of 16 nodes.
   __device__ int NumBlocks() const { return count <= kTileRows ? 1 : 2; }
 };
 

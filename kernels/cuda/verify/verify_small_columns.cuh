@@ -17,7 +17,7 @@ namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Of trees of up to 16 kUsed nodes.
+// For trees of up to 16 kUsed nodes.
 template <int kUsed>
 class SmallColumns {
  public:
@@ -26,7 +26,7 @@ class SmallColumns {
       : p_(p), item_(item), s_(s) {}
 
   __device__ __forceinline__ void Run() {
-    float products[2 * kSums];  // Of the keys, then of the queries.
+    float products[2 * kSums];  // By the keys, then by the queries.
     MultiplyState(products);
     WaitBarrier(AddressOf(&s_.gates_full), 0);
     TileSum out[kUsed];
@@ -47,7 +47,7 @@ class SmallColumns {
   }
 
  private:
-  static constexpr int kSums = 8 * kUsed;  // Of a thread, for all nodes.
+  static constexpr int kSums = 8 * kUsed;  // A thread's sums, for all nodes.
 
   __device__ static int Warp() { return static_cast<int>(threadIdx.x) / 32; }
   __device__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }

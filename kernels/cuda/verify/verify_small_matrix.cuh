@@ -13,8 +13,8 @@
 
 namespace bole::cuda {
 
-// Of trees of up to 16 kUsed nodes. A lane has node `lane`, whose ancestors, or
-// itself, `bits` are. Once the rows are there.
+// For trees of up to 16 kUsed nodes, once the rows are in shared memory. A lane
+// has node `lane`; `bits` are its ancestors, or the node itself.
 template <int kUsed>
 class SmallMatrix {
  public:

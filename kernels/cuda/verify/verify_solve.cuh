@@ -84,7 +84,7 @@ __device__ inline void MultiplyAddApart(TileSum& sum, const SplitOperand& x,
 }
 
 // The warp of a group that solves: hands each block of U to the one that reads
-// out. Two places are enough: who writes the next block has met the reader
+// out. Two slots are enough: the writer of the next block has met the reader
 // after it read the one before. The block being solved is always right[0],
 // which holds S k at first.
 template <typename C>

@@ -27,7 +27,8 @@ struct LayerTile {
   // Whether the cluster has the first of the heads that read the key head.
   bool owns_keys;
 
-  // Of the request.
+  // The request's first row, its number of rows, its slot, and whether its
+  // state is zero.
   int first = 0;  // Row.
   int count = 0;
   int slot = 0;

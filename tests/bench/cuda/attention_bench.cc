@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "kernels/attention.h"
 #include "kernels/cuda/operators.h"
@@ -248,28 +248,25 @@ absl::Status Run(const Flags& flags, const std::string& command) {
 
 int main(int argc, char** argv) {
   bole::cuda::Flags flags;
-  CLI::App app(
+  bole::CommandLine app(
+      "attention_bench",
       "Times Attend on the GPU: medians of graph replays over layers that no "
       "cache holds, in microseconds a layer. Beside it what its bytes take at "
       "the speed of copies and its arithmetic at that of large products, both "
       "measured in the same run, and the ratio to the larger of the two.");
-  app.add_option("--shapes", flags.shapes, "of 9B (and 4B), 27B, 35B, 122B")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"9B", "27B", "35B", "122B"}))
-      ->capture_default_str();
-  app.add_option("--batch", flags.batches, "requests")->delimiter(',');
-  app.add_option("--nodes", flags.nodes, "nodes of a tree")->delimiter(',');
-  app.add_option("--tokens", flags.tokens, "tokens before it")->delimiter(',');
-  app.add_option("--prefill", flags.prefill, "rows of a chunk; 0 for none")
-      ->delimiter(',');
-  app.add_flag("--plain", flags.plain, "the kernel for all shapes as well");
-  app.add_flag("--neighbours", flags.neighbours,
-               "PrepareQkv, it and Attend together, and CompactKv as well");
-  app.add_option("--replays", flags.replays, "of each graph")
-      ->capture_default_str();
-  app.add_option("--json", flags.json, "file for the results");
-  app.add_option("--commit", flags.commit, "of the tree, for the results");
-  CLI11_PARSE(app, argc, argv);
+  app.Add("--shapes", flags.shapes, "of 9B (and 4B), 27B, 35B, 122B")
+      .OneOf({"9B", "27B", "35B", "122B"});
+  app.Add("--batch", flags.batches, "requests");
+  app.Add("--nodes", flags.nodes, "nodes of a tree");
+  app.Add("--tokens", flags.tokens, "tokens before it");
+  app.Add("--prefill", flags.prefill, "rows of a chunk; 0 for none");
+  app.AddSwitch("--plain", flags.plain, "the kernel for all shapes as well");
+  app.AddSwitch("--neighbours", flags.neighbours,
+                "PrepareQkv, it and Attend together, and CompactKv as well");
+  app.Add("--replays", flags.replays, "of each graph");
+  app.Add("--json", flags.json, "file for the results");
+  app.Add("--commit", flags.commit, "of the tree, for the results");
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   std::erase(flags.prefill, 0);
   const std::string command =
       bole::cuda::CommandLine("attention_bench", argc, argv);

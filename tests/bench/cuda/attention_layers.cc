@@ -76,7 +76,7 @@ int64_t AttentionBytes(const AttentionLoad& load) {
   constexpr int64_t kElement = 2;
   const int64_t tokens =
       int64_t{load.num_requests} * (load.num_committed + load.num_nodes);
-  // Of a row: queries, gates and what comes out.
+  // Each row has queries, gates and outputs.
   return kElement * (2 * tokens * load.shape.kv_width() +
                      3 * Rows(load) * load.shape.query_width());
 }

@@ -48,7 +48,8 @@ class AttentionPool {
 class AttentionLayers {
  public:
   static constexpr int kPageSize = 64;
-  // Of a request: the page tables are those of a server for longer contexts.
+  // The most tokens of a request: the page tables are those of a server for
+  // longer contexts.
   static constexpr int kContext = 40 << 10;
 
   // REQUIRES: the pool has room.

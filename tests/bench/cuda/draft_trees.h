@@ -11,7 +11,7 @@ namespace bole::cuda {
 
 struct DraftTreeShape {
   int num_nodes;  // The root included.
-  int max_depth;  // Of a node; the root has 0.
+  int max_depth;  // The largest depth of a node; the root has 0.
   int top_k;      // Children of a node at most.
 };
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/gdn/gdn_plain.h"
@@ -241,24 +241,21 @@ absl::Status Run(const Flags& flags, const std::string& command) {
 
 int main(int argc, char** argv) {
   bole::cuda::Flags flags;
-  CLI::App app(
+  bole::CommandLine app(
+      "gdn_layer_bench",
       "Times the operators of a linear layer on the GPU, alone and a layer in "
-      "one launch: medians of graph replays over layers that no cache holds. "
-      "T rows for each of B requests are a token (1) or a drafted tree; "
-      "prefill is of one request.");
-  app.add_option("--shapes", flags.shapes, "of 4B (and 9B), 27B, 122B")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"4B", "27B", "122B"}))
-      ->capture_default_str();
-  app.add_option("--batch", flags.batches, "requests")->delimiter(',');
-  app.add_option("--nodes", flags.nodes, "rows of a request")->delimiter(',');
-  app.add_option("--prefill", flags.prefill, "tokens, 0 for none")
-      ->delimiter(',');
-  app.add_option("--replays", flags.replays, "of each graph")
-      ->capture_default_str();
-  app.add_option("--json", flags.json, "file for the results");
-  app.add_option("--commit", flags.commit, "of the tree, for the results");
-  CLI11_PARSE(app, argc, argv);
+      "one launch: medians of graph replays over layers that no cache holds. T "
+      "rows for each of B requests are a token (1) or a drafted tree; prefill "
+      "is of one request.");
+  app.Add("--shapes", flags.shapes, "of 4B (and 9B), 27B, 122B")
+      .OneOf({"4B", "27B", "122B"});
+  app.Add("--batch", flags.batches, "requests");
+  app.Add("--nodes", flags.nodes, "rows of a request");
+  app.Add("--prefill", flags.prefill, "tokens, 0 for none");
+  app.Add("--replays", flags.replays, "of each graph");
+  app.Add("--json", flags.json, "file for the results");
+  app.Add("--commit", flags.commit, "of the tree, for the results");
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   std::erase(flags.prefill, 0);
   const std::string command =
       bole::cuda::CommandLine("gdn_layer_bench", argc, argv);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "kernels/gdn.h"
 #include "nlohmann/json.hpp"
@@ -229,30 +229,25 @@ absl::Status Run(const Flags& flags, const std::string& command) {
 
 int main(int argc, char** argv) {
   bole::cuda::Flags flags;
-  CLI::App app(
+  bole::CommandLine app(
+      "gdn_verify_bench",
       "Times verification of trees (depth 8, top-k 4) and commits of one "
-      "linear "
-      "layer on the GPU: medians of graph replays over layers that no cache "
-      "holds. The floor is the bytes that must move over the copy bandwidth of "
-      "the same run.");
-  app.add_option("--shapes", flags.shapes, "of 4B (and 9B), 27B, 122B")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"4B", "27B", "122B"}))
-      ->capture_default_str();
-  app.add_option("--batch", flags.batches, "requests")->delimiter(',');
-  app.add_option("--nodes", flags.nodes, "nodes of a tree")->delimiter(',');
-  app.add_option("--solvers", flags.solvers, "of blocks, neumann, serial")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"blocks", "neumann", "serial"}));
-  app.add_option("--accepted", flags.num_accepted, "nodes that are committed")
-      ->capture_default_str();
-  app.add_option("--replays", flags.replays, "of each graph")
-      ->capture_default_str();
-  app.add_flag("--errors,!--no-errors", flags.errors,
-               "errors against float64, too");
-  app.add_option("--json", flags.json, "file for the results");
-  app.add_option("--commit", flags.commit, "of the tree, for the results");
-  CLI11_PARSE(app, argc, argv);
+      "linear layer on the GPU: medians of graph replays over layers that no "
+      "cache holds. The floor is the bytes that must move over the copy "
+      "bandwidth of the same run.");
+  app.Add("--shapes", flags.shapes, "of 4B (and 9B), 27B, 122B")
+      .OneOf({"4B", "27B", "122B"});
+  app.Add("--batch", flags.batches, "requests");
+  app.Add("--nodes", flags.nodes, "nodes of a tree");
+  app.Add("--solvers", flags.solvers, "of blocks, neumann, serial")
+      .OneOf({"blocks", "neumann", "serial"});
+  app.Add("--accepted", flags.num_accepted, "nodes that are committed");
+  app.Add("--replays", flags.replays, "of each graph");
+  app.AddSwitch("--errors,!--no-errors", flags.errors,
+                "errors against float64, too");
+  app.Add("--json", flags.json, "file for the results");
+  app.Add("--commit", flags.commit, "of the tree, for the results");
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const std::string command =
       bole::cuda::CommandLine("gdn_verify_bench", argc, argv);
   return bole::cuda::ExitCode(bole::cuda::Run(flags, command));

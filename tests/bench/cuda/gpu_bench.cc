@@ -74,7 +74,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Of one run, in microseconds.
+// The median time of one run, in microseconds.
 absl::StatusOr<double> MedianOfRepeats(
     cudaStream_t stream, int repeats,
     const std::function<absl::Status()>& queue) {

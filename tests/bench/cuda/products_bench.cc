@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "cuda_runtime_api.h"
 #include "kernels/cuda/check.h"
@@ -136,7 +136,7 @@ absl::StatusOr<Operands> MakeOperands(CudaBackend& backend,
     }
   }
   Operands operands;
-  // Of a size that keeps the residual stream finite.
+  // Weights are small enough to keep the residual stream finite.
   BOLE_ASSIGN_OR_RETURN(operands.weights,
                         RandomActivations(backend, weights, 0.01f, 1));
   BOLE_ASSIGN_OR_RETURN(operands.norm, RandomFloats(backend, width, 1, 2));
@@ -316,31 +316,24 @@ absl::Status Run(const Flags& flags, const std::string& command) {
 
 int main(int argc, char** argv) {
   bole::cuda::Flags flags;
-  CLI::App app(
+  bole::CommandLine app(
+      "products_bench",
       "Times the matrix products of one forward pass on the GPU, as replays of "
       "one graph, by our kernels for few rows and by cuBLASLt. The floor is "
-      "the "
-      "bytes of the weights in bfloat16 over the copy bandwidth of the same "
-      "run.");
-  app.add_option(
-         "--models", flags.models,
-         "of 4B, 9B, 27B, 9B-head, 9B-draft, and single matrices of the 27B: "
-         "5120x6144, 5120x17408, 16480x5120, 34816x5120")
-      ->delimiter(',')
-      ->check(
-          CLI::IsMember({"4B", "9B", "27B", "9B-head", "9B-draft", "5120x6144",
-                         "5120x17408", "16480x5120", "34816x5120"}))
-      ->capture_default_str();
-  app.add_option("--rows", flags.rows, "rows of x")
-      ->delimiter(',')
-      ->check(CLI::Range(1, bole::cuda::kMaxRows));
-  app.add_flag("--neighbours", flags.neighbours,
-               "with the norms and the gates between the products");
-  app.add_option("--replays", flags.replays, "of each graph")
-      ->capture_default_str();
-  app.add_option("--json", flags.json, "file for the results");
-  app.add_option("--commit", flags.commit, "of the tree, for the results");
-  CLI11_PARSE(app, argc, argv);
+      "the bytes of the weights in bfloat16 over the copy bandwidth of the "
+      "same run.");
+  app.Add("--models", flags.models,
+          "of 4B, 9B, 27B, 9B-head, 9B-draft, and single matrices of the 27B: "
+          "5120x6144, 5120x17408, 16480x5120, 34816x5120")
+      .OneOf({"4B", "9B", "27B", "9B-head", "9B-draft", "5120x6144",
+              "5120x17408", "16480x5120", "34816x5120"});
+  app.Add("--rows", flags.rows, "rows of x").Range(1, bole::cuda::kMaxRows);
+  app.AddSwitch("--neighbours", flags.neighbours,
+                "with the norms and the gates between the products");
+  app.Add("--replays", flags.replays, "of each graph");
+  app.Add("--json", flags.json, "file for the results");
+  app.Add("--commit", flags.commit, "of the tree, for the results");
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const std::string command =
       bole::cuda::CommandLine("products_bench", argc, argv);
   return bole::cuda::ExitCode(bole::cuda::Run(flags, command));

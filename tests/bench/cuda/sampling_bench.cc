@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/command_line.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kVocabulary = 248320;
 constexpr int kMaxRows = 512;
-constexpr int kTreeNodes = 32;  // Of a request that is sampled.
+constexpr int kTreeNodes = 32;  // Nodes of a request that is sampled.
 
 // Rows like a model's: noise, and a hundred tokens that stand out.
 std::vector<float> LogitRow(std::mt19937& rng) {
@@ -320,15 +320,16 @@ absl::Status Run(const std::string& json, const std::string& command,
 }  // namespace bole::cuda
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  bole::CommandLine app(
+      "sampling_bench",
       "Times TopK, Sample and SelectForest of the GPU backend at a vocabulary "
       "of 248320, as medians of graph replays; every call of a graph reads "
       "other logits. TB/s counts each logit once.");
   std::string json;
   std::string commit = "unknown";
-  app.add_option("--json", json, "file to write the results to");
-  app.add_option("--commit", commit, "what is measured, for that file");
-  CLI11_PARSE(app, argc, argv);
+  app.Add("--json", json, "file to write the results to");
+  app.Add("--commit", commit, "what is measured, for that file");
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const std::string command =
       bole::cuda::CommandLine("sampling_bench", argc, argv);
   return bole::cuda::ExitCode(bole::cuda::Run(json, command, commit));

@@ -37,7 +37,7 @@ start worker bazel-bin/tests/simulation/bole-sim-worker --model models/demo \
   --listen 127.0.0.1:0 --max-requests 1000 --max-nodes 4096 \
   --max-prefill 8192 --context 1024 --costs "$logs/costs.json"
 start scheduler bazel-bin/scheduler_service/bole-scheduler \
-  --model models/demo --worker "$(said worker 'listening on')" \
+  --model models/demo --allow-synthetic --worker "$(said worker 'listening on')" \
   --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
   --max-running 1000 --max-waiting-requests 6000 --max-open-requests 8192
 connect

@@ -118,6 +118,38 @@ TEST_F(RunnerTest, ARetryComesAfterTheTimeThatTheServerNamed) {
   EXPECT_EQ(requests[2].chat().messages_size(), 1);
 }
 
+TEST_F(RunnerTest, ABrokenStreamGoesOnFromWhatHadCome) {
+  FakeAnswer first = AnswerOf({"He", "l"});
+  first.responses.pop_back();
+  first.status = {grpc::StatusCode::UNAVAILABLE, "the worker is gone"};
+  FakeAnswer second = AnswerOf({"l"});
+  second.responses.pop_back();
+  second.status = first.status;
+  server_.service().SetAnswers({first, second, AnswerOf({"o"}), AnswerOf({})});
+  const Workload workload = Asks({"one", "two"});
+  RunnerOptions options = Options();
+  options.max_retries = 5;
+
+  const RunResult result =
+      Runner(std::move(options)).Run(workload, {.arrivals = {0}});
+
+  ASSERT_EQ(result.records.size(), 2u);
+  const RequestRecord& record = result.records[0];
+  EXPECT_TRUE(record.status.ok());
+  EXPECT_EQ(record.resumes, 2);
+  EXPECT_EQ(record.retries, 0);
+  EXPECT_EQ(OutputTokens(record), 4);
+  EXPECT_LE(record.sent, record.arrivals[0].seconds);
+  const std::vector<v1::GenerateRequest> requests =
+      server_.service().requests();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[0].resume_size(), 0);
+  EXPECT_EQ(requests[1].resume(0).ids_size(), 2);
+  EXPECT_EQ(requests[2].resume(0).ids_size(), 3);
+  EXPECT_EQ(requests[3].resume_size(), 0);
+  EXPECT_EQ(requests[3].chat().messages(1).content(), "Hello");
+}
+
 TEST_F(RunnerTest, AnInterruptedRunHasWhatThereIs) {
   FakeAnswer endless = AnswerOf({"a", "b"});
   endless.responses.pop_back();

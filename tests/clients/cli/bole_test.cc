@@ -325,6 +325,19 @@ TEST_F(BoleTest, InfoNamesModelWorkerAndWhatIsWrong) {
   EXPECT_THAT(bole.out(), HasSubstr("audit                 slot 3 is lost\n"));
 }
 
+TEST_F(BoleTest, AModelIsAskedForByItsName) {
+  service().model.set_synthetic(true);
+
+  Process info = Start({"info", "--model", "other"});
+  Process answer = Start({"generate", "hi", "--model", "other"});
+
+  EXPECT_EQ(info.Wait(), 0);
+  EXPECT_THAT(info.out(),
+              HasSubstr("model                 other, synthetic\n"));
+  EXPECT_EQ(answer.Wait(), 0);
+  EXPECT_EQ(OnlyRequest().model(), "other");
+}
+
 TEST_F(BoleTest, InfoInJsonHasBoth) {
   Process bole = Start({"info", "--json"});
 

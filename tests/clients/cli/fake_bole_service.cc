@@ -130,9 +130,10 @@ grpc::ServerUnaryReactor* FakeBoleService::Detokenize(
 
 grpc::ServerUnaryReactor* FakeBoleService::GetModelInfo(
     grpc::CallbackServerContext* context,
-    const v1::GetModelInfoRequest* /*request*/,
+    const v1::GetModelInfoRequest* request,
     v1::GetModelInfoResponse* response) {
   *response = model;
+  if (!request->model().empty()) response->set_model(request->model());
   return Ok(context);
 }
 

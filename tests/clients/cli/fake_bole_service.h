@@ -17,7 +17,7 @@ namespace bole::testing_support {
 struct FakeAnswer {
   std::vector<v1::GenerateResponse> responses;
   bool hang = false;  // After the responses, until the call is cancelled.
-  grpc::Status status = grpc::Status::OK;  // Of the call, if it does not hang.
+  grpc::Status status = grpc::Status::OK;  // The call's, if it does not hang.
   std::string retry_after_ms = "";         // Trailing metadata, unless empty.
 };
 

@@ -2,21 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <string>
+#include <optional>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "common/command_line.h"
 
 namespace bole {
 namespace {
 
-v1::SamplingParams Parse(std::vector<std::string> arguments) {
-  CLI::App app;
+v1::SamplingParams Parse(std::vector<const char*> arguments) {
+  CommandLine line("test", "");
   SamplingFlags flags;
-  flags.AddTo(app);
-  std::reverse(arguments.begin(), arguments.end());  // As CLI11 wants them.
-  app.parse(arguments);
+  flags.AddTo(line);
+  arguments.insert(arguments.begin(), "test");
+  EXPECT_EQ(line.Parse(static_cast<int>(arguments.size()), arguments.data()),
+            std::nullopt);
   return flags.ToProto();
 }
 

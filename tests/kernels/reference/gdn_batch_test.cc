@@ -40,7 +40,7 @@ struct Operator {
   void (*run)(const GdnCoreParams& params, ThreadPool& pool);
   TreeSolver solver;
   bool chains;
-  int max_rows;  // Of a request.
+  int max_rows;  // The most rows of a request.
 };
 
 constexpr Operator kOperators[] = {

@@ -46,7 +46,7 @@ struct NormProblem {
   size_t used() const { return num_rows * shape.value_width(); }
 };
 
-// Of the projected row only z is filled in: the rest stays NaN.
+// Only z of the projected row is filled in: the rest stays NaN.
 NormProblem MakeProblem(std::mt19937& rng) {
   const GdnShape shape = {.key_heads = 1,
                           .value_heads = UniformInt(rng, 1, 5),

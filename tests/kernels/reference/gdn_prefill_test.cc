@@ -35,9 +35,9 @@ using ::bole::testing::SameBits;
 using ::bole::testing::UniformInt;
 
 constexpr int kGrid = 64;
-// Of outputs and states against the recurrence or each other. A chunk's
-// outputs are at most some 4e-7 off (GdnVerifyTest), which its state passes on
-// decayed; a lost row or decay would be off by 1e-2 and more.
+// Bounds the error of outputs and states against the recurrence or each other.
+// A chunk's outputs are at most some 4e-7 off (GdnVerifyTest), which its state
+// passes on decayed; a lost row or decay would be off by 1e-2 and more.
 constexpr double kRmsTolerance = 2e-6;
 
 GdnProblem MakeChains(std::mt19937& rng, const std::vector<int>& lengths,

@@ -118,7 +118,7 @@ MatrixGenerator Markov(MatrixPattern pattern) {
           .code = code};
 }
 
-// Of a half of a token's embedding and the head's first half.
+// Products of a half of a token's embedding and the head's first half.
 struct Products {
   double code = 0;
   double rank = 0;

@@ -193,8 +193,8 @@ class Growth {
   const int requests_;
   const int max_requests_;
   const int mask_words_;
-  const uint32_t seed_;       // Of request 0; request b has seed_ + b.
-  std::vector<Path> hidden_;  // Of the rows of the batch just run.
+  const uint32_t seed_;       // For request 0; request b has seed_ + b.
+  std::vector<Path> hidden_;  // Paths of the rows of the batch just run.
   std::vector<std::vector<Path>> node_path_;  // [B, node]
 };
 

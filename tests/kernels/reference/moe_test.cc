@@ -242,7 +242,7 @@ TEST(MoeTest, AddsTheBestExpertsAndTheSharedOne) {
   }
 }
 
-// Where every expert has a twin, the last one chosen often has its twin left
+// Every expert has an equal one; that of the last expert chosen is often left
 // out.
 TEST(MoeTest, TiesGoToTheLowerExpert) {
   std::mt19937 rng(2);

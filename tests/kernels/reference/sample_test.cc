@@ -253,7 +253,7 @@ TEST(SampleTest, LogProbabilitiesAreTheModelsBeforeBiasAndFilters) {
   request.control.top_k = 1;
   request.control.top_logprobs = 3;
 
-  // Of eight valid tokens seven weigh 1 and one 2.
+  // There are eight valid tokens; seven weigh 1 and one weighs 2.
   const SampledPath path = RunOne(request, /*num_valid_tokens=*/8);
 
   ASSERT_EQ(path.visits.size(), 1u);

@@ -127,7 +127,8 @@ TEST(RoundedGoldensTest, MistakesExceedTheBound) {
   for (const auto& [name, error] : noise) {
     std::printf("  %s: rms %.2e, median row %.2e\n", name.c_str(), error.rms,
                 error.median_row);
-    // Of bfloat16's size: some roundings of 2^-9, and not an accident.
+    // The errors have the size of bfloat16: some roundings of 2^-9, and not an
+    // accident.
     EXPECT_GT(error.rms, 0.0005) << name;
     EXPECT_LT(error.rms, 0.05) << name;
   }

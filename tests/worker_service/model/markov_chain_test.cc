@@ -108,7 +108,7 @@ TEST(MarkovChainTest, WithoutSpreadAllLevelsAreAlikeAndNothingBranches) {
   }
 }
 
-// Of 257 stretches' 4,112 groups: 0.3 % are 12.
+// 257 stretches have 4,112 groups; 0.3 % of these are 12 groups.
 TEST(MarkovChainTest, AListLeavesOutWholeGroups) {
   const MarkovChain chain = MakeMarkovChain({.num_tokens = 32896});
 

@@ -16,8 +16,8 @@ namespace bole {
 
 struct SyntheticLayout {
   std::string prefix = "model.language_model.";
-  bool stacked_experts = true;          // Of the layers.
-  bool stacked_drafter_experts = true;  // Of the drafter.
+  bool stacked_experts = true;          // In the layers.
+  bool stacked_drafter_experts = true;  // In the drafter.
   bool has_drafter = true;
 };
 

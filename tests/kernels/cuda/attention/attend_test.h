@@ -64,7 +64,8 @@ class AttendTest : public CudaTest {
     return given;
   }
 
-  // Of `got`, the GPU's result, after the reference ran on `want`.
+  // Compares `got`, the GPU's result, with `want`, on which the reference has
+  // run.
   void ExpectIsTheReference(AttentionProblem& got, AttentionProblem& want) {
     ExpectNear(got, want, /*times=*/1);
     const size_t used = want.used_out();
@@ -91,7 +92,7 @@ class AttendTest : public CudaTest {
   }
 
  private:
-  // Of what a request's rows see in one KV head.
+  // The sizes of what a request's rows see in one KV head.
   struct Sizes {
     double key_norm = 0;
     double largest_value = 0;

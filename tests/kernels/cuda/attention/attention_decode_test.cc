@@ -31,7 +31,7 @@ class AttentionDecodeTest : public AttendTest {
     }
     return batch;
   }
-  // Of rows that are the only ones of their requests.
+  // A problem in which each row is the only one of its request.
   QkvProblem MakeProblem(const AttentionShape& shape, int page_size,
                          HostBatch batch) {
     AttentionProblem p(rng_, {.shape = shape, .page_size = page_size},

@@ -231,7 +231,7 @@ class GdnCommitTest : public GdnCoreTest {
     copies.Fetch();
   }
 
-  // Of whole chains, so many times.
+  // Commits whole chains, so many times, and compares with decoding.
   void ExpectBitsOfDecoding(GdnProblem& committed, int turns) {
     GdnProblem decoded = committed;
     HostPath path = WholeChains(committed);

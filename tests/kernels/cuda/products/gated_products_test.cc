@@ -22,7 +22,7 @@ namespace {
 
 struct GatedShape {
   int capacity;  // N
-  int count;     // Of them in use; the others are not a number.
+  int count;     // Rows in use; the others are not a number.
   int outputs;
   int columns;
 };

@@ -31,7 +31,7 @@ using Out = ProductOut;
 
 class Int7ProductsTest : public CudaTest {
  protected:
-  // Of numbers that bfloat16 has, quantised.
+  // Quantises a matrix of numbers that bfloat16 represents exactly.
   static const WeightMatrix* Quantized(Backend& backend, const Shape& shape,
                                        std::span<const float> weight) {
     const absl::StatusOr<const WeightMatrix*> matrix = backend.QuantizeMatrix(

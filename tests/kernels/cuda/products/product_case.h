@@ -18,7 +18,7 @@ namespace bole::testing {
 
 struct ProductShape {
   int capacity;  // N
-  int count;     // Of them in use; the others are not a number.
+  int count;     // Rows in use; the others are not a number.
   int rows;
   int columns;
 };

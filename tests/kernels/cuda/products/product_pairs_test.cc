@@ -29,10 +29,10 @@ constexpr float kEpsilon = 1e-2f;  // Large enough to show.
 
 struct PairShape {
   int capacity;  // N
-  int count;     // Of them in use.
-  int inputs;    // Of the first product.
-  int width;     // H, of the norm.
-  int outputs;   // Of the pair.
+  int count;     // Rows in use.
+  int inputs;    // Columns of the first product's W.
+  int width;     // H, which the norm runs over.
+  int outputs;   // Columns of the pair's out.
   bool gated;
 };
 
@@ -49,7 +49,7 @@ struct PairCase {
     for (float& w : weight) w = RoundedToBFloat16(w);
   }
 
-  // Of the second matrix.
+  // How many rows the second matrix has.
   int rows() const { return shape.gated ? 2 * shape.outputs : shape.outputs; }
 
   // Element (n, row) of the second product. The sum itself is of size

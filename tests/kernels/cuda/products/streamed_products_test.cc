@@ -123,9 +123,9 @@ TEST_P(StreamedProductsTest, AreTheReferencesForAnyShape) {
                    });
 }
 
-// Of 33 rows or more: pairs of blocks that divide the columns, tiles of one to
-// three warpgroups and such that end in the middle, several tiles of a block,
-// and blocks without rows.
+// Products of 33 rows or more: pairs of blocks that divide the columns, tiles
+// of one to three warpgroups and tiles that end in the middle, several tiles of
+// a block, and blocks without rows.
 TEST_P(StreamedProductsTest, AreTheReferencesHoweverBlocksDivideThem) {
   if (!Supported()) GTEST_SKIP() << "no kernels for this GPU";
   constexpr std::array<std::pair<int, int>, 12> kShapes = {{{1, 8},

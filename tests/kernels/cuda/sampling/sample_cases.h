@@ -30,7 +30,8 @@ T OneOf(std::mt19937& rng, const std::vector<T>& values) {
 // a vocabulary of 4 .. max_vocabulary, of which the last few are not valid.
 SampleCase RandomSampleCase(std::mt19937& rng, int max_vocabulary);
 
-// Of every slot: tokens of the prompt, of the output, of both or none.
+// Token counts of every slot: tokens of the prompt, of the output, of both or
+// none.
 std::vector<int32_t> RandomCounts(std::mt19937& rng, int vocabulary);
 
 // A request of one node.

@@ -138,7 +138,7 @@ TEST_P(SampleTest, DrawnPathsAreEqualUpToNearTies) {
   }
 
   EXPECT_LE(num_differing_, 1 + num_draws_ / 1000) << differing_;
-  EXPECT_GT(num_draws_, 2000 / EveryNth(200));
+  EXPECT_GT(num_draws_, 1000 / EveryNth(200));
 }
 
 // 308 requests at a time. A stride of 41 leaves every control.

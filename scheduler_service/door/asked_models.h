@@ -1,0 +1,42 @@
+// The models behind the door.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_ASKED_MODELS_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_ASKED_MODELS_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "scheduler_service/models/model_catalog.h"
+#include "scheduler_service/models/model_text.h"
+#include "scheduler_service/models/worker_presence.h"
+
+namespace bole {
+
+// A model as the door sees it at one moment: its name and text side, which
+// outlive every request, and what is known of its workers.
+struct AskedModel {
+  ModelId id;
+  const std::string& name;
+  const ModelText& text;
+  WorkerPresence::Snapshot workers;
+};
+
+// Finds a model by its name. Thread-safe.
+class AskedModels {
+ public:
+  // The references must outlive this.
+  AskedModels(const ModelCatalog& catalog, const WorkerPresence& presence)
+      : catalog_(catalog), presence_(presence) {}
+
+  // As ModelCatalog::Find().
+  absl::StatusOr<AskedModel> Find(std::string_view name) const;
+
+ private:
+  const ModelCatalog& catalog_;
+  const WorkerPresence& presence_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_ASKED_MODELS_H_

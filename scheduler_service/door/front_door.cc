@@ -1,0 +1,130 @@
+#include "scheduler_service/door/front_door.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/field_error.h"
+#include "scheduler_service/models/worker_presence.h"
+
+namespace bole {
+namespace {
+
+OpenCallsLimits WatchLimits(const DoorLimits& limits) {
+  return {.max_held_bytes = limits.max_output_bytes,
+          .stalled_after = limits.stalled_reader};
+}
+
+Refusal Invalid(const absl::Status& why) {
+  return {.reason = RefusalReason::kInvalid,
+          .message = std::string(why.message())};
+}
+
+Refusal NotServed(const absl::Status& why) {
+  return {.reason = absl::IsNotFound(why) ? RefusalReason::kUnknownModel
+                                          : RefusalReason::kInvalid,
+          .message = std::string(why.message())};
+}
+
+std::optional<Refusal> CheckWorkers(const WorkerPresence::Snapshot& workers) {
+  if (workers.ready()) return std::nullopt;
+  if (workers.draining) {
+    return Refusal{.reason = RefusalReason::kNoWorker,
+                   .message = "the worker is shutting down"};
+  }
+  return Refusal{.reason = RefusalReason::kNoWorker,
+                 .message = absl::StrCat(
+                     "no worker is connected",
+                     workers.last_error.empty() ? "" : "; the last error was ",
+                     workers.last_error)};
+}
+
+}  // namespace
+
+FrontDoor::FrontDoor(const DoorLimits& limits, const AskedModels& models,
+                     SchedulerLoop& loop, prometheus::Registry& registry)
+    : limits_(limits),
+      models_(models),
+      loop_(loop),
+      metrics_(registry),
+      long_generates_(/*num_threads=*/1, limits.max_long_messages),
+      long_texts_(/*num_threads=*/1, limits.max_long_messages),
+      open_calls_(WatchLimits(limits),
+                  [this](const OpenCallsLoad& load) { ReportLoad(load); }) {}
+
+void FrontDoor::ReportLoad(const OpenCallsLoad& load) {
+  metrics_.SetLoad({.open_requests = load.calls,
+                    .undelivered_bytes = load.undelivered_bytes,
+                    .kept_bytes = load.kept_bytes,
+                    .long_generates = long_generates_.num_waiting(),
+                    .long_texts = long_texts_.num_waiting()});
+}
+
+Refusal FrontDoor::Timed(Refusal refusal) const {
+  if (IsFull(refusal.reason)) refusal.retry_after = loop_.RetryDelay();
+  return refusal;
+}
+
+std::optional<Refusal> FrontDoor::CheckCalls() const {
+  const size_t open = open_calls_.size();  // This one included.
+  if (open > limits_.max_open_requests) {
+    return FullRefusal(RefusalReason::kTooManyOpen, open - 1,
+                       limits_.max_open_requests);
+  }
+  const size_t held = open_calls_.held_bytes();
+  if (held >= limits_.max_output_bytes) {
+    return FullRefusal(RefusalReason::kHeldOutput, held,
+                       limits_.max_output_bytes);
+  }
+  return std::nullopt;
+}
+
+std::variant<FrontDoor::Entry, Refusal> FrontDoor::Enter(
+    const RequestHead& head) const {
+  if (draining()) return DrainingRefusal();
+  absl::StatusOr<Identity> who = Identify(head.tenant);
+  if (!who.ok()) return Invalid(who.status());
+  absl::StatusOr<AskedModel> model = models_.Find(head.model);
+  if (!model.ok()) return NotServed(model.status());
+  std::optional<Refusal> refusal = CheckWorkers(model->workers);
+  if (!refusal) refusal = CheckCalls();
+  if (!refusal) refusal = loop_.Check(head.bytes);
+  if (refusal) return Timed(*std::move(refusal));
+  return Entry{.who = *std::move(who), .model = *std::move(model)};
+}
+
+std::optional<Refusal> FrontDoor::Check(const RequestHead& head) const {
+  auto entered = Enter(head);
+  if (auto* refusal = std::get_if<Refusal>(&entered)) return *refusal;
+  return std::nullopt;
+}
+
+std::variant<std::unique_ptr<Request>, Refusal> FrontDoor::Read(
+    const RequestHead& head, const ReadBody& read) const {
+  auto entered = Enter(head);
+  if (auto* refusal = std::get_if<Refusal>(&entered)) return *refusal;
+  auto& [who, model] = std::get<Entry>(entered);
+  const WorkerDescription& worker = *model.workers.description;
+  absl::StatusOr<RequestBody> body = read(model.text, worker);
+  if (!body.ok()) return Invalid(body.status());
+  absl::StatusOr<std::unique_ptr<Request>> request =
+      ToRequest(*std::move(body), *model.text.tokenizer, worker);
+  if (!request.ok()) return Invalid(request.status());
+  (*request)->tenant = std::move(who.tenant);
+  (*request)->model = model.id;
+  (*request)->bytes = head.bytes;
+  return *std::move(request);
+}
+
+std::optional<Refusal> FrontDoor::Submit(std::unique_ptr<Request>& request) {
+  std::optional<Refusal> refusal = loop_.Submit(request);
+  if (refusal) refusal = Timed(*std::move(refusal));
+  return refusal;
+}
+
+Refusal FrontDoor::RefuseLongMessage(const TaskPool& pool) const {
+  return Timed(FullRefusal(RefusalReason::kLongMessages, pool.num_waiting(),
+                           pool.max_waiting()));
+}
+
+}  // namespace bole

@@ -1,0 +1,113 @@
+// Who may ask what: the one way in for every protocol.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_FRONT_DOOR_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_FRONT_DOOR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "prometheus/registry.h"
+#include "scheduler_service/door/asked_models.h"
+#include "scheduler_service/door/door_limits.h"
+#include "scheduler_service/door/door_metrics.h"
+#include "scheduler_service/door/identity.h"
+#include "scheduler_service/door/open_calls.h"
+#include "scheduler_service/door/request_body.h"
+#include "scheduler_service/door/task_pool.h"
+#include "scheduler_service/jobs/refusal.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/models/model_text.h"
+#include "scheduler_service/scheduler_loop.h"
+
+namespace bole {
+
+// What is known of a request before its message is read.
+struct RequestHead {
+  std::string tenant = {};  // As the client calls itself; empty: it does not.
+  std::string model = {};   // Empty: the only one.
+  size_t bytes = 0;         // The size of the message.
+};
+
+// Reads the message as what is asked of that model. An error is the client's
+// to mend.
+using ReadBody = std::function<absl::StatusOr<RequestBody>(
+    const ModelText& text, const WorkerDescription& worker)>;
+
+// Says who may ask what: it knows who asks, which model answers, and the bounds
+// on calls, messages and output; it makes tokens of a prompt, and hands
+// requests to the loop. What speaks a protocol is a thin writer in a folder
+// below: it opens a call in open_calls(), calls Read() and then Submit(), and
+// writes what comes on the request's stream.
+//
+// A refusal that time may lift says when to come again: when the scheduler
+// should have taken in what waits now.
+//
+// Thread-safe. Calls must have ended before it is destroyed.
+class FrontDoor {
+ public:
+  // The references must outlive the door.
+  FrontDoor(const DoorLimits& limits, const AskedModels& models,
+            SchedulerLoop& loop, prometheus::Registry& registry);
+
+  const DoorLimits& limits() const { return limits_; }
+  const AskedModels& models() const { return models_; }
+  OpenCalls& open_calls() { return open_calls_; }
+  DoorMetrics& metrics() { return metrics_; }
+  // Long messages are read here, one after the other, so that they delay no
+  // call whose message is short.
+  TaskPool& long_generates() { return long_generates_; }
+  TaskPool& long_texts() { return long_texts_; }  // Tokenized and back, alone.
+
+  // Requests that come from now on are refused.
+  void Drain() { draining_.store(true); }
+  bool draining() const { return draining_.load(); }
+
+  // Why the request has no chance, whatever its message says. The call counts
+  // among the open ones.
+  std::optional<Refusal> Check(const RequestHead& head) const;
+
+  // The request in tokens, without arrival, deadline and stream. `read` is not
+  // called if Check() refuses. COST: tokenizing.
+  std::variant<std::unique_ptr<Request>, Refusal> Read(
+      const RequestHead& head, const ReadBody& read) const;
+
+  // As SchedulerLoop::Submit().
+  [[nodiscard]] std::optional<Refusal> Submit(
+      std::unique_ptr<Request>& request);
+
+  // Why a long message is not read: `pool` is full.
+  Refusal RefuseLongMessage(const TaskPool& pool) const;
+
+ private:
+  // Who comes in, and the model that answers.
+  struct Entry {
+    Identity who;
+    AskedModel model;
+  };
+
+  std::variant<Entry, Refusal> Enter(const RequestHead& head) const;
+  std::optional<Refusal> CheckCalls() const;
+  // `refusal`, and when to come again.
+  Refusal Timed(Refusal refusal) const;
+  void ReportLoad(const OpenCallsLoad& load);
+
+  const DoorLimits limits_;
+  const AskedModels& models_;
+  SchedulerLoop& loop_;
+  DoorMetrics metrics_;
+  std::atomic<bool> draining_{false};
+  // Threads that use what is above them, so they come last.
+  TaskPool long_generates_;
+  TaskPool long_texts_;
+  OpenCalls open_calls_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_FRONT_DOOR_H_

@@ -1,0 +1,41 @@
+// Conversations of bole.v1 to prompt text.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_CHAT_CODEC_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_CHAT_CODEC_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "proto/bole.pb.h"
+#include "scheduler_service/models/model_text.h"
+
+namespace bole {
+
+inline constexpr int kMaxChatMessages = 1024;
+inline constexpr int kMaxTools = 128;  // And calls of one message.
+inline constexpr size_t kMaxRoleBytes = 64;
+inline constexpr size_t kMaxChatNameBytes = 256;  // Names and ids of calls.
+// JSON texts of one conversation: together, how deep, and members of an object,
+// which are compared with each other.
+inline constexpr size_t kMaxJsonBytes = 256 << 10;
+inline constexpr int kMaxJsonDepth = 32;
+inline constexpr size_t kMaxJsonMembers = 256;
+
+// The variables of a chat template: `messages` and `add_generation_prompt`;
+// `tools` if there are any; and those of template_kwargs_json. Members of a
+// message that are empty are left out, but for its content. JSON texts become
+// objects, their members in the order they came in.
+//
+// INVALID_ARGUMENT, naming the field and its value, for a bound above that is
+// exceeded, a role that is missing, and JSON that is no object.
+absl::StatusOr<nlohmann::ordered_json> DecodeChat(const v1::ChatInput& chat);
+
+// The conversation as the model's own template writes it. INVALID_ARGUMENT as
+// above, or if there is no template, or if it refuses the conversation.
+absl::StatusOr<std::string> RenderChat(const v1::ChatInput& chat,
+                                       const ModelText& text);
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_GRPC_CHAT_CODEC_H_

@@ -1,0 +1,74 @@
+// bole.v1.BoleService: what clients reach.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_INFERENCE_SERVICE_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_INFERENCE_SERVICE_H_
+
+#include <chrono>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/support/server_callback.h"
+#include "proto/bole.grpc.pb.h"
+#include "scheduler_service/door/front_door.h"
+#include "scheduler_service/door/grpc/generate_call.h"
+#include "scheduler_service/door/task_pool.h"
+#include "scheduler_service/jobs/refusal.h"
+#include "scheduler_service/models/model_text.h"
+#include "scheduler_service/scheduler_loop.h"
+
+namespace bole {
+
+// The front door for gRPC: reads messages, asks the door, and writes what the
+// loop puts on the streams. gRPC has few threads, and streams wait for them, so
+// work that takes long is done by other threads: those of the door read long
+// messages, some of its own encode what the loop appends to streams.
+//
+// Thread-safe. Calls must have ended before it is destroyed.
+class InferenceService final : public v1::BoleService::CallbackService {
+ public:
+  // The references must outlive the service. Of the loop it only tells.
+  InferenceService(FrontDoor& door, const SchedulerLoop& loop);
+
+  // The tenant of a call is the value of its metadata "bole-tenant".
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context,
+      const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const v1::TokenizeRequest* request,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* Detokenize(
+      grpc::CallbackServerContext* context,
+      const v1::DetokenizeRequest* request,
+      v1::DetokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* GetModelInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetModelInfoRequest* request,
+      v1::GetModelInfoResponse* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetServerInfoRequest* request,
+      v1::GetServerInfoResponse* response) override;
+
+ private:
+  std::optional<Refusal> Admit(const RequestHead& head,
+                               const v1::GenerateRequest& message,
+                               GenerateCall& call);
+  void AdmitOrRefuse(const RequestHead& head,
+                     const v1::GenerateRequest& message, GenerateCall& call);
+
+  // Ends a unary call with what `answer` returns for the message, on whichever
+  // thread is right for it.
+  template <typename Message, typename Response>
+  grpc::ServerUnaryReactor* AnswerAnywhere(
+      grpc::CallbackServerContext* context, const Message* message,
+      Response* response,
+      absl::StatusOr<Response> (*answer)(const Message&, const ModelText&));
+
+  FrontDoor& door_;
+  const SchedulerLoop& loop_;
+  const std::chrono::steady_clock::time_point started_;
+  TaskPool delivery_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_GRPC_INFERENCE_SERVICE_H_

@@ -1,0 +1,149 @@
+#include "scheduler_service/door/request_body.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/field_error.h"
+#include "common/status_macros.h"
+#include "common/tokenizer/utf8.h"
+#include "scheduler_service/jobs/output_text.h"
+
+namespace bole {
+namespace {
+
+std::string MakeUpId() {
+  uint64_t bits;
+  BOLE_CHECK(getentropy(&bits, sizeof(bits)) == 0);
+  return absl::StrCat("bole-", absl::Hex(bits, absl::kZeroPad16));
+}
+
+absl::Status CheckId(const std::string& id) {
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost("the size of request_id", id.size(), kMaxRequestIdBytes));
+  if (IsValidUtf8(id)) return absl::OkStatus();
+  return BadField("request_id", Quoted(id), "UTF-8");
+}
+
+absl::Status CheckTokens(const char* of, const std::vector<int32_t>& tokens,
+                         int vocabulary) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
+    return BadField(absl::StrCat(of, " token ", i),
+                    static_cast<uint32_t>(tokens[i]),
+                    absl::StrCat("[0, ", vocabulary, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrompt(const std::vector<int32_t>& prompt, int capacity,
+                         int vocabulary) {
+  if (prompt.empty()) {
+    return BadField("the number of prompt tokens", 0, "1 and more");
+  }
+  if (std::ssize(prompt) >= capacity) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the prompt has ", capacity, " tokens or more; the worker holds ",
+        capacity, " of a request, at least one of them new"));
+  }
+  return CheckTokens("prompt", prompt, vocabulary);
+}
+
+// The text goes on: nothing in `request.resumed` ends it.
+absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
+                          int vocabulary) {
+  const std::vector<int32_t>& resumed = request.resumed;
+  BOLE_RETURN_IF_ERROR(CheckTokens("resume", resumed, vocabulary));
+  if (std::ssize(resumed) >= *request.sampling.max_tokens) {
+    return BadField("the number of resume tokens", resumed.size(),
+                    absl::StrCat("fewer than max_tokens, which are ",
+                                 *request.sampling.max_tokens));
+  }
+  const std::vector<int32_t>& stops = request.stop_tokens;
+  OutputText text(tokenizer, request.text);
+  for (size_t i = 0; i < resumed.size(); ++i) {
+    if (std::find(stops.begin(), stops.end(), resumed[i]) != stops.end()) {
+      return BadField(absl::StrCat("resume token ", i), resumed[i],
+                      "tokens that do not stop the text");
+    }
+    text.Push(resumed[i]);
+    if (text.matched_stop()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the text of resume ends with the stop string ",
+                       Quoted(*text.matched_stop())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The request's, then the model's own that are not among them.
+std::vector<int32_t> StopTokens(const SamplingParams& sampling,
+                                const WorkerDescription& worker) {
+  std::vector<int32_t> tokens = sampling.stop_token_ids;
+  if (sampling.ignore_eos) return tokens;
+  for (const int32_t token : worker.stop_tokens) {
+    if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) {
+      tokens.push_back(token);
+    }
+  }
+  return tokens;
+}
+
+}  // namespace
+
+int ContextCapacity(const StepLimits& limits) {
+  // As Placements::Fits(): a sequence needs rows for its tokens and for what is
+  // drafted behind them.
+  const int64_t rows = int64_t{limits.num_pages} * limits.page_size;
+  const int64_t drafted = limits.KvRows(0, 0, limits.max_draft);
+  return static_cast<int>(
+      std::clamp<int64_t>(rows - drafted, 0, limits.max_context));
+}
+
+absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
+                                                const Tokenizer& tokenizer,
+                                                EncodeOptions options) {
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost("the size of the text", text.size(), kMaxTextBytes));
+  absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text, options);
+  if (!ids.ok()) return InField("text", ids.status());
+  return ids;
+}
+
+absl::StatusOr<std::unique_ptr<Request>> ToRequest(
+    RequestBody body, const Tokenizer& tokenizer,
+    const WorkerDescription& worker) {
+  BOLE_RETURN_IF_ERROR(CheckId(body.id));
+  if (body.priority < -kMaxPriority || body.priority > kMaxPriority) {
+    return BadField("priority", body.priority,
+                    absl::StrCat("[", -kMaxPriority, ", ", kMaxPriority, "]"));
+  }
+  auto request = std::make_unique<Request>();
+  request->priority = body.priority;
+  request->id = body.id.empty() ? MakeUpId() : std::move(body.id);
+  request->stop_tokens = StopTokens(body.sampling, worker);
+  request->sampling = std::move(body.sampling);
+  request->text = std::move(body.text);
+  if (const auto* text = std::get_if<std::string>(&body.prompt)) {
+    BOLE_ASSIGN_OR_RETURN(request->prompt, EncodeText(*text, tokenizer));
+  } else {
+    request->prompt = std::get<std::vector<int32_t>>(std::move(body.prompt));
+  }
+  const int capacity = ContextCapacity(worker.limits);
+  BOLE_RETURN_IF_ERROR(
+      CheckPrompt(request->prompt, capacity, worker.limits.vocabulary));
+  const int fits = capacity - static_cast<int>(request->prompt.size());
+  request->sampling.max_tokens =
+      std::min(request->sampling.max_tokens.value_or(fits), fits);
+  request->resumed = std::move(body.resumed);
+  BOLE_RETURN_IF_ERROR(
+      CheckResumed(*request, tokenizer, worker.limits.vocabulary));
+  return request;
+}
+
+}  // namespace bole

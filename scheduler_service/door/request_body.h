@@ -1,0 +1,62 @@
+// What a client asks, as the codec of its protocol read it, and how that
+// becomes a request in tokens.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/sampling_params.h"
+#include "common/step.h"
+#include "common/tokenizer/tokenizer.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/links/worker_client.h"
+
+namespace bole {
+
+inline constexpr size_t kMaxRequestIdBytes = 128;
+inline constexpr int kMaxPriority = 100;
+// The most bytes of text that is tokenized, as sent or as rendered, and of the
+// text that ids become.
+inline constexpr size_t kMaxTextBytes = 2 << 20;
+
+struct RequestBody {
+  std::string id;  // Empty: one is made up.
+  // Ids, or text, in which special tokens are parsed.
+  std::variant<std::vector<int32_t>, std::string> prompt;
+  std::vector<int32_t> resumed;  // Output that the client has already.
+  SamplingParams sampling;       // Validate() holds; max_tokens may be absent.
+  TextParams text;
+  int priority = 0;
+};
+
+// How many tokens a request may have, prompt and output together: the context,
+// or fewer if the worker's pages cannot hold one.
+int ContextCapacity(const StepLimits& limits);
+
+// The ids of a client's text. INVALID_ARGUMENT if it is longer than
+// kMaxTextBytes, or no text. COST: O(n log n) of the text.
+absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
+                                                const Tokenizer& tokenizer,
+                                                EncodeOptions options = {});
+
+// The request, without tenant, size, arrival, deadline and stream. max_tokens
+// that is absent, or more than fits after the prompt, becomes what fits; the
+// model's stop tokens are added to the request's unless it ignores them.
+//
+// INVALID_ARGUMENT, naming the field and its value: the id is too long or not
+// UTF-8, the priority is out of range, the prompt is empty, too long, or has a
+// token that the worker does not know, or what is resumed has one, is not
+// shorter than max_tokens, or has ended. COST: that of EncodeText().
+absl::StatusOr<std::unique_ptr<Request>> ToRequest(
+    RequestBody body, const Tokenizer& tokenizer,
+    const WorkerDescription& worker);
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_

@@ -1,0 +1,35 @@
+// The bounds on what waits for a place in the batch.
+#ifndef BOLE_SCHEDULER_SERVICE_JOBS_ADMISSION_H_
+#define BOLE_SCHEDULER_SERVICE_JOBS_ADMISSION_H_
+
+#include <cstddef>
+#include <optional>
+
+#include "scheduler_service/jobs/refusal.h"
+
+namespace bole {
+
+// Bounds on the requests that wait for a place in the batch. A request that
+// alone exceeds the tokens or bytes is still taken when nothing else waits.
+struct AdmissionLimits {
+  size_t max_requests = 1024;
+  size_t max_tokens = 1 << 20;  // Their prompts together.
+  size_t max_bytes = 64 << 20;  // Their messages together.
+};
+
+struct AdmissionLoad {
+  size_t requests = 0;
+  size_t tokens = 0;
+  size_t bytes = 0;
+};
+
+// The bound that keeps one more request out, if any does: the only place where
+// these bounds are applied. The request has `tokens` and `bytes`; before its
+// prompt is in tokens, these are what it has at least.
+std::optional<Refusal> CheckAdmission(const AdmissionLimits& limits,
+                                      const AdmissionLoad& waiting,
+                                      size_t tokens, size_t bytes);
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_JOBS_ADMISSION_H_

@@ -1,0 +1,82 @@
+// The requests that wait for a place on a worker.
+#ifndef BOLE_SCHEDULER_SERVICE_JOBS_FAIR_QUEUE_H_
+#define BOLE_SCHEDULER_SERVICE_JOBS_FAIR_QUEUE_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/ids.h"
+#include "scheduler_service/jobs/job.h"
+#include "scheduler_service/jobs/request.h"
+
+namespace bole {
+
+// Jobs in the order in which they get a place.
+//
+// Between tenants it is fair by tokens: first comes a job of the tenant for
+// which the fewest tokens were computed. A tenant that had nothing waiting is
+// not owed anything for that time: it begins at the level of the least served
+// one that waits. Within a tenant a higher priority goes first, then the
+// earlier arrival. So without tenants and priorities the order is that of
+// arrival.
+//
+// Not thread-safe. Jobs are not owned.
+// COST: O(log of what waits) each.
+class FairQueue {
+ public:
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+
+  // REQUIRES: `job` does not wait.
+  void Push(Job& job);
+  // Who is next; null if nobody waits.
+  Job* Front() const;
+  // REQUIRES: `job` waits.
+  void Remove(Job& job);
+
+  // `tokens` were or will be computed for `job`, which may wait or run.
+  void Charge(const Job& job, int64_t tokens);
+
+ private:
+  struct Order {
+    bool operator()(const Job* a, const Job* b) const;
+  };
+  // The place of a tenant among the others that have jobs waiting.
+  struct Rank {
+    int64_t served;
+    TimePoint arrival;  // When its next job arrived.
+    JobId job;          // Its next job.
+
+    friend auto operator<=>(const Rank&, const Rank&) = default;
+  };
+  struct Tenant {
+    int64_t served = 0;
+    std::set<Job*, Order> waiting;
+    std::optional<Rank> rank;
+  };
+  using Idle = std::pair<int64_t, std::string>;  // Served, and the name.
+
+  // Takes the tenant out of its order, to be changed, and puts it back.
+  Tenant& Open(const std::string& name);
+  void Close(const std::string& name, Tenant& tenant);
+  // The level at which tenants begin.
+  int64_t Level() const;
+
+  absl::flat_hash_map<std::string, Tenant> tenants_;
+  std::set<std::pair<Rank, std::string>> ranked_;  // Those with jobs that wait.
+  // The others, if they were served more than Level(): only these have to be
+  // remembered, and of these the most served ones.
+  std::set<Idle> idle_;
+  int64_t last_level_ = 0;  // When somebody last waited.
+  size_t size_ = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_JOBS_FAIR_QUEUE_H_

@@ -1,0 +1,80 @@
+#include "scheduler_service/jobs/job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+namespace bole {
+
+Job::Job(std::unique_ptr<Request> request, const Tokenizer& tokenizer)
+    : request_(std::move(request)),
+      tokens_(request_->prompt),
+      text_(tokenizer, request_->text) {
+  for (const int32_t token : request_->resumed) {
+    tokens_.push_back(token);
+    text_.Push(token);  // The client has the text.
+  }
+}
+
+int Job::prompt_length() const {
+  return static_cast<int>(request_->prompt.size());
+}
+
+int Job::num_output() const {
+  return static_cast<int>(tokens_.size()) - prompt_length();
+}
+
+int Job::max_new_tokens() const {
+  return *request_->sampling.max_tokens - num_output();
+}
+
+int Job::prefill_target() const {
+  return num_output() == 0 ? prompt_length()
+                           : static_cast<int>(tokens_.size()) - 1;
+}
+
+Job::Progress Job::Advance(std::vector<EmittedToken> emitted) {
+  Progress progress;
+  for (EmittedToken& token : emitted) {
+    tokens_.push_back(token.token);
+    progress.end = EndOf(token.token);
+    const bool hidden = progress.end &&
+                        std::holds_alternative<int32_t>(*progress.end) &&
+                        !request_->text.include_stop_in_output;
+    if (!hidden) progress.text += text_.Push(token.token);
+    progress.tokens.push_back(std::move(token));
+    if (text_.matched_stop()) progress.end = *text_.matched_stop();
+    if (progress.end) break;
+  }
+  if (progress.end && !text_.matched_stop()) progress.text += text_.Finish();
+  return progress;
+}
+
+std::optional<MatchedStop> Job::EndOf(int32_t token) const {
+  const std::vector<int32_t>& stops = request_->stop_tokens;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+    return token;
+  }
+  if (max_new_tokens() <= 0) return std::monostate();
+  return std::nullopt;
+}
+
+void Job::CountRound(int accepted_drafts) {
+  ++rounds_;
+  accepted_drafts_ += accepted_drafts;
+}
+
+Completion Job::CompletionAt(TimePoint now, MatchedStop matched) const {
+  const auto since_arrival = [this](TimePoint time) {
+    return std::chrono::duration<double>(time - request_->arrival).count();
+  };
+  return {.matched = std::move(matched),
+          .rounds = rounds_,
+          .accepted_drafts = accepted_drafts_,
+          .queue_seconds = since_arrival(*first_run),
+          .first_token_seconds = since_arrival(*first_token),
+          .total_seconds = since_arrival(now)};
+}
+
+}  // namespace bole

@@ -1,0 +1,102 @@
+#include "scheduler_service/jobs/mailbox.h"
+
+#include <utility>
+
+#include "common/check.h"
+
+namespace bole {
+
+std::optional<Refusal> Mailbox::CheckLocked(size_t tokens, size_t bytes) const {
+  if (mail_.draining || mail_.stopped) return DrainingRefusal();
+  return CheckAdmission(limits_, load_, tokens, bytes);
+}
+
+std::optional<Refusal> Mailbox::Check(size_t bytes) const {
+  MutexLock lock(mutex_);
+  return CheckLocked(/*tokens=*/1, bytes);
+}
+
+std::optional<Refusal> Mailbox::Submit(std::unique_ptr<Request>& request) {
+  const std::shared_ptr<TokenStream> stream = request->stream;
+  std::optional<JobId> job;
+  {
+    MutexLock lock(mutex_);
+    const size_t tokens = request->prompt.size();
+    if (auto refusal = CheckLocked(tokens, request->bytes)) return refusal;
+    ++load_.requests;
+    load_.tokens += tokens;
+    load_.bytes += request->bytes;
+    intake_.SetWaiting(true, clock_());
+    job = JobId(++num_accepted_);
+    request->job = job;
+    mail_.requests.push_back(std::move(request));
+    changed_.NotifyAll();
+  }
+  // Not under the lock, which the hook takes under that of the stream.
+  stream->SetCancelHook([this, job = *job] { Cancel(job); });
+  return std::nullopt;
+}
+
+std::chrono::milliseconds Mailbox::RetryDelay() const {
+  MutexLock lock(mutex_);
+  return intake_.RetryDelay(load_.tokens, clock_());
+}
+
+void Mailbox::Post(WorkerEvent event) {
+  MutexLock lock(mutex_);
+  mail_.events.push_back(std::move(event));
+  changed_.NotifyAll();
+}
+
+void Mailbox::Cancel(JobId job) {
+  MutexLock lock(mutex_);
+  mail_.cancelled.push_back(job);
+  changed_.NotifyAll();
+}
+
+void Mailbox::Drain() {
+  MutexLock lock(mutex_);
+  mail_.draining = true;
+  woken_ = true;
+  changed_.NotifyAll();
+}
+
+void Mailbox::Stop() {
+  MutexLock lock(mutex_);
+  mail_.stopped = true;
+  woken_ = true;
+  changed_.NotifyAll();
+}
+
+Mail Mailbox::Take(TimePoint deadline) {
+  MutexLock lock(mutex_);
+  while (!woken_ && mail_.requests.empty() && mail_.events.empty() &&
+         mail_.cancelled.empty()) {
+    if (!changed_.WaitUntil(mutex_, deadline)) break;
+  }
+  woken_ = false;
+  return std::exchange(mail_, Mail{.requests = {},
+                                   .events = {},
+                                   .cancelled = {},
+                                   .draining = mail_.draining,
+                                   .stopped = mail_.stopped});
+}
+
+void Mailbox::Release(const Request& request, bool runs) {
+  MutexLock lock(mutex_);
+  BOLE_CHECK(load_.requests > 0 && load_.tokens >= request.prompt.size() &&
+             load_.bytes >= request.bytes);
+  --load_.requests;
+  load_.tokens -= request.prompt.size();
+  load_.bytes -= request.bytes;
+  const TimePoint now = clock_();
+  if (runs) intake_.TookIn(request.prompt.size(), now);
+  intake_.SetWaiting(load_.requests > 0, now);
+}
+
+AdmissionLoad Mailbox::load() const {
+  MutexLock lock(mutex_);
+  return load_;
+}
+
+}  // namespace bole

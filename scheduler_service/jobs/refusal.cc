@@ -1,0 +1,70 @@
+#include "scheduler_service/jobs/refusal.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace bole {
+
+const char* NameOf(RefusalReason reason) {
+  switch (reason) {
+    case RefusalReason::kQueueRequests:
+      return "queue_requests";
+    case RefusalReason::kQueueTokens:
+      return "queue_tokens";
+    case RefusalReason::kQueueBytes:
+      return "queue_bytes";
+    case RefusalReason::kTooManyOpen:
+      return "too_many_open";
+    case RefusalReason::kLongMessages:
+      return "long_messages";
+    case RefusalReason::kHeldOutput:
+      return "held_output";
+    case RefusalReason::kInvalid:
+      return "invalid";
+    case RefusalReason::kUnknownModel:
+      return "unknown_model";
+    case RefusalReason::kNoWorker:
+      return "no_worker";
+    case RefusalReason::kDraining:
+      return "draining";
+    case RefusalReason::kCancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+bool IsFull(RefusalReason reason) {
+  switch (reason) {
+    case RefusalReason::kQueueRequests:
+    case RefusalReason::kQueueTokens:
+    case RefusalReason::kQueueBytes:
+    case RefusalReason::kTooManyOpen:
+    case RefusalReason::kLongMessages:
+    case RefusalReason::kHeldOutput:
+      return true;
+    case RefusalReason::kInvalid:
+    case RefusalReason::kUnknownModel:
+    case RefusalReason::kNoWorker:
+    case RefusalReason::kDraining:
+    case RefusalReason::kCancelled:
+      return false;
+  }
+  return false;
+}
+
+Refusal FullRefusal(RefusalReason reason, size_t count, size_t max) {
+  return {.reason = reason,
+          .message =
+              absl::StrCat(NameOf(reason), ": ", count, ", of at most ", max)};
+}
+
+Refusal DrainingRefusal() {
+  return {.reason = RefusalReason::kDraining,
+          .message = "the server is shutting down"};
+}
+
+Refusal CancelledRefusal() {
+  return {.reason = RefusalReason::kCancelled,
+          .message = "the client cancelled"};
+}
+
+}  // namespace bole

@@ -1,0 +1,60 @@
+// Why a request is not admitted, as a type.
+#ifndef BOLE_SCHEDULER_SERVICE_JOBS_REFUSAL_H_
+#define BOLE_SCHEDULER_SERVICE_JOBS_REFUSAL_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace bole {
+
+enum class RefusalReason {
+  kQueueRequests,  // Too many requests wait for a place in the batch.
+  kQueueTokens,    // Their prompts have too many tokens.
+  kQueueBytes,     // Their messages have too many bytes.
+  kTooManyOpen,    // Too many calls are open.
+  kLongMessages,   // Too many long messages wait to be read.
+  kHeldOutput,     // The output held for other clients fills its bound.
+  kInvalid,        // The message is wrong.
+  kUnknownModel,   // It names a model that is not served.
+  kNoWorker,       // No worker is connected, or it is shutting down.
+  kDraining,       // The server is shutting down.
+  kCancelled,      // The client left before its request was admitted.
+};
+
+inline constexpr std::array kRefusalReasons = {
+    RefusalReason::kQueueRequests, RefusalReason::kQueueTokens,
+    RefusalReason::kQueueBytes,    RefusalReason::kTooManyOpen,
+    RefusalReason::kLongMessages,  RefusalReason::kHeldOutput,
+    RefusalReason::kInvalid,       RefusalReason::kUnknownModel,
+    RefusalReason::kNoWorker,      RefusalReason::kDraining,
+    RefusalReason::kCancelled,
+};
+
+// As metrics and messages write it: "queue_requests".
+const char* NameOf(RefusalReason reason);
+
+// Whether a bound is reached: the same request may be admitted a little later.
+bool IsFull(RefusalReason reason);
+
+// A request that is not admitted. What a protocol calls this, and what is
+// counted, follows from the reason alone; the message is for people.
+struct Refusal {
+  RefusalReason reason;
+  std::string message;
+  // When to come again; absent if waiting does not help.
+  std::optional<std::chrono::milliseconds> retry_after = std::nullopt;
+};
+
+// A bound is reached: "REASON: COUNT, of at most MAX". Who refuses says when to
+// come again.
+Refusal FullRefusal(RefusalReason reason, size_t count, size_t max);
+
+Refusal DrainingRefusal();
+Refusal CancelledRefusal();
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_JOBS_REFUSAL_H_

@@ -1,0 +1,53 @@
+// What a client asked, checked and in tokens.
+#ifndef BOLE_SCHEDULER_SERVICE_JOBS_REQUEST_H_
+#define BOLE_SCHEDULER_SERVICE_JOBS_REQUEST_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/sampling_params.h"
+#include "scheduler_service/jobs/token_stream.h"
+
+namespace bole {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// How output becomes text, and which text ends it.
+struct TextParams {
+  std::vector<std::string> stop;  // None is empty.
+  bool include_stop_in_output = false;
+  bool skip_special_tokens = true;
+};
+
+// Immutable once submitted. The stream is shared by the RPC, which reads it,
+// and the loop, which writes it; either may be the last to let go.
+struct Request {
+  std::string id;
+  std::optional<JobId> job;  // Given by the mailbox that accepts it.
+  ModelId model{0};
+  // Who asks, for a fair share of what waits; requests without a tenant share
+  // one. Of one tenant's requests those of a higher priority go first.
+  std::string tenant;
+  int priority = 0;
+  std::vector<int32_t> prompt;  // At least one token.
+  // Output that the client has already. Fewer than max_tokens, and none that
+  // ends the text.
+  std::vector<int32_t> resumed = {};
+  SamplingParams sampling;           // max_tokens is set, and fits the context.
+  std::vector<int32_t> stop_tokens;  // All: the request's and the model's.
+  TextParams text;
+  TimePoint arrival;
+  TimePoint deadline = TimePoint::max();
+  std::shared_ptr<TokenStream> stream;
+  size_t bytes = 0;  // Of the message it came in, for the admission bounds.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_JOBS_REQUEST_H_

@@ -1,0 +1,115 @@
+// The way of a request's tokens from the loop to its client.
+#ifndef BOLE_SCHEDULER_SERVICE_JOBS_TOKEN_STREAM_H_
+#define BOLE_SCHEDULER_SERVICE_JOBS_TOKEN_STREAM_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "common/step.h"
+
+namespace bole {
+
+// The stop token or string that ended a text; neither if it became too long.
+using MatchedStop = std::variant<std::monostate, int32_t, std::string>;
+
+// How a request ended that nothing went wrong with. Durations are seconds since
+// the request's arrival.
+struct Completion {
+  MatchedStop matched;
+  int rounds = 0;           // Forwards that verified a tree.
+  int accepted_drafts = 0;  // Output tokens that the drafter proposed.
+  double queue_seconds = 0;
+  double first_token_seconds = 0;
+  double total_seconds = 0;
+};
+
+// Output that came after what was taken before.
+struct TokenDelta {
+  std::vector<EmittedToken> tokens;
+  std::string text;
+  // Set once, with the last tokens: no delta follows.
+  std::optional<absl::StatusOr<Completion>> end;
+  size_t bytes = 0;  // The memory of tokens and text, about.
+
+  bool empty() const { return tokens.empty() && text.empty() && !end; }
+};
+
+struct TokenStreamLimits {
+  // A stream overflows rather than hold more. One delta may always wait,
+  // whatever its size.
+  size_t max_waiting_bytes = SIZE_MAX;
+  // Output is merged into deltas of at most this size, so that each of them
+  // becomes a message that is quick to encode.
+  size_t max_delta_bytes = SIZE_MAX;
+};
+
+// One request's output, written by the loop and read by an RPC. Writing never
+// waits for the reader: output that a slow client has not taken is merged into
+// a few deltas. A stream that holds too much overflows: it is cancelled, and
+// keeps nothing that comes later.
+//
+// Thread-safe: one writer, one reader, and anyone may cancel. The lock is held
+// while tokens are moved, never while they are encoded or freed.
+class TokenStream {
+ public:
+  // `on_ready` is called by the writer, without locks, whenever there is
+  // something to take and there was nothing before, and when the stream
+  // overflows. It must not block.
+  explicit TokenStream(std::function<void()> on_ready,
+                       const TokenStreamLimits& limits = {})
+      : on_ready_(std::move(on_ready)), limits_(limits) {}
+
+  TokenStream(const TokenStream&) = delete;
+  TokenStream& operator=(const TokenStream&) = delete;
+
+  // Writer. REQUIRES: Finish() was not called. COST: O(tokens appended).
+  void Append(std::vector<EmittedToken> tokens, std::string text);
+  void Finish(absl::StatusOr<Completion> end);
+
+  // `hook` is called once, by whoever cancels, or now if that has happened, but
+  // not after Finish(). It must neither block nor call the stream.
+  void SetCancelHook(std::function<void()> hook);
+
+  // Reader: the oldest delta; empty if there is none. There may be more.
+  TokenDelta Take();
+
+  // Reader: drops what waits, on this thread, and all output that comes later.
+  void Discard();
+
+  // Nobody reads any more. The first call tells the hook.
+  void Cancel();
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+
+  // Output was lost because more came than may wait.
+  bool overflowed() const {
+    return overflowed_.load(std::memory_order_acquire);
+  }
+  size_t waiting_bytes() const;
+
+ private:
+  const std::function<void()> on_ready_;
+  const TokenStreamLimits limits_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> overflowed_{false};
+  mutable Mutex mutex_;
+  std::deque<TokenDelta> deltas_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
+  size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // Sum over deltas_.
+  bool discarding_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);  // Or empty.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_JOBS_TOKEN_STREAM_H_

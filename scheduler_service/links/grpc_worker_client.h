@@ -1,0 +1,88 @@
+// The worker client that speaks gRPC.
+#ifndef BOLE_SCHEDULER_SERVICE_LINKS_GRPC_WORKER_CLIENT_H_
+#define BOLE_SCHEDULER_SERVICE_LINKS_GRPC_WORKER_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "grpcpp/client_context.h"
+#include "proto/worker.grpc.pb.h"
+#include "scheduler_service/links/grpc_worker_client_stream.h"
+#include "scheduler_service/links/scheduler_identity.h"
+#include "scheduler_service/links/worker_client.h"
+
+namespace bole {
+
+struct GrpcWorkerClientOptions {
+  std::string address;  // As gRPC reads it: "127.0.0.1:50052".
+  SchedulerIdentity scheduler;
+  // A worker from which nothing is heard for so long is lost.
+  std::chrono::milliseconds worker_timeout{10'000};
+  // Between two attempts: doubled after each that fails, and shortened at
+  // random by up to a half.
+  std::chrono::milliseconds min_backoff{50};
+  std::chrono::milliseconds max_backoff{2'000};
+  // After ABORTED: another scheduler took the worker over, and without it the
+  // two would take it from each other without end; or Disconnect() said so.
+  std::chrono::milliseconds aborted_backoff{30'000};
+};
+
+// Connects to one worker from its construction to its destruction, again and
+// again, also while the worker obeys another scheduler: its refusal, which
+// names that one, is then why the connection is lost.
+//
+// Epochs ascend. They are microseconds since 1970 for the sake of workers
+// before protocol version 1, which compare those of all schedulers.
+//
+// Thread-safe. The sink is called by several threads, never by two at a time,
+// and not after the destructor.
+class GrpcWorkerClient final : public WorkerClient {
+ public:
+  GrpcWorkerClient(const GrpcWorkerClientOptions& options,
+                   std::function<void(WorkerNews)> sink);
+  ~GrpcWorkerClient() override;
+
+  GrpcWorkerClient(const GrpcWorkerClient&) = delete;
+  GrpcWorkerClient& operator=(const GrpcWorkerClient&) = delete;
+
+  void Send(uint64_t epoch, uint64_t plan_number,
+            const StepPlan& plan) override;
+  void Close(uint64_t epoch) override;
+  void Disconnect(uint64_t epoch, const absl::Status& why) override;
+
+ private:
+  void Run();
+  // Connects, and returns why the connection ended or was not made.
+  absl::Status RunConnection(uint64_t epoch);
+  absl::StatusOr<WorkerDescription> Describe(worker::v1::Worker::Stub& stub);
+  // Returns false if the client is being destroyed.
+  bool WaitBeforeRetry(const absl::Status& why);
+
+  const GrpcWorkerClientOptions options_;
+  const std::function<void(WorkerNews)> sink_;
+
+  // Used by the thread alone.
+  std::minstd_rand random_;
+  std::chrono::milliseconds backoff_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // The call that is going on; null if there is none.
+  grpc::ClientContext* describing_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  WorkerStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+
+  std::thread thread_;  // Reads the rest: last.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_LINKS_GRPC_WORKER_CLIENT_H_

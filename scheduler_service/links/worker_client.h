@@ -1,0 +1,117 @@
+// The seam between the scheduler loop and a worker.
+#ifndef BOLE_SCHEDULER_SERVICE_LINKS_WORKER_CLIENT_H_
+#define BOLE_SCHEDULER_SERVICE_LINKS_WORKER_CLIENT_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/model_fingerprint.h"
+#include "common/sampling_params.h"
+#include "common/step.h"
+
+namespace bole {
+
+// What a worker runs. Fixed while it lives.
+struct WorkerDescription {
+  std::string model;
+  std::string device;
+  std::string version;
+  uint32_t protocol_version = 0;  // 0: it does not tell.
+  StepLimits limits;
+  bool has_drafter = false;
+  bool synthetic = false;             // The weights are not a checkpoint's.
+  ModelFingerprint fingerprint = {};  // Empty digests: not known.
+  std::vector<int32_t> stop_tokens;   // The model's own.
+  // The checkpoint's defaults for requests that leave a choice open.
+  float temperature = 1;
+  int32_t top_k = 0;  // 0: no limit.
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+};
+
+// How a request to this worker is drawn that leaves every choice open.
+inline SamplingParams DefaultSampling(const WorkerDescription& worker) {
+  SamplingParams params;
+  params.temperature = worker.temperature;
+  params.top_k = worker.top_k;
+  params.top_p = worker.top_p;
+  params.min_p = worker.min_p;
+  params.repetition_penalty = worker.repetition_penalty;
+  return params;
+}
+
+class WorkerClient;
+
+// A worker that may be connected from now on. Said once, before anything else.
+struct WorkerAdded {
+  std::string name;      // Its address: for status, metrics and messages.
+  WorkerClient* client;  // Lives until the scheduler has let the worker go.
+};
+// It is not to be connected again: the scheduler lets it go once it is lost.
+// Another WorkerAdded before that takes it back.
+struct WorkerRemoved {};
+
+// News of one worker. Each connection has its own epoch, higher than those
+// before.
+struct WorkerConnected {
+  uint64_t epoch;
+  WorkerDescription description;
+};
+// The answer to a plan, or to one round of a lease. INVALID_ARGUMENT: the
+// worker refused the plan and changed nothing. Whether a result can be the
+// answer to its plan is for who sent that (ValidateResult()).
+struct WorkerOutcome {
+  uint64_t epoch;
+  uint64_t plan_number;
+  absl::StatusOr<StepResult> result;
+  double step_seconds = 0;  // In the engine.
+};
+// The worker wants to leave: it takes plans, but should get no new requests.
+struct WorkerDraining {
+  uint64_t epoch;
+};
+// The connection ended, or could not be made. Nothing more comes of this epoch.
+struct WorkerLost {
+  uint64_t epoch;
+  absl::Status why;
+};
+using WorkerNews = std::variant<WorkerAdded, WorkerRemoved, WorkerConnected,
+                                WorkerOutcome, WorkerDraining, WorkerLost>;
+
+// The same, among the news of other workers.
+struct WorkerEvent {
+  WorkerId worker;
+  WorkerNews news;
+};
+
+// Keeps a connection to one worker, and reports WorkerNews to a sink in the
+// order in which they happen. Real, fake, and fault-injecting.
+class WorkerClient {
+ public:
+  virtual ~WorkerClient() = default;
+
+  // Queues a plan for the worker and returns at once. Plans are numbered 1, 2,
+  // 3, ... in every epoch. Dropped if the epoch has ended: WorkerLost is on its
+  // way then. Called by the loop thread alone.
+  virtual void Send(uint64_t epoch, uint64_t plan_number,
+                    const StepPlan& plan) = 0;
+
+  // Ends the connection of `epoch` in good order, so that a worker that drains
+  // can leave. WorkerLost follows. Called by the loop thread alone.
+  virtual void Close(uint64_t epoch) = 0;
+
+  // Ends the connection of `epoch` at once, because its worker does not answer
+  // or breaks the protocol. WorkerLost follows, with `why`, and another attempt
+  // to connect. Called by the loop thread alone.
+  virtual void Disconnect(uint64_t epoch, const absl::Status& why) = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_LINKS_WORKER_CLIENT_H_

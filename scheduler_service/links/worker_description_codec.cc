@@ -1,0 +1,73 @@
+#include "scheduler_service/links/worker_description_codec.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/field_error.h"
+#include "common/sampling_params.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+#include "proto/protocol_version.h"
+#include "proto/step_codec.h"
+
+namespace bole {
+namespace {
+
+absl::Status CheckDigest(const char* field, const std::string& digest) {
+  if (digest.empty() || IsSha256Hex(digest)) return absl::OkStatus();
+  return BadField(field, Quoted(digest),
+                  "64 lower-case hexadecimal digits, or nothing");
+}
+
+absl::StatusOr<ModelFingerprint> DecodeFingerprint(
+    const worker::v1::Fingerprint& message) {
+  BOLE_RETURN_IF_ERROR(CheckDigest("fingerprint.config", message.config()));
+  BOLE_RETURN_IF_ERROR(
+      CheckDigest("fingerprint.tokenizer", message.tokenizer()));
+  BOLE_RETURN_IF_ERROR(CheckDigest("fingerprint.weights", message.weights()));
+  return ModelFingerprint{.config = message.config(),
+                          .tokenizer = message.tokenizer(),
+                          .weights = message.weights()};
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerDescription> DecodeDescription(
+    const worker::v1::DescribeResponse& message) {
+  BOLE_RETURN_IF_ERROR(
+      CheckProtocolVersion("worker", message.protocol_version()));
+  constexpr size_t kMaxOwnStopTokens = kMaxPlanStopTokens - kMaxStopTokens;
+  WorkerDescription worker;
+  worker.model = message.model();
+  worker.device = message.device();
+  worker.version = message.version();
+  worker.protocol_version = message.protocol_version();
+  worker.has_drafter = message.has_drafter();
+  worker.synthetic = message.synthetic();
+  BOLE_ASSIGN_OR_RETURN(worker.fingerprint,
+                        DecodeFingerprint(message.fingerprint()));
+  const worker::v1::GenerationDefaults& told = message.defaults();
+  worker.temperature = told.temperature();
+  worker.top_k = told.top_k();
+  worker.top_p = told.top_p();
+  if (told.has_min_p()) worker.min_p = told.min_p();
+  if (told.has_repetition_penalty()) {
+    worker.repetition_penalty = told.repetition_penalty();
+  }
+  BOLE_ASSIGN_OR_RETURN(worker.limits, DecodeLimits(message.limits()));
+  BOLE_RETURN_IF_ERROR(CheckAtMost("the number of eos_token_ids",
+                                   message.eos_token_ids_size(),
+                                   kMaxOwnStopTokens));
+  for (const int32_t token : message.eos_token_ids()) {
+    if (token < 0 || token >= worker.limits.vocabulary) {
+      return BadField("eos_token_ids", token,
+                      absl::StrCat("[0, ", worker.limits.vocabulary, ")"));
+    }
+  }
+  worker.stop_tokens.assign(message.eos_token_ids().begin(),
+                            message.eos_token_ids().end());
+  const absl::Status valid =
+      Validate(DefaultSampling(worker), worker.limits.vocabulary);
+  if (!valid.ok()) return InField("defaults", valid);
+  return worker;
+}
+
+}  // namespace bole

@@ -1,0 +1,67 @@
+#include "scheduler_service/replicas/placement.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "common/check.h"
+
+namespace bole {
+namespace {
+
+ProposalTree LoneRoot(int32_t token) {
+  return {.parent = {kNoParent}, .token = {token}, .log_rho = {0}};
+}
+
+}  // namespace
+
+Placement::Placement(Job& job, SlotLease slot, PageLease pages)
+    : job_(job), slot_(std::move(slot)), pages_(std::move(pages)) {}
+
+int Placement::prefill_left() const {
+  return std::max(job_.prefill_target() - committed_, 0);
+}
+
+PrefillPlan Placement::Chunk(int count) const {
+  BOLE_CHECK(count > 0 && count <= prefill_left());
+  const std::span<const int32_t> tokens = job_.tokens();
+  const int end = committed_ + count;
+  PrefillPlan chunk{
+      .sequence = Plan(),
+      .tokens = {tokens.begin() + committed_, tokens.begin() + end}};
+  if (end < std::ssize(tokens)) chunk.next_token = tokens[end];
+  return chunk;
+}
+
+SequencePlan Placement::Plan() const {
+  const Request& request = job_.request();
+  return {.slot = slot_.id(),
+          .committed = committed_,
+          .pages = pages_.ids(),
+          .sampling = request.sampling,
+          .stop_tokens = request.stop_tokens,
+          .prompt_length = job_.prompt_length(),
+          .max_new_tokens = job_.max_new_tokens()};
+}
+
+Job::Progress Placement::Advance(SequenceResult result) {
+  if (!in_prefill()) job_.CountRound(result.accepted_drafts);
+  committed_ = result.committed;
+  Job::Progress progress = job_.Advance(std::move(result.emitted));
+  if (progress.end) return progress;
+  if (result.proposal) {
+    tree_ = *std::move(result.proposal);
+  } else if (!in_prefill()) {
+    tree_ = LoneRoot(job_.tokens().back());
+  }
+  return progress;
+}
+
+void Placement::AddReferences(MemoryReferences& references) const {
+  references.slots.push_back(slot_.id());
+  const std::vector<PageId>& ids = pages_.ids();
+  references.pages.insert(references.pages.end(), ids.begin(), ids.end());
+}
+
+}  // namespace bole

@@ -1,0 +1,388 @@
+#include "scheduler_service/replicas/replica.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+
+namespace bole {
+namespace {
+
+// Weight of the latest round in the mean of recent ones.
+constexpr double kLatestRoundWeight = 0.2;
+
+double Seconds(TimePoint from, TimePoint to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+absl::Status BrokenProtocol(const absl::AlphaNum& what) {
+  return absl::InternalError(
+      absl::StrCat("the worker broke the protocol: ", what));
+}
+
+}  // namespace
+
+const char* NameOf(Displacement reason) {
+  switch (reason) {
+    case Displacement::kEvicted:
+      return "evicted";
+    case Displacement::kMoved:
+      return "drained";
+    case Displacement::kLost:
+    case Displacement::kLostInRound:
+      return "lost";
+  }
+  return "";
+}
+
+Replica::Replica(const WorkerAdded& link, const ReplicaOptions& options,
+                 const RoundPolicy& policy, Metrics& metrics,
+                 ReplicaOwner& owner)
+    : link_(link),
+      options_(options),
+      policy_(policy),
+      metrics_(metrics),
+      owner_(owner) {}
+
+bool Replica::accepts() const {
+  return connected() && !connection_->draining && !connection_->evicting;
+}
+
+bool Replica::CanBeTrustedWith(const Job& job) const {
+  return accepts() && !on_trial_ && placements().Fits(job).ok();
+}
+
+int Replica::num_running() const {
+  return connected() ? static_cast<int>(placements().size()) : 0;
+}
+
+RoundBounds Replica::bounds() const {
+  return policy_.BoundsFor(description_->limits, description_->has_drafter);
+}
+
+void Replica::On(WorkerConnected event) {
+  BOLE_CHECK(event.epoch > epoch_ && !connected());
+  changed_ = true;
+  epoch_ = event.epoch;
+  description_ =
+      std::make_shared<const WorkerDescription>(std::move(event.description));
+  connection_.emplace(
+      epoch_, PlanOptions{.limits = description_->limits, .bounds = bounds()},
+      options_.max_running);
+  last_error_.clear();
+}
+
+void Replica::On(const WorkerDraining& event) {
+  if (!connected() || event.epoch != epoch_) return;
+  changed_ = true;
+  connection_->draining = true;
+}
+
+void Replica::On(const WorkerLost& event, TimePoint now) {
+  if (connected()) {
+    if (event.epoch == epoch_) GiveUp(event.why, now);
+    return;
+  }
+  changed_ = true;
+  last_error_ = event.why.ToString();
+}
+
+void Replica::GiveUp(const absl::Status& why, TimePoint now) {
+  if (!connected()) return;
+  changed_ = true;
+  last_error_ = why.ToString();
+  lost_at_ = now;
+  on_trial_ = true;
+  std::vector<Placement*> in_flight;
+  if (connection_->in_flight) in_flight = connection_->in_flight->placements();
+  std::sort(in_flight.begin(), in_flight.end());
+  std::vector<std::pair<Job*, Displacement>> jobs;
+  jobs.reserve(placements().size());
+  for (const std::unique_ptr<Placement>& placement : placements().all()) {
+    const bool ran =
+        std::binary_search(in_flight.begin(), in_flight.end(), placement.get());
+    jobs.emplace_back(&placement->job(),
+                      ran ? Displacement::kLostInRound : Displacement::kLost);
+  }
+  connection_.reset();
+  for (const auto& [job, reason] : jobs) owner_.OnDisplaced(*job, reason, why);
+}
+
+void Replica::Disconnect(const absl::Status& why, TimePoint now) {
+  link_.client->Disconnect(epoch_, why);
+  GiveUp(why, now);
+}
+
+void Replica::Refuse(const WorkerConnected& event, const absl::Status& why) {
+  BOLE_CHECK(event.epoch > epoch_ && !connected());
+  changed_ = true;
+  epoch_ = event.epoch;
+  last_error_ = why.ToString();
+  link_.client->Disconnect(epoch_, why);
+}
+
+void Replica::On(WorkerOutcome event, TimePoint now) {
+  if (!connected() || event.epoch != epoch_) return;
+  changed_ = true;
+  std::optional<RoundInFlight>& in_flight = connection_->in_flight;
+  if (!in_flight || event.plan_number != in_flight->plan_number) {
+    return Disconnect(
+        BrokenProtocol(absl::StrCat(
+            "it answered plan ", event.plan_number, ", awaited is ",
+            in_flight ? absl::StrCat("plan ", in_flight->plan_number)
+                      : "none")),
+        now);
+  }
+  if (!event.result.ok()) return FailRound(event.result.status(), now);
+  const StepLimits& limits = connection_->plan_options.limits;
+  const absl::Status valid =
+      ValidateResult(in_flight->awaited, limits, *event.result);
+  if (!valid.ok()) {
+    return Disconnect(
+        BrokenProtocol(absl::StrCat("its result of plan ", event.plan_number,
+                                    ": ", valid.message())),
+        now);
+  }
+  RoundInFlight& round = *in_flight;
+  on_trial_ = false;
+  connection_->outcome_at = now;
+  double& mean = connection_->round_seconds;
+  const double latest = Seconds(round.started, now);
+  mean = mean == 0 ? latest : mean + kLatestRoundWeight * (latest - mean);
+  round.metrics.round_seconds = Seconds(round.measured, now);
+  round.metrics.step_seconds = event.step_seconds;
+  if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
+  if (event.result->is_last) {
+    Apply(*std::move(event.result));
+    in_flight.reset();
+    return;
+  }
+  AdvanceRound(limits, *event.result, round.awaited);
+  Apply(*std::move(event.result));
+  round.started = now;
+  round.measured = now;
+  round.deadline = DeadlineOf(round.awaited.plan, now);
+  round.metrics.prefill_tokens = 0;
+  round.metrics.host_seconds = 0;
+}
+
+void Replica::FailRound(const absl::Status& refusal, TimePoint now) {
+  const RoundInFlight round =
+      *std::exchange(connection_->in_flight, std::nullopt);
+  connection_->outcome_at = now;
+  const bool ran_alone = round.num_planned() == 1;
+  for (Placement* placement : round.placements()) {
+    placement->job().was_refused = true;
+    if (!ran_alone) continue;
+    End(*placement, absl::InternalError(absl::StrCat(
+                        "the worker refused the round: ", refusal.message())));
+  }
+}
+
+void Replica::Apply(StepResult result) {
+  // A placement that is dropped becomes null in the round.
+  const RoundInFlight& round = *connection_->in_flight;
+  RoundMetrics metrics = round.metrics;
+  for (size_t i = 0; i < round.prefills.size(); ++i) {
+    if (round.prefills[i] == nullptr) continue;
+    Advance(*round.prefills[i], std::move(result.prefills[i]), metrics);
+  }
+  for (size_t i = 0; i < round.sequences.size(); ++i) {
+    if (round.sequences[i] == nullptr) continue;
+    const SequenceResult& of = result.sequences[i];
+    if (of.emitted.empty() && !of.bad_logits_position) continue;
+    metrics.accepted_drafts += of.accepted_drafts;
+    if (!of.emitted.empty()) {
+      metrics_.Accepted(static_cast<int>(of.emitted.size()),
+                        of.accepted_drafts);
+    }
+    Advance(*round.sequences[i], std::move(result.sequences[i]), metrics);
+  }
+  metrics_.Round(metrics);
+}
+
+void Replica::Advance(Placement& placement, SequenceResult result,
+                      RoundMetrics& metrics) {
+  const std::optional<int32_t> bad_position = result.bad_logits_position;
+  placement.job().was_refused = false;
+  Job::Progress progress = placement.Advance(std::move(result));
+  metrics.emitted_tokens += static_cast<int>(progress.tokens.size());
+  if (!progress.tokens.empty()) {
+    owner_.OnAdvanced(placement.job(), std::move(progress.tokens),
+                      std::move(progress.text));
+  }
+  if (progress.end) {
+    End(placement, *std::move(progress.end));
+  } else if (bad_position) {
+    metrics_.BadLogits();
+    End(placement,
+        absl::InternalError(absl::StrCat("the model's logits at position ",
+                                         *bad_position, " are not numbers")));
+  }
+}
+
+void Replica::End(Placement& placement, absl::StatusOr<MatchedStop> end) {
+  Job& job = placement.job();
+  Drop(placement);
+  owner_.OnEnded(job, std::move(end));
+}
+
+void Replica::Drop(Placement& placement) {
+  changed_ = true;
+  if (connection_->in_flight) connection_->in_flight->Forget(placement);
+  connection_->placements.Drop(placement);
+}
+
+void Replica::Drop(const Job& job) { Drop(placements().Find(job)); }
+
+void Replica::MoveAway(Job& job) {
+  Drop(job);
+  owner_.OnDisplaced(job, Displacement::kMoved, absl::OkStatus());
+}
+
+RouteOption Replica::OptionFor(const Job& job, TimePoint now) const {
+  RouteOption option{
+      .has_room = placements().HasRoomFor(job),
+      .round_seconds = connection_->round_seconds,
+      .max_prefill_tokens = connection_->plan_options.limits.max_prefill_tokens,
+      .prefill_ahead = placements().PrefillLeft(),
+      .prefill_tokens = job.prefill_target(),
+      .num_running = placements().size()};
+  if (connection_->in_flight) {
+    const RoundInFlight& round = *connection_->in_flight;
+    const std::optional<Lease>& lease = round.awaited.plan.lease;
+    const int rounds_left = lease ? lease->rounds - round.awaited.round : 1;
+    const double left =
+        rounds_left * connection_->round_seconds - Seconds(round.started, now);
+    option.seconds_until_free =
+        left > 0 ? left : std::numeric_limits<double>::infinity();
+  }
+  return option;
+}
+
+void Replica::Place(Job& job) {
+  changed_ = true;
+  connection_->placements.Place(job);
+}
+
+void Replica::MakeRoom() {
+  if (placements().empty()) return;
+  const std::vector<Job*> evicted = connection_->placements.Grow();
+  connection_->evicting = !evicted.empty();
+  changed_ = true;
+  for (Job* job : evicted) {
+    owner_.OnDisplaced(*job, Displacement::kEvicted, absl::OkStatus());
+  }
+}
+
+std::span<const std::unique_ptr<Placement>> Replica::Coming() const {
+  const std::span<const std::unique_ptr<Placement>> all = placements().all();
+  const auto suspect = std::find_if(
+      all.begin(), all.end(),
+      [](const auto& placement) { return placement->job().is_suspect(); });
+  return suspect == all.end() ? all : all.subspan(suspect - all.begin(), 1);
+}
+
+void Replica::StartRound(bool others_wait, TimePoint now) {
+  Connection& connection = *connection_;
+  connection.evicting = false;
+  if (connection.draining && num_running() == 0 && !connection.closed) {
+    connection.closed = true;
+    link_.client->Close(epoch_);
+  }
+  const auto coming = Coming();
+  PlannedRound round = PlanRound(coming, policy_, connection.plan_options,
+                                 others_wait || connection.draining ||
+                                     coming.size() < placements().size());
+  if (round.empty()) {
+    connection.outcome_at.reset();
+    return;
+  }
+  changed_ = true;
+  Lend(round);
+  const uint64_t plan_number = connection.next_plan_number++;
+  link_.client->Send(epoch_, plan_number, round.plan);
+  RoundMetrics metrics = MetricsOf(round.plan);
+  const TimePoint sent = std::chrono::steady_clock::now();
+  metrics.host_seconds =
+      connection.outcome_at ? Seconds(*connection.outcome_at, sent) : 0;
+  const TimePoint deadline = DeadlineOf(round.plan, now);
+  connection.in_flight = {.plan_number = plan_number,
+                          .awaited = {.plan = std::move(round.plan)},
+                          .prefills = std::move(round.prefills),
+                          .sequences = std::move(round.sequences),
+                          .started = now,
+                          .measured = sent,
+                          .deadline = deadline,
+                          .metrics = metrics};
+}
+
+void Replica::Lend(PlannedRound& round) {
+  const int rounds =
+      std::min(round.choice.lease_rounds,
+               connection_->plan_options.limits.max_lease_rounds);
+  if (rounds < 2 || !round.prefills.empty() || round.sequences.empty()) return;
+  const Lease lease{.rounds = rounds,
+                    .budget = round.choice.budget,
+                    .max_nodes_per_tree = round.choice.max_nodes_per_tree};
+  if (!connection_->placements.GrowFor(lease)) return;
+  round.plan.lease = lease;
+  for (size_t i = 0; i < round.sequences.size(); ++i) {
+    round.plan.sequences[i].pages = round.sequences[i]->pages().ids();
+  }
+}
+
+TimePoint Replica::DeadlineOf(const StepPlan& plan, TimePoint now) const {
+  const auto timeout = std::chrono::duration<double>(options_.round_timeout);
+  const double share =
+      1 + static_cast<double>(NumPrefillTokens(plan)) / kTokensPerRoundTimeout;
+  return now + std::chrono::duration_cast<TimePoint::duration>(timeout * share);
+}
+
+TimePoint Replica::deadline() const {
+  return connected() && connection_->in_flight
+             ? connection_->in_flight->deadline
+             : TimePoint::max();
+}
+
+void Replica::CheckDeadline(TimePoint now) {
+  if (now < deadline()) return;
+  const RoundInFlight& round = *connection_->in_flight;
+  const StepPlan& plan = round.awaited.plan;
+  Disconnect(absl::DeadlineExceededError(absl::StrCat(
+                 "plan ", round.plan_number, ", round ", round.awaited.round,
+                 ", with ", NumPrefillTokens(plan), " prefill tokens and ",
+                 plan.sequences.size(),
+                 " decoding sequences was not answered in time, by ",
+                 "a round timeout of ", options_.round_timeout.count(), " ms")),
+             now);
+}
+
+const WorkerStatus& Replica::status() {
+  if (changed_) UpdateStatus();
+  changed_ = false;
+  return status_;
+}
+
+void Replica::UpdateStatus() {
+  status_ = {.name = link_.name,
+             .description = description_,
+             .connected = connected(),
+             .draining = draining(),
+             .epoch = epoch_,
+             .last_error = last_error_,
+             .running = num_running()};
+  if (!connected()) return;
+  status_.in_prefill = placements().NumInPrefill();
+  status_.slots = placements().memory().slots();
+  status_.pages = placements().memory().pages();
+  status_.audit = placements().Audit();
+  if (status_.audit.empty() && free() && num_running() > 0) {
+    status_.audit = absl::StrCat(num_running(),
+                                 " requests run, but the worker has no plan");
+  }
+}
+
+}  // namespace bole

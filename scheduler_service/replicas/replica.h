@@ -1,0 +1,209 @@
+// One worker seen from the scheduler.
+#ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_REPLICA_H_
+#define BOLE_SCHEDULER_SERVICE_REPLICAS_REPLICA_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/step.h"
+#include "scheduler_service/jobs/job.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/jobs/token_stream.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/round_policy.h"
+#include "scheduler_service/replicas/placement.h"
+#include "scheduler_service/replicas/placements.h"
+#include "scheduler_service/replicas/planner.h"
+#include "scheduler_service/replicas/round_in_flight.h"
+#include "scheduler_service/replicas/router.h"
+#include "scheduler_service/replicas/validate_result.h"
+#include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/scheduler_status.h"
+
+namespace bole {
+
+inline constexpr int kTokensPerRoundTimeout = 1024;
+
+struct ReplicaOptions {
+  int max_running = 256;  // Requests that run together, if the worker can.
+  // A worker that does not answer a round within this time is lost, although it
+  // is heard of. A round that prefills gets as much again for every
+  // kTokensPerRoundTimeout tokens.
+  std::chrono::milliseconds round_timeout{120'000};
+};
+
+// Why a job has no place any more although it has not ended.
+enum class Displacement {
+  kEvicted,      // Those that came before it need its pages.
+  kMoved,        // The worker is to leave, and another one has room.
+  kLost,         // The worker is gone; nothing of the job was on its way.
+  kLostInRound,  // The worker is gone, with a round of the job on its way.
+};
+
+// As metrics write it: "lost".
+const char* NameOf(Displacement reason);
+
+// What a replica tells its owner of the jobs that it runs. No call may call the
+// replica back.
+class ReplicaOwner {
+ public:
+  virtual ~ReplicaOwner() = default;
+
+  // New output, at least one token.
+  virtual void OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
+                          std::string text) = 0;
+  // It ended, and by what, or failed. It has no place any more.
+  virtual void OnEnded(Job& job, absl::StatusOr<MatchedStop> end) = 0;
+  // It has no place any more. `why`: of a loss, what happened to the worker.
+  virtual void OnDisplaced(Job& job, Displacement reason,
+                           const absl::Status& why) = 0;
+};
+
+// The link to a worker, what it said of itself, the placements that it has, and
+// the plan that is on its way to it. A state machine without threads or clocks:
+// it is told what came and what time it is, and answers by sending plans and
+// telling its owner. Only metrics read a clock. It knows no other replica.
+//
+// One plan is on its way at a time: a round, or a lease of several, whose
+// results come one by one. A job that is dropped gives everything back at once:
+// the worker runs plans in order, so that whoever gets the numbers next writes
+// after the plan on its way.
+//
+// Nothing that a worker returns is used before ValidateResult() has accepted
+// it. A worker that answers wrongly, or not in time, is disconnected, and its
+// jobs are displaced. A job that may be the cause of such things
+// (Job::is_suspect()) runs as the only one of its plans while the others wait,
+// so that none fails for what another one is.
+//
+// Not thread-safe.
+class Replica {
+ public:
+  // The references must outlive the replica.
+  Replica(const WorkerAdded& link, const ReplicaOptions& options,
+          const RoundPolicy& policy, Metrics& metrics, ReplicaOwner& owner);
+
+  const std::string& name() const { return link_.name; }
+  bool connected() const { return connection_.has_value(); }
+  // Connected, and it may be given jobs.
+  bool accepts() const;
+  bool draining() const { return connected() && connection_->draining; }
+  // Connected, and no plan is on its way.
+  bool free() const { return connected() && !connection_->in_flight; }
+  int num_running() const;
+  // Its worker was lost and has not answered a round since. It may be lost
+  // again at once, and with it whoever is placed here.
+  bool on_trial() const { return on_trial_; }
+  // It can hold the job, and is not on trial.
+  bool CanBeTrustedWith(const Job& job) const;
+  TimePoint lost_at() const { return lost_at_; }
+  const std::string& last_error() const { return last_error_; }
+  // Describes the worker that is connected, or was last; null before the first.
+  const std::shared_ptr<const WorkerDescription>& description() const {
+    return description_;
+  }
+  RoundBounds bounds() const;
+
+  // REQUIRES: !connected(), and a higher epoch than before.
+  void On(WorkerConnected event);
+  // The connection of which `event` tells is not wanted: it is ended.
+  // REQUIRES: the same.
+  void Refuse(const WorkerConnected& event, const absl::Status& why);
+  // More news of the worker. What comes of an epoch that has ended is ignored.
+  void On(WorkerOutcome event, TimePoint now);
+  void On(const WorkerDraining& event);
+  void On(const WorkerLost& event, TimePoint now);
+  // Drops the connection, if there is one, and displaces its jobs.
+  void GiveUp(const absl::Status& why, TimePoint now);
+  // Disconnects the worker if the round on its way is late.
+  void CheckDeadline(TimePoint now);
+  // When CheckDeadline() has something to do; max() if nothing is awaited.
+  TimePoint deadline() const;
+
+  // REQUIRES: connected().
+  const Placements& placements() const { return connection_->placements; }
+  // What awaits a job here. REQUIRES: accepts(). COST: O(placements).
+  RouteOption OptionFor(const Job& job, TimePoint now) const;
+  // REQUIRES: accepts(), free(), and placements() has room for the job.
+  void Place(Job& job);
+  // The job leaves; its owner knows. REQUIRES: it is placed here.
+  void Drop(const Job& job);
+  // Drops the job, and says so. REQUIRES: the same.
+  void MoveAway(Job& job);
+
+  // Gives out the pages for the coming round. If anybody had to be evicted for
+  // them, nobody is accepted until the round is sent. REQUIRES: free().
+  void MakeRoom();
+  // Sends the next plan, if there is anything to run, or lets a worker go that
+  // wants to leave and has nothing to run. REQUIRES: free(), MakeRoom().
+  void StartRound(bool others_wait, TimePoint now);
+
+  // COST: O(slots + pages), for the audit, if anything changed since the last
+  // call.
+  const WorkerStatus& status();
+
+ private:
+  // Everything that ends with a connection.
+  struct Connection {
+    Connection(uint64_t epoch, const PlanOptions& plan_options, int max_running)
+        : epoch(epoch),
+          plan_options(plan_options),
+          placements(plan_options.limits, plan_options.bounds, max_running) {}
+
+    const uint64_t epoch;
+    const PlanOptions plan_options;
+    Placements placements;
+    std::optional<RoundInFlight> in_flight;
+    uint64_t next_plan_number = 1;
+    bool draining = false;
+    bool closed = false;    // The draining worker was told that it can leave.
+    bool evicting = false;  // Somebody was evicted for the coming round.
+    double round_seconds = 0;  // How long recent rounds took, on average.
+    std::optional<TimePoint> outcome_at;  // Since when the worker waits.
+  };
+
+  void Disconnect(const absl::Status& why, TimePoint now);
+  // The worker refused the plan on its way: its jobs run alone once, and the
+  // one that is refused alone fails.
+  void FailRound(const absl::Status& refusal, TimePoint now);
+  // A result of the round on its way that ValidateResult() accepts.
+  void Apply(StepResult result);
+  void Advance(Placement& placement, SequenceResult result,
+               RoundMetrics& metrics);
+  void Drop(Placement& placement);
+  void End(Placement& placement, absl::StatusOr<MatchedStop> end);
+  // Who runs in the next round: a suspect alone, or else everybody.
+  std::span<const std::unique_ptr<Placement>> Coming() const;
+  // Lets the worker run rounds by itself, if the choice says so and there are
+  // pages for them.
+  void Lend(PlannedRound& round);
+  // When a round of `plan` that starts now is late.
+  TimePoint DeadlineOf(const StepPlan& plan, TimePoint now) const;
+  void UpdateStatus();
+
+  const WorkerAdded link_;
+  const ReplicaOptions options_;
+  const RoundPolicy& policy_;
+  Metrics& metrics_;
+  ReplicaOwner& owner_;
+
+  std::optional<Connection> connection_;
+  std::shared_ptr<const WorkerDescription> description_;
+  uint64_t epoch_ = 0;
+  std::string last_error_ = "no worker has connected yet";
+  TimePoint lost_at_;
+  bool on_trial_ = false;
+  WorkerStatus status_;
+  bool changed_ = true;  // Since status_ was made.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_REPLICAS_REPLICA_H_

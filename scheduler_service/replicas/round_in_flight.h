@@ -1,0 +1,51 @@
+// The plan that a worker has.
+#ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_
+#define BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/packed_forest.h"
+#include "common/step.h"
+#include "scheduler_service/jobs/request.h"
+#include "scheduler_service/replicas/placement.h"
+#include "scheduler_service/replicas/validate_result.h"
+#include "scheduler_service/watch/metrics.h"
+
+namespace bole {
+
+// A plan on its way to a worker, or back. Of a lease it is the round that the
+// worker answers next.
+struct RoundInFlight {
+  uint64_t plan_number;
+  AwaitedRound awaited;
+  // The placements that the plan's prefills and sequences belong to, in the
+  // plan's order. One that has left since is null.
+  std::vector<Placement*> prefills;
+  std::vector<Placement*> sequences;
+  TimePoint started;   // For a lease, the arrival time of its latest result.
+  TimePoint measured;  // The same by the clock, for metrics.
+  TimePoint deadline;  // When the awaited round is late.
+  RoundMetrics metrics;
+
+  // Jobs that the plan is for, those that have left included.
+  size_t num_planned() const { return prefills.size() + sequences.size(); }
+  // Those that have not left.
+  std::vector<Placement*> placements() const;
+  // `placement` leaves.
+  void Forget(const Placement& placement);
+};
+
+// How much of `plan` is prefill.
+int NumPrefillTokens(const StepPlan& plan);
+
+// What is known of a round when it is sent.
+RoundMetrics MetricsOf(const StepPlan& plan);
+
+// Counts a forest that the worker chose.
+void CountNodes(const PackedForest& forest, RoundMetrics& metrics);
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_

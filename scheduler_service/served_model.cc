@@ -1,0 +1,158 @@
+#include "scheduler_service/served_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "scheduler_service/replicas/placements.h"
+#include "scheduler_service/replicas/router.h"
+
+namespace bole {
+
+absl::Status ServedModel::CheckJoins(const WorkerDescription& worker) const {
+  const bool matters = IsAnyConnected() || !waiting_.empty();
+  if (description_ == nullptr || !matters) return absl::OkStatus();
+  const int there = description_->limits.vocabulary;
+  if (worker.limits.vocabulary == there) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      "the worker's model \"", worker.model, "\" has a vocabulary of ",
+      worker.limits.vocabulary, ", the others have ", there));
+}
+
+void ServedModel::Join(Replica& replica) {
+  Leave(replica);
+  replicas_.push_back(&replica);
+  description_ = replica.description();
+}
+
+void ServedModel::Leave(const Replica& replica) {
+  std::erase(replicas_, &replica);
+}
+
+void ServedModel::MakeRoom() {
+  look_again_ = TimePoint::max();
+  for (Replica* replica : replicas_) {
+    if (replica->free()) replica->MakeRoom();
+  }
+  for (Replica* replica : replicas_) {
+    if (replica->free() && replica->draining()) MoveFrom(*replica);
+  }
+}
+
+void ServedModel::MoveFrom(Replica& draining) {
+  if (!waiting_.empty()) return;  // They take what room there is.
+  std::vector<std::pair<const Placements*, Placements::Room>> others;
+  for (const Replica* replica : replicas_) {
+    if (!replica->accepts() || replica->on_trial()) continue;
+    others.emplace_back(&replica->placements(), replica->placements().room());
+  }
+  std::vector<Job*> moved;
+  for (const auto& placement : draining.placements().all()) {
+    Job& job = placement->job();
+    for (auto& [there, room] : others) {
+      const int pages = there->PagesToPlace(job);
+      if (room.jobs < 1 || room.pages < pages || !there->Fits(job).ok()) {
+        continue;
+      }
+      --room.jobs;
+      room.pages -= pages + 1;
+      moved.push_back(&job);
+      break;
+    }
+  }
+  for (Job* job : moved) draining.MoveAway(*job);
+}
+
+bool ServedModel::MayTry(const Replica& replica, const Job& job) const {
+  if (!replica.on_trial()) return true;
+  const auto trusted = [&job](const Replica* other) {
+    return other->CanBeTrustedWith(job);
+  };
+  return replica.num_running() == 0 &&
+         (job.losses == 0 ||
+          std::none_of(replicas_.begin(), replicas_.end(), trusted));
+}
+
+absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
+                                               const std::string& lost_on,
+                                               TimePoint now) {
+  const bool kills = job.losses >= Job::kSuspectLosses;
+  if (kills) BOLE_RETURN_IF_ERROR(CheckOtherThan(lost_on));
+  std::vector<Replica*> replicas;
+  std::vector<RouteOption> options;
+  std::optional<absl::Status> never;
+  bool any_fits = false;
+  bool any_free = false;
+  for (Replica* replica : replicas_) {
+    if (!replica->accepts()) continue;
+    if (kills && replica->name() == lost_on) continue;
+    if (absl::Status fits = replica->placements().Fits(job); !fits.ok()) {
+      if (!never) never = std::move(fits);
+      continue;
+    }
+    any_fits = true;
+    const bool has_room =
+        replica->placements().HasRoomFor(job) && MayTry(*replica, job);
+    any_free = any_free || (has_room && replica->free());
+    if (!has_room) continue;
+    replicas.push_back(replica);
+    options.push_back(replica->OptionFor(job, now));
+  }
+  if (!any_fits && never) return *std::move(never);
+  if (!any_free) return nullptr;
+  const size_t best = *Route(options);
+  if (replicas[best]->free()) return replicas[best];
+  const std::chrono::duration<double> left(options[best].seconds_until_free);
+  // Rounded up: it is late then.
+  look_again_ = now + std::chrono::microseconds(1) +
+                std::chrono::duration_cast<TimePoint::duration>(left);
+  return nullptr;
+}
+
+void ServedModel::StartRounds(TimePoint now) {
+  for (Replica* replica : replicas_) {
+    if (replica->free()) replica->StartRound(!waiting_.empty(), now);
+  }
+}
+
+bool ServedModel::IsAnyConnected() const {
+  return std::any_of(
+      replicas_.begin(), replicas_.end(),
+      [](const Replica* replica) { return replica->connected(); });
+}
+
+absl::Status ServedModel::CheckOtherThan(const std::string& lost_on) const {
+  for (const Replica* replica : replicas_) {
+    if (replica->name() == lost_on) continue;
+    if (replica->connected() && !replica->draining()) return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("workers were lost under this request, the last one ",
+                   lost_on, ", and no other worker is there to run it alone"));
+}
+
+std::optional<ServedModel::Loss> ServedModel::loss() const {
+  if (IsAnyConnected()) return std::nullopt;
+  const auto last = std::max_element(replicas_.begin(), replicas_.end(),
+                                     [](const Replica* a, const Replica* b) {
+                                       return a->lost_at() < b->lost_at();
+                                     });
+  if (last == replicas_.end()) {
+    return Loss{.at = TimePoint(), .why = "none was there yet"};
+  }
+  return Loss{.at = (*last)->lost_at(), .why = (*last)->last_error()};
+}
+
+bool ServedModel::IsStalled() const {
+  if (waiting_.empty()) return false;
+  bool accepts = false;
+  for (const Replica* replica : replicas_) {
+    if (replica->connected() && !replica->free()) return false;
+    accepts = accepts || replica->accepts();
+  }
+  return accepts;
+}
+
+}  // namespace bole

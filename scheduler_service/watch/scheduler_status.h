@@ -1,0 +1,63 @@
+// What the loop tells about itself.
+#ifndef BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_
+#define BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/speculation.h"
+#include "scheduler_service/replicas/worker_memory.h"
+
+namespace bole {
+
+struct WorkerStatus {
+  std::string name;  // Its address.
+  // Describes the worker that is connected, or was last; null before the first.
+  std::shared_ptr<const WorkerDescription> description = nullptr;
+  bool connected = false;
+  bool draining = false;
+  uint64_t epoch = 0;           // The last one.
+  std::string last_error = {};  // Why it is not connected.
+  int running = 0;
+  int in_prefill = 0;  // Those that run and have not decoded here yet.
+  PoolStatus slots = {};
+  PoolStatus pages = {};
+  // Empty if every slot and page is free or held by those that run there, and
+  // the worker is busy while any run; otherwise what is wrong.
+  std::string audit = {};
+};
+
+struct ModelStatus {
+  std::string name;
+  int waiting = 0;  // Requests.
+};
+
+// A snapshot between two rounds.
+struct SchedulerStatus {
+  std::vector<WorkerStatus> workers;  // By their number.
+  std::vector<ModelStatus> models;    // By theirs.
+  // Sums over all workers.
+  int running = 0;
+  int waiting = 0;
+  PoolStatus slots;
+  PoolStatus pages;
+  // In use: what was asked for, as far as the first worker can.
+  Speculation speculation;
+  // Empty if those of the workers are, every request waits or runs once, and a
+  // worker is busy while requests could run; otherwise what is wrong.
+  std::string audit;
+
+  int num_connected() const {
+    int connected = 0;
+    for (const WorkerStatus& worker : workers) connected += worker.connected;
+    return connected;
+  }
+  bool connected() const { return num_connected() > 0; }
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_

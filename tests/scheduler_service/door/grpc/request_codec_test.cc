@@ -1,0 +1,211 @@
+#include "scheduler_service/door/grpc/request_codec.h"
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "tests/scheduler_service/served_model.h"
+
+namespace bole {
+namespace {
+
+using testing::TinyText;
+using testing::TinyWorker;
+
+v1::GenerateRequest Ids(const std::vector<uint32_t>& ids) {
+  v1::GenerateRequest message;
+  message.mutable_tokenized()->mutable_input_ids()->Add(ids.begin(), ids.end());
+  return message;
+}
+
+v1::GenerateRequest Text(const std::string& text) {
+  v1::GenerateRequest message;
+  message.set_text(text);
+  return message;
+}
+
+absl::StatusOr<RequestBody> Decode(const v1::GenerateRequest& message) {
+  static const auto& text = *new ModelText(TinyText());
+  return DecodeGenerate(message, text, TinyWorker());
+}
+
+TEST(RequestCodecTest, IdsAreThePrompt) {
+  const auto body = Decode(Ids({1, 302, 0}));
+
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(std::get<0>(body->prompt), (std::vector<int32_t>{1, 302, 0}));
+}
+
+TEST(RequestCodecTest, OfTooManyIdsOnlyOneMoreThanFitsIsRead) {
+  const auto body = Decode(Ids(std::vector<uint32_t>(10'000, 1)));
+
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(std::get<0>(body->prompt).size(), 101u);
+}
+
+TEST(RequestCodecTest, TextIsNotYetTokenized) {
+  const auto body = Decode(Text("abc<s>"));
+
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(std::get<std::string>(body->prompt), "abc<s>");
+}
+
+TEST(RequestCodecTest, AChatIsRendered) {
+  v1::GenerateRequest message;
+  v1::ChatMessage& turn = *message.mutable_chat()->add_messages();
+  turn.set_role("user");
+  turn.set_content("x");
+
+  const auto body = Decode(message);
+
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(std::get<std::string>(body->prompt), "user:x;assistant:");
+}
+
+TEST(RequestCodecTest, TheIdIsTheMessages) {
+  v1::GenerateRequest message = Ids({1});
+  EXPECT_EQ(Decode(message)->id, "");
+
+  message.set_request_id("mine");
+  EXPECT_EQ(Decode(message)->id, "mine");
+}
+
+TEST(RequestCodecTest, StopStringsArrive) {
+  v1::GenerateRequest message = Ids({1});
+  message.mutable_sampling_params()->add_stop("END");
+
+  EXPECT_EQ(Decode(message)->text.stop, (std::vector<std::string>{"END"}));
+}
+
+TEST(RequestCodecTest, PriorityAndWhatIsResumedArrive) {
+  v1::GenerateRequest message = Ids({1});
+  EXPECT_EQ(Decode(message)->priority, 0);
+  message.set_priority(7);
+  v1::TokenIds& had = *message.add_resume();
+  for (uint32_t id = 0; id < 200; ++id) had.add_ids(id);
+
+  const auto body = Decode(message);
+
+  EXPECT_EQ(body->priority, 7);
+  ASSERT_EQ(body->resumed.size(), 101u);  // One more than fits.
+  EXPECT_EQ(body->resumed[3], 3);
+}
+
+struct Wrong {
+  std::string name;
+  std::function<void(v1::GenerateRequest&)> spoil;
+  std::string field;
+  std::string value;
+};
+
+class WrongRequestTest : public ::testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongRequestTest, IsRefusedWithFieldAndValue) {
+  v1::GenerateRequest message = Ids({1});
+  GetParam().spoil(message);
+
+  const absl::Status status = Decode(message).status();
+
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  const std::string text(status.message());
+  EXPECT_NE(text.find(GetParam().field), text.npos) << text;
+  EXPECT_NE(text.find(GetParam().value), text.npos) << text;
+}
+
+using Message = v1::GenerateRequest;
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, WrongRequestTest,
+    ::testing::Values(
+        Wrong{"no_input", [](Message& m) { m.clear_input(); }, "input",
+              "not set"},
+        Wrong{"sampling",
+              [](Message& m) {
+                m.mutable_sampling_params()->set_temperature(-1);
+              },
+              "sampling_params: temperature", "-1"},
+        Wrong{"stop_string",
+              [](Message& m) { m.mutable_sampling_params()->add_stop(""); },
+              "sampling_params.stop[0]", "0"},
+        Wrong{"chat_without_a_role",
+              [](Message& m) { m.mutable_chat()->add_messages(); },
+              "chat.messages[0].role", "''"},
+        Wrong{"resume_of_two_choices",
+              [](Message& m) {
+                m.add_resume();
+                m.add_resume();
+              },
+              "resume", "2"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(TokenizeTest, AnswersIdsAndTheTextTheyCameFrom) {
+  const ModelText text = TinyText();
+  v1::TokenizeRequest request;
+  request.set_text("ab<s>");
+
+  const auto parsed = Tokenize(request, text);
+  request.set_parse_special_tokens(false);
+  const auto plain = Tokenize(request, text);
+
+  ASSERT_TRUE(parsed.ok() && plain.ok());
+  EXPECT_EQ(std::vector<int32_t>(parsed->input_ids().begin(),
+                                 parsed->input_ids().end()),
+            (std::vector<int32_t>{256, 300}));
+  EXPECT_EQ(parsed->text(), "ab<s>");
+  EXPECT_EQ(plain->input_ids_size(), 4);
+}
+
+TEST(TokenizeTest, RendersAChat) {
+  v1::TokenizeRequest request;
+  v1::ChatMessage& turn = *request.mutable_chat()->add_messages();
+  turn.set_role("user");
+  turn.set_content("x");
+
+  const auto response = Tokenize(request, TinyText());
+
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->text(), "user:x;assistant:");
+  EXPECT_GT(response->input_ids_size(), 0);
+}
+
+TEST(TokenizeTest, RefusesWhatIsMissingOrTooLong) {
+  v1::TokenizeRequest request;
+  EXPECT_EQ(Tokenize(request, TinyText()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+
+  request.set_text(std::string(kMaxTextBytes + 1, 'q'));
+  EXPECT_EQ(Tokenize(request, TinyText()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(DetokenizeTest, AnswersTheText) {
+  v1::DetokenizeRequest request;
+  for (const uint32_t id : {256u, 300u, 99u}) request.add_ids(id);
+
+  const auto with = Detokenize(request, TinyText());
+  request.set_skip_special_tokens(true);
+  const auto without = Detokenize(request, TinyText());
+
+  ASSERT_TRUE(with.ok() && without.ok());
+  EXPECT_EQ(with->text(), "ab<s>c");
+  EXPECT_EQ(without->text(), "abc");
+}
+
+TEST(DetokenizeTest, RefusesIdsThatNoTokenHasAndTooMany) {
+  v1::DetokenizeRequest request;
+  request.add_ids(303);
+  const absl::Status unknown = Detokenize(request, TinyText()).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(unknown.message().find("ids[0] is 303"), absl::string_view::npos);
+
+  request.clear_ids();
+  for (int i = 0; i <= kMaxDetokenizeIds; ++i) request.add_ids(1);
+  EXPECT_EQ(Detokenize(request, TinyText()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,335 @@
+#include "scheduler_service/jobs/mailbox.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "common/ids.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace bole {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using ::testing::ElementsAre;
+
+constexpr AdmissionLimits kLimits{
+    .max_requests = 3, .max_tokens = 100, .max_bytes = 1000};
+constexpr TimePoint kNow = TimePoint::min();
+
+std::unique_ptr<Request> MakeRequest(int tokens, size_t bytes = 0,
+                                     std::string id = "") {
+  auto request = std::make_unique<Request>();
+  request->id = std::move(id);
+  request->prompt.assign(tokens, 1);
+  request->bytes = bytes;
+  request->stream = std::make_shared<TokenStream>([] {});
+  return request;
+}
+
+// Why it was refused; none if it was taken.
+std::optional<RefusalReason> Submit(Mailbox& mailbox, int tokens,
+                                    size_t bytes = 0) {
+  std::unique_ptr<Request> request = MakeRequest(tokens, bytes);
+  const std::optional<Refusal> refusal = mailbox.Submit(request);
+  if (!refusal) return std::nullopt;
+  return refusal->reason;
+}
+
+WorkerEvent Outcome(uint64_t plan_number) {
+  return {.worker = WorkerId(0),
+          .news = WorkerOutcome{
+              .epoch = 1, .plan_number = plan_number, .result = StepResult{}}};
+}
+
+uint64_t NumberOf(const WorkerEvent& event) {
+  return std::get<WorkerOutcome>(event.news).plan_number;
+}
+
+TEST(MailboxTest, RequestsAndEventsComeOldestFirst) {
+  Mailbox mailbox(kLimits);
+  for (const char* id : {"a", "b", "c"}) {
+    std::unique_ptr<Request> request = MakeRequest(1, 0, id);
+    ASSERT_FALSE(mailbox.Submit(request).has_value());
+    EXPECT_EQ(request, nullptr);
+  }
+  mailbox.Post(Outcome(1));
+  mailbox.Post(Outcome(2));
+
+  const Mail mail = mailbox.Take(TimePoint::max());
+
+  ASSERT_EQ(mail.requests.size(), 3);
+  EXPECT_EQ(mail.requests[0]->id, "a");
+  EXPECT_EQ(mail.requests[2]->id, "c");
+  ASSERT_EQ(mail.events.size(), 2);
+  EXPECT_EQ(NumberOf(mail.events[0]), 1);
+  EXPECT_EQ(NumberOf(mail.events[1]), 2);
+  EXPECT_FALSE(mail.draining);
+  EXPECT_FALSE(mail.stopped);
+}
+
+TEST(MailboxTest, MailIsTakenOnce) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
+  mailbox.Post(Outcome(1));
+
+  mailbox.Take(kNow);
+  const Mail again = mailbox.Take(kNow);
+
+  EXPECT_TRUE(again.requests.empty());
+  EXPECT_TRUE(again.events.empty());
+}
+
+TEST(MailboxTest, AFullQueueRefusesAndLeavesTheRequest) {
+  Mailbox mailbox(kLimits);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
+
+  std::unique_ptr<Request> request = MakeRequest(1, 0, "fourth");
+  const std::optional<Refusal> refusal = mailbox.Submit(request);
+
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->reason, RefusalReason::kQueueRequests);
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->id, "fourth");
+  EXPECT_EQ(mailbox.load().requests, 3);
+  EXPECT_EQ(mailbox.Take(kNow).requests.size(), 3);
+}
+
+TEST(MailboxTest, EachBoundHasItsReason) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 40, 100), std::nullopt);
+
+  EXPECT_EQ(Submit(mailbox, 61, 10), RefusalReason::kQueueTokens);
+  EXPECT_EQ(Submit(mailbox, 1, 901), RefusalReason::kQueueBytes);
+  EXPECT_EQ(Submit(mailbox, 60, 900), std::nullopt);
+}
+
+TEST(MailboxTest, CheckRefusesWhatSubmitWouldWhateverItsPrompt) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 99, 100), std::nullopt);
+  EXPECT_FALSE(mailbox.Check(/*bytes=*/900).has_value());
+
+  const std::optional<Refusal> bytes = mailbox.Check(/*bytes=*/901);
+  ASSERT_EQ(Submit(mailbox, 1, 0), std::nullopt);
+  const std::optional<Refusal> tokens = mailbox.Check(/*bytes=*/1);
+  mailbox.Drain();
+  const std::optional<Refusal> drained = mailbox.Check(/*bytes=*/1);
+
+  ASSERT_TRUE(bytes && tokens && drained);
+  EXPECT_EQ(bytes->reason, RefusalReason::kQueueBytes);
+  EXPECT_EQ(tokens->reason, RefusalReason::kQueueTokens);
+  EXPECT_EQ(drained->reason, RefusalReason::kDraining);
+}
+
+TEST(MailboxTest, TheRetryDelayIsWhatWaitsOverWhatRanLately) {
+  TimePoint now(std::chrono::hours(1));
+  Mailbox mailbox({}, [&] { return now; });
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Submit(mailbox, 600), std::nullopt);
+  }
+  const Mail mail = mailbox.Take(kNow);
+  EXPECT_EQ(mailbox.RetryDelay(), kFirstRetryDelay);
+
+  now += milliseconds(200);
+  mailbox.Release(*mail.requests[0], /*runs=*/false);
+  EXPECT_EQ(mailbox.RetryDelay(), kFirstRetryDelay);
+  mailbox.Release(*mail.requests[1], /*runs=*/true);
+
+  // 600 tokens in 200 ms, and 600 wait.
+  EXPECT_NEAR(mailbox.RetryDelay().count(), 200, 3);
+  now += milliseconds(200);
+  EXPECT_NEAR(mailbox.RetryDelay().count(), 400, 10);
+}
+
+TEST(MailboxTest, ARequestBeyondABoundIsTakenAlone) {
+  Mailbox mailbox(kLimits);
+
+  EXPECT_EQ(Submit(mailbox, 5000, 50000), std::nullopt);
+  EXPECT_EQ(Submit(mailbox, 1, 1), RefusalReason::kQueueTokens);
+}
+
+TEST(MailboxTest, TakingARequestMakesNoRoomReleasingItDoes) {
+  Mailbox mailbox(kLimits);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Submit(mailbox, 10, 5), std::nullopt);
+
+  const Mail mail = mailbox.Take(kNow);
+  EXPECT_EQ(Submit(mailbox, 1), RefusalReason::kQueueRequests);
+  mailbox.Release(*mail.requests[0], /*runs=*/true);
+
+  EXPECT_EQ(mailbox.load().requests, 2);
+  EXPECT_EQ(mailbox.load().tokens, 20);
+  EXPECT_EQ(mailbox.load().bytes, 10);
+  EXPECT_EQ(Submit(mailbox, 1), std::nullopt);
+}
+
+TEST(MailboxTest, TakeReturnsAtTheDeadline) {
+  Mailbox mailbox(kLimits);
+  const TimePoint deadline = steady_clock::now() + milliseconds(20);
+
+  const Mail mail = mailbox.Take(deadline);
+
+  EXPECT_GE(steady_clock::now(), deadline);
+  EXPECT_TRUE(mail.requests.empty());
+}
+
+// With nothing to wait for Take() would not return: the time limit of the test
+// is the assertion.
+TEST(MailboxTest, ACancelledStreamNamesItsRequestAndEndsOneWait) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
+  std::unique_ptr<Request> second = MakeRequest(1);
+  const std::shared_ptr<TokenStream> stream = second->stream;
+  ASSERT_FALSE(mailbox.Submit(second).has_value());
+  const Mail asked = mailbox.Take(TimePoint::max());
+  stream->Cancel();
+  stream->Cancel();
+
+  const Mail mail = mailbox.Take(TimePoint::max());
+  const TimePoint deadline = steady_clock::now() + milliseconds(20);
+  const Mail later = mailbox.Take(deadline);
+
+  EXPECT_NE(asked.requests[0]->job, asked.requests[1]->job);
+  EXPECT_THAT(mail.cancelled, ElementsAre(*asked.requests[1]->job));
+  EXPECT_GE(steady_clock::now(), deadline);
+  EXPECT_TRUE(later.cancelled.empty());
+}
+
+TEST(MailboxTest, AStreamThatWasCancelledBeforeIsNamedWithItsRequest) {
+  Mailbox mailbox(kLimits);
+  std::unique_ptr<Request> request = MakeRequest(1);
+  request->stream->Cancel();
+  ASSERT_FALSE(mailbox.Submit(request).has_value());
+
+  const Mail mail = mailbox.Take(TimePoint::max());
+
+  EXPECT_THAT(mail.cancelled, ElementsAre(*mail.requests[0]->job));
+}
+
+TEST(MailboxTest, AStreamThatEndedIsNotNamed) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
+  const Mail asked = mailbox.Take(TimePoint::max());
+  asked.requests[0]->stream->Finish(Completion());
+  asked.requests[0]->stream->Cancel();
+
+  EXPECT_TRUE(mailbox.Take(kNow).cancelled.empty());
+}
+
+TEST(MailboxTest, AfterDrainRequestsAreRefusedAndEventsTaken) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
+  mailbox.Drain();
+  EXPECT_EQ(Submit(mailbox, 1), RefusalReason::kDraining);
+  mailbox.Post(Outcome(1));
+
+  const Mail mail = mailbox.Take(TimePoint::max());
+
+  EXPECT_EQ(mail.requests.size(), 1);
+  EXPECT_EQ(mail.events.size(), 1);
+  EXPECT_TRUE(mail.draining);
+  EXPECT_FALSE(mail.stopped);
+}
+
+TEST(MailboxTest, OnlyTheFirstMailAfterDrainOrStopDoesNotWait) {
+  Mailbox mailbox(kLimits);
+  for (const bool stop : {false, true}) {
+    SCOPED_TRACE(stop);
+    stop ? mailbox.Stop() : mailbox.Drain();
+    mailbox.Take(TimePoint::max());
+
+    const TimePoint deadline = steady_clock::now() + milliseconds(20);
+    const Mail mail = mailbox.Take(deadline);
+
+    EXPECT_GE(steady_clock::now(), deadline);
+    EXPECT_TRUE(mail.draining);
+    EXPECT_EQ(mail.stopped, stop);
+  }
+  EXPECT_EQ(Submit(mailbox, 1), RefusalReason::kDraining);
+}
+
+TEST(MailboxThreadsTest, EveryRequestThatWasTakenInArrivesOnce) {
+  constexpr int kSubmitters = 4;
+  constexpr int kRequests = 2000;
+  Mailbox mailbox({.max_requests = 5, .max_tokens = 40, .max_bytes = 400});
+  std::atomic<int> running{kSubmitters};
+  std::vector<std::thread> threads;
+  threads.reserve(kSubmitters);
+  for (int s = 0; s < kSubmitters; ++s) {
+    threads.emplace_back([&, s] {
+      for (int i = 0; i < kRequests; ++i) {
+        std::unique_ptr<Request> request =
+            MakeRequest(1 + i % 20, i % 100, std::to_string(s * kRequests + i));
+        while (mailbox.Submit(request)) std::this_thread::yield();
+      }
+      if (--running == 0) mailbox.Drain();
+    });
+  }
+
+  std::set<std::string> ids;
+  bool ordered = true;
+  std::vector<int> last(kSubmitters, -1);
+  for (bool draining = false; !draining;) {
+    const Mail mail = mailbox.Take(TimePoint::max());
+    draining = mail.draining;
+    EXPECT_LE(mail.requests.size(), 5);
+    for (const std::unique_ptr<Request>& request : mail.requests) {
+      const int number = std::stoi(request->id);
+      ordered &= number % kRequests > last[number / kRequests];
+      last[number / kRequests] = number % kRequests;
+      ids.insert(request->id);
+      mailbox.Release(*request, /*runs=*/true);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  EXPECT_EQ(ids.size(), kSubmitters * kRequests);
+  EXPECT_TRUE(ordered);
+  EXPECT_EQ(mailbox.load().requests, 0);
+  EXPECT_EQ(mailbox.load().tokens, 0);
+  EXPECT_EQ(mailbox.load().bytes, 0);
+}
+
+TEST(MailboxThreadsTest, EventsOfAClientArriveInItsOrderWhileOthersCancel) {
+  constexpr int kEvents = 5000;
+  Mailbox mailbox(kLimits);
+  std::thread client([&] {
+    for (int i = 1; i <= kEvents; ++i) mailbox.Post(Outcome(i));
+    mailbox.Stop();
+  });
+  std::thread canceller([&] {
+    for (int i = 0; i < kEvents; ++i) {
+      std::unique_ptr<Request> request = MakeRequest(1);
+      const std::shared_ptr<TokenStream> stream = request->stream;
+      (void)mailbox.Submit(request);
+      stream->Cancel();
+    }
+  });
+
+  uint64_t last = 0;
+  bool ordered = true;
+  for (bool stopped = false; !stopped;) {
+    const Mail mail = mailbox.Take(TimePoint::max());
+    stopped = mail.stopped;
+    for (const WorkerEvent& event : mail.events) {
+      const uint64_t number = NumberOf(event);
+      ordered &= number == last + 1;
+      last = number;
+    }
+  }
+  client.join();
+  canceller.join();
+
+  EXPECT_EQ(last, kEvents);
+  EXPECT_TRUE(ordered);
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,81 @@
+#include "scheduler_service/links/worker_description_codec.h"
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/sampling_params.h"
+#include "gtest/gtest.h"
+#include "proto/step_codec.h"
+#include "proto/worker.pb.h"
+#include "scheduler_service/links/worker_client.h"
+#include "tests/scheduler_service/served_model.h"
+
+namespace bole {
+namespace {
+
+worker::v1::DescribeResponse Described() {
+  worker::v1::DescribeResponse message;
+  EncodeLimits(testing::TinyWorker().limits, *message.mutable_limits());
+  message.mutable_defaults()->set_temperature(1);
+  message.mutable_defaults()->set_top_p(1);
+  return message;
+}
+
+TEST(WorkerDescriptionCodecTest, DefaultsThatAWorkerDoesNotKnowAreNeutral) {
+  const absl::StatusOr<WorkerDescription> worker =
+      DecodeDescription(Described());
+
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(DefaultSampling(*worker), SamplingParams());
+}
+
+TEST(WorkerDescriptionCodecTest, ZeroIsAValueAndNotAbsence) {
+  worker::v1::DescribeResponse message = Described();
+  message.mutable_defaults()->set_repetition_penalty(0);
+
+  EXPECT_EQ(DecodeDescription(message).status(),
+            absl::InvalidArgumentError(
+                "defaults: repetition_penalty is 0; allowed is (0, 100]"));
+}
+
+TEST(WorkerDescriptionCodecTest, ADigestIsHexadecimalOrEmpty) {
+  std::string good(64, '0');
+  good.back() = 'f';
+  std::string upper = good;
+  upper.back() = 'F';
+  std::string other = good;
+  other.back() = 'g';
+  for (const std::string& bad :
+       {std::string(63, '0'), std::string(65, '0'), upper, other}) {
+    SCOPED_TRACE(bad);
+    worker::v1::DescribeResponse message = Described();
+    message.mutable_fingerprint()->set_config(good);
+    message.mutable_fingerprint()->set_weights(bad);
+
+    const absl::Status status = DecodeDescription(message).status();
+
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message().find("fingerprint.weights is '0000"), 0u)
+        << status;
+  }
+}
+
+TEST(WorkerDescriptionCodecTest, NeighboursAreReadAndOthersAreNot) {
+  worker::v1::DescribeResponse message = Described();
+
+  for (const uint32_t version : {0u, 1u, 2u}) {
+    message.set_protocol_version(version);
+    EXPECT_TRUE(DecodeDescription(message).ok()) << version;
+  }
+  for (const uint32_t version : {3u, 0xffffffffu}) {
+    message.set_protocol_version(version);
+    EXPECT_EQ(DecodeDescription(message).status().code(),
+              absl::StatusCode::kFailedPrecondition)
+        << version;
+  }
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,190 @@
+#include "scheduler_service/replicas/planner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "common/packed_forest.h"
+#include "common/select_nodes.h"
+#include "gtest/gtest.h"
+#include "scheduler_service/policy/fixed_policy.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/requests.h"
+#include "tests/testing/random_tree.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::MakeRequest;
+using ::bole::testing::MakeTinyTokenizer;
+using ::bole::testing::RandomPrompt;
+using ::bole::testing::RandomTree;
+
+constexpr StepLimits kLimits = {.max_requests = 8,
+                                .max_nodes = 100,
+                                .max_nodes_per_tree = 32,
+                                .max_prefill_tokens = 256,
+                                .max_draft = {.top_k = 4, .depth = 8},
+                                .num_slots = 8,
+                                .num_pages = 100,
+                                .page_size = 16,
+                                .max_context = 300,
+                                .vocabulary = 256};
+
+// A budget for each sequence that is below what a tree may have.
+class BudgetPolicy : public RoundPolicy {
+ public:
+  explicit BudgetPolicy(int nodes_per_sequence)
+      : nodes_per_sequence_(nodes_per_sequence) {}
+
+  RoundBounds BoundsFor(const StepLimits&, bool) const override {
+    return {.draft = DraftShape{.top_k = 4, .depth = 8},
+            .max_nodes_per_tree = 32};
+  }
+  RoundChoice Choose(const RoundView& view) const override {
+    return {.budget = nodes_per_sequence_ * view.num_sequences,
+            .max_nodes_per_tree = view.bounds.max_nodes_per_tree,
+            .draft = view.bounds.draft};
+  }
+
+ private:
+  const int nodes_per_sequence_;
+};
+
+// Placements in a chosen state, which hold what they need.
+class PlanRoundTest : public ::testing::Test {
+ protected:
+  Placement& Add(int prompt_length, int max_tokens, int num_pages = 12) {
+    jobs_.push_back(std::make_unique<Job>(
+        MakeRequest(RandomPrompt(rng_, prompt_length), max_tokens),
+        *tokenizer_));
+    PageLease pages(memory_);
+    EXPECT_TRUE(pages.GrowTo(num_pages));
+    running_.push_back(std::make_unique<Placement>(
+        *jobs_.back(), *memory_.TakeSlot(), std::move(pages)));
+    return *running_.back();
+  }
+  // Past its prefill, with `tree` as its candidates.
+  void AddDecoding(int prompt_length, int max_tokens, ProposalTree tree,
+                   int num_pages = 12) {
+    SequenceResult result;
+    result.committed = prompt_length;
+    result.emitted.push_back({.token = tree.token[0], .logprob = 0, .top = {}});
+    result.proposal = std::move(tree);
+    Add(prompt_length, max_tokens, num_pages).Advance(std::move(result));
+  }
+  PlannedRound Plan(int nodes_per_sequence = 16) {
+    const BudgetPolicy policy(nodes_per_sequence);
+    PlannedRound round = PlanRound(
+        running_, policy,
+        {.limits = kLimits, .bounds = policy.BoundsFor(kLimits, true)},
+        /*others_wait=*/false);
+    EXPECT_TRUE(Validate(round.plan, kLimits).ok())
+        << Validate(round.plan, kLimits);
+    return round;
+  }
+
+  std::mt19937 rng_{1};
+  std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
+  WorkerMemory memory_{kLimits.num_slots, kLimits.num_pages};
+  std::vector<std::unique_ptr<Job>> jobs_;
+  std::vector<std::unique_ptr<Placement>> running_;
+};
+
+TEST_F(PlanRoundTest, NothingRunsNothingIsPlanned) {
+  EXPECT_TRUE(Plan().empty());
+}
+
+TEST_F(PlanRoundTest, NodesAreTheLikeliestOfTheWholeBatch) {
+  std::vector<ProposalTree> trees;
+  for (int i = 0; i < 4; ++i) {
+    trees.push_back(RandomTree(rng_, 40));
+    AddDecoding(10 + i, 100, trees.back());
+  }
+
+  const PlannedRound round = Plan(/*nodes_per_sequence=*/16);
+
+  ASSERT_EQ(round.sequences.size(), 4u);
+  EXPECT_EQ(round.plan.forest,
+            PackForest(trees, SelectNodes(trees, 4 * 16, 32)).forest);
+  EXPECT_EQ(round.plan.forest.num_nodes(), 64);
+}
+
+TEST_F(PlanRoundTest, TheWorkersNodesBoundTheBudget) {
+  for (int i = 0; i < 8; ++i) AddDecoding(10, 100, RandomTree(rng_, 40));
+
+  EXPECT_EQ(Plan(/*nodes_per_sequence=*/32).plan.forest.num_nodes(),
+            kLimits.max_nodes);
+}
+
+TEST_F(PlanRoundTest, AlmostDoneMeansAShallowTree) {
+  AddDecoding(10, /*max_tokens=*/3, RandomTree(rng_, 40));
+
+  const PackedForest forest = Plan(/*nodes_per_sequence=*/32).plan.forest;
+
+  EXPECT_EQ(*std::max_element(forest.depth.begin(), forest.depth.end()), 2);
+}
+
+TEST_F(PlanRoundTest, ATreeDoesNotReachBeyondTheContext) {
+  const int prompt = kLimits.max_context - 5;
+  AddDecoding(prompt, 5, RandomTree(rng_, 40), /*num_pages=*/21);
+
+  EXPECT_LE(Plan(/*nodes_per_sequence=*/32).plan.forest.num_nodes(), 5);
+}
+
+TEST_F(PlanRoundTest, PrefillAndDecodingShareARound) {
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  const Placement& prefill = Add(100, 10);
+
+  const PlannedRound round = Plan();
+
+  ASSERT_EQ(round.prefills.size(), 1u);
+  EXPECT_EQ(round.prefills[0], &prefill);
+  EXPECT_EQ(round.plan.prefills[0].tokens, prefill.job().request().prompt);
+  EXPECT_FALSE(round.plan.prefills[0].next_token.has_value());
+  EXPECT_EQ(round.sequences.size(), 1u);
+}
+
+TEST_F(PlanRoundTest, ALongPrefillIsCutOnTheGridWithItsNextToken) {
+  const Placement& placement = Add(290, 10, /*num_pages=*/21);
+
+  const PlannedRound round = Plan();
+
+  const PrefillPlan& chunk = round.plan.prefills[0];
+  EXPECT_EQ(chunk.tokens.size(), 256u);
+  EXPECT_EQ(chunk.next_token, placement.job().request().prompt[256]);
+}
+
+TEST_F(PlanRoundTest, WhatHasNoRoomWaitsForTheNextRound) {
+  Add(100, 10);
+  Add(100, 10);
+  Add(100, 10);
+
+  const PlannedRound round = Plan();
+
+  // 200 of 256 are taken; the 56 left reach no grid position of the third.
+  EXPECT_EQ(round.prefills.size(), 2u);
+}
+
+TEST_F(PlanRoundTest, WithoutSpeculationEveryTreeIsItsRoot) {
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+
+  Speculation speculation;
+  speculation.mode = SpeculationMode::kOff;
+  const FixedPolicy off(speculation, /*lease_rounds=*/1);
+  const PlannedRound round =
+      PlanRound(running_, off,
+                {.limits = kLimits, .bounds = off.BoundsFor(kLimits, true)},
+                /*others_wait=*/false);
+
+  EXPECT_EQ(round.plan.forest.num_nodes(), 2);
+  EXPECT_FALSE(round.plan.draft.has_value());
+}
+
+}  // namespace
+}  // namespace bole

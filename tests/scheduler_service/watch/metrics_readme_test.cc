@@ -1,0 +1,50 @@
+// The table of metrics in the README is what a scrape reads.
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "scheduler_service/door/door_metrics.h"
+#include "scheduler_service/jobs/admission.h"
+#include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/scheduler_status.h"
+
+namespace bole {
+namespace {
+
+// Every `bole_...` of the README, without labels.
+std::set<std::string> DocumentedNames() {
+  std::ifstream file("scheduler_service/README.md");
+  const std::string text((std::istreambuf_iterator<char>(file)),
+                         std::istreambuf_iterator<char>());
+  const std::regex name("`(bole_[a-z0-9_]+)");
+  std::set<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end;
+       ++it) {
+    names.insert((*it)[1]);
+  }
+  return names;
+}
+
+TEST(MetricsReadmeTest, HasTheNamesThatAreServedAndNoOthers) {
+  Metrics metrics;
+  SchedulerStatus status;
+  status.workers = {{.name = "worker"}};
+  metrics.SetLoad(status, AdmissionLoad());
+  const DoorMetrics door_metrics(*metrics.registry());
+  std::set<std::string> served;
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    served.insert(family.name);
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    EXPECT_FALSE(family.metric.empty())
+        << family.name << " has no series before its first event";
+  }
+
+  EXPECT_GT(served.size(), 20u);
+  EXPECT_EQ(DocumentedNames(), served);
+}
+
+}  // namespace
+}  // namespace bole

@@ -1,0 +1,25 @@
+#include "worker_service/serving_flags.h"
+
+namespace bole {
+
+void ServingFlags::AddTo(CommandLine& app) {
+  app.Add("--listen", address,
+          "address for the scheduler; port 0: any that is free");
+  app.Add("--metrics-listen", metrics_address,
+          "address for Prometheus, at /metrics; none if left out");
+  app.AddSwitch("--allow-remote", allow_remote,
+                "let the addresses be reached from other machines, although "
+                "nothing is encrypted and nobody is asked who they are");
+  app.Add("--heartbeat-ms", heartbeat_ms,
+          "milliseconds between signs of life, of the worker and its scheduler")
+      .Range(10, 60'000);
+  app.Add("--scheduler-timeout-ms", scheduler_timeout_ms,
+          "another scheduler may take the worker when its own was silent for "
+          "this time, and for three heartbeats")
+      .Range(100, 3'600'000);
+  app.Add("--drain-seconds", drain_seconds,
+          "after SIGTERM, wait so long for the scheduler to leave")
+      .Range(0, 86'400);
+}
+
+}  // namespace bole

@@ -1,0 +1,41 @@
+// Command-line flags of programs that serve a worker's protocol.
+#ifndef BOLE_WORKER_SERVICE_SERVING_FLAGS_H_
+#define BOLE_WORKER_SERVICE_SERVING_FLAGS_H_
+
+#include <chrono>
+#include <string>
+
+#include "common/command_line.h"
+#include "common/net/listen_address.h"
+
+namespace bole {
+
+// Where a worker listens, how often it gives a sign of life, and how long it
+// waits for its scheduler before it ends.
+struct ServingFlags {
+  std::string address = "127.0.0.1:50052";
+  std::string metrics_address;  // Empty: there is no metrics endpoint.
+  int heartbeat_ms = 1000;
+  int scheduler_timeout_ms = 5000;
+  int drain_seconds = 30;
+  bool allow_remote = false;
+
+  void AddTo(CommandLine& app);
+
+  Reach reach() const {
+    return allow_remote ? Reach::kAnywhere : Reach::kLoopback;
+  }
+  std::chrono::milliseconds heartbeat_interval() const {
+    return std::chrono::milliseconds(heartbeat_ms);
+  }
+  std::chrono::milliseconds scheduler_timeout() const {
+    return std::chrono::milliseconds(scheduler_timeout_ms);
+  }
+  std::chrono::seconds drain_time() const {
+    return std::chrono::seconds(drain_seconds);
+  }
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_SERVING_FLAGS_H_
