@@ -141,7 +141,11 @@ struct TinySystem {
     channel = grpc::CreateChannel(server->address().ToString(),
                                   grpc::InsecureChannelCredentials());
     stub = v1::BoleService::NewStub(channel);
-    if (with_worker) BOLE_CHECK(Eventually([&] { return Health() == "1"; }));
+    // The loop hears of its workers after the server has begun to answer.
+    BOLE_CHECK(Eventually([&] {
+      return with_worker ? Health() == "1"
+                         : !server->loop().status().workers.empty();
+    }));
   }
   ~TinySystem() {
     worker.Release();
