@@ -28,7 +28,7 @@ std::unique_ptr<v1::BoleService::Stub> NarrowStub(const System& system) {
 
 constexpr int kTokens = 300;
 
-// About 120 KB for 300 tokens: 200 bytes for the logprobs of a token, twice.
+// About 130 KB for 300 tokens: 450 bytes for the logprobs of a token.
 v1::GenerateRequest LargeRequest(int max_tokens = kTokens) {
   v1::GenerateRequest request = GreedyRequest(kPrompt, max_tokens);
   request.mutable_sampling_params()->set_logprobs(20);
@@ -53,9 +53,7 @@ TEST(E2eSlowReaderTest, OthersFinishWhileItIsStalledAndItMissesNothing) {
 
   ASSERT_TRUE(got.status.ok()) << got.status.error_message();
   EXPECT_EQ(got.ids().size(), kTokens);
-  EXPECT_EQ(got.chunk_ids(), got.ids());
-  EXPECT_EQ(got.chunk_text(), got.complete->text());
-  EXPECT_EQ(got.chunk_logprobs().size(), kTokens);
+  EXPECT_EQ(got.logprobs().size(), kTokens);
   // What it did not take was merged: it was stalled indeed.
   EXPECT_LT(got.chunks.size(), got.complete->speculation().rounds() / 2);
 }
@@ -105,7 +103,7 @@ TEST(E2eSlowReaderTest, OneThatFallsTooFarBehindIsEndedBeforeItsText) {
   EXPECT_TRUE(other.status.ok());
   const Generation& got = slow.Finish();
   ExpectEndedFor(got, "fell behind");
-  EXPECT_LT(got.chunk_ids().size(), 1000u);
+  EXPECT_LT(got.ids().size(), 1000u);
 }
 
 TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
@@ -128,7 +126,7 @@ TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
 
 TEST(E2eSlowReaderTest, TogetherTheyHoldNoMoreThanTheDoorAllows) {
   SystemOptions options;
-  options.door.max_output_bytes = 120 << 10;
+  options.door.max_output_bytes = 64 << 10;
   System system(options);
   const auto narrow = NarrowStub(system);
   std::vector<std::unique_ptr<Call>> slow;

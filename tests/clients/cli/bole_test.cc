@@ -110,14 +110,43 @@ TEST_F(BoleTest, LogprobsWithoutJsonIsWrongUsage) {
   EXPECT_TRUE(service().requests().empty());
 }
 
-TEST_F(BoleTest, TextThatOnlyTheCompleteAnswerHasIsPrinted) {
-  FakeAnswer answer = AnswerOf({"Hel", "lo"});
-  answer.responses[1].mutable_chunk()->clear_text();
-  service().SetAnswers({answer});
+TEST_F(BoleTest, ChoicesArePrintedOneAfterTheOtherHoweverTheyCome) {
+  FakeAnswer first = AnswerOf({"He", "llo"});
+  FakeAnswer second = AnswerOf({"Good", "bye"});
+  for (v1::GenerateResponse& response : second.responses) {
+    if (response.has_chunk()) response.mutable_chunk()->set_index(1);
+    if (response.has_complete()) response.mutable_complete()->set_index(1);
+  }
+  FakeAnswer both;
+  for (const size_t i : {0, 1, 2}) {
+    both.responses.push_back(second.responses[i]);
+    both.responses.push_back(first.responses[i]);
+  }
+  service().SetAnswers({both});
 
-  Process bole = Start({"generate", "hi"});
+  Process bole = Start({"generate", "hi", "--n", "2"});
 
   EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_EQ(OnlyRequest().n(), 2u);
+  EXPECT_EQ(bole.out(), "--- choice 0\nHello\n--- choice 1\nGoodbye");
+}
+
+TEST_F(BoleTest, AChoiceWithoutAnEndIsAnError) {
+  Process bole = Start({"generate", "hi", "--n", "2"});
+
+  EXPECT_EQ(bole.Wait(), 1);
+  EXPECT_THAT(bole.err(), HasSubstr("the answer has no end"));
+}
+
+TEST_F(BoleTest, EchoPrintsThePromptBeforeTheAnswer) {
+  FakeAnswer answer = AnswerOf({"lo"});
+  answer.responses[0].mutable_chunk()->mutable_prompt()->set_text("Hel");
+  service().SetAnswers({answer});
+
+  Process bole = Start({"generate", "--raw", "Hel", "--echo"});
+
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_TRUE(OnlyRequest().echo());
   EXPECT_EQ(bole.out(), "Hello");
 }
 
