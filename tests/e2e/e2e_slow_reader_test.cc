@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "grpcpp/client_context.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "grpcpp/support/status.h"
 #include "gtest/gtest.h"
@@ -104,6 +105,32 @@ TEST(E2eSlowReaderTest, OneThatFallsTooFarBehindIsEndedBeforeItsText) {
   const Generation& got = slow.Finish();
   ExpectEndedFor(got, "fell behind");
   EXPECT_LT(got.ids().size(), 1000u);
+}
+
+TEST(E2eSlowReaderTest, OneOfSeveralChoicesFallsBehindAsOneCall) {
+  SystemOptions options;
+  options.door.max_undelivered_bytes = 32 << 10;
+  System system(options);
+  const auto narrow = NarrowStub(system);
+  v1::GenerateRequest request = LargeRequest(4000);
+  request.set_n(4);
+
+  grpc::ClientContext context;
+  const auto slow = narrow->Generate(&context, request);
+  ASSERT_TRUE(system.WaitForLoad(4, 0));
+  system.ExpectIdle();
+
+  std::vector<int> tokens(4);
+  v1::GenerateResponse response;
+  while (slow->Read(&response)) {
+    EXPECT_TRUE(response.has_chunk());
+    tokens.at(response.chunk().index()) += response.chunk().token_ids_size();
+  }
+  const grpc::Status status = slow->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(status.error_message().find("fell behind"), std::string::npos);
+  // 200 bytes wait for a token. Alone each could have had four times as many.
+  for (const int count : tokens) EXPECT_LT(count, 120);
 }
 
 TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {

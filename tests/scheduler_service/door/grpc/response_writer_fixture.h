@@ -141,16 +141,16 @@ class FakeSink : public ResponseSink {
   std::optional<absl::Status> broken_ ABSL_GUARDED_BY(mutex_);
 };
 
+struct WriterOptions {
+  uint32_t num_choices = 1;
+  bool chunks = true;
+  TokenStreamLimits stream = {};
+};
+
 // A writer and its surroundings.
 class ResponseWriterTest : public ::testing::Test {
  protected:
-  struct Options {
-    uint32_t num_choices = 1;
-    bool chunks = true;
-    TokenStreamLimits stream = {};
-  };
-
-  void Create(const Options& options = {}) {
+  void Create(const WriterOptions& options = {}) {
     ChoiceRequests choices;
     for (uint32_t i = 0; i < options.num_choices; ++i) {
       auto request = std::make_unique<Request>();
@@ -171,7 +171,7 @@ class ResponseWriterTest : public ::testing::Test {
       streams_.push_back(request->stream);
     }
   }
-  ResponseWriter& Start(const Options& options = {}) {
+  ResponseWriter& Start(const WriterOptions& options = {}) {
     Create(options);
     writer_->Start();
     return *writer_;
