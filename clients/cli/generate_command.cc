@@ -74,6 +74,9 @@ int Run(const Flags& flags, Interrupt& interrupt) {
   const Answer answer = PrintAnswer(connection, request, format);
   if (answer.exit_code == kExitOk && format == AnswerFormat::kText) {
     for (const auto& [number, choice] : answer.choices) {
+      if (answer.choices.size() > 1) {
+        std::fprintf(stderr, "\n--- choice %u", number);
+      }
       std::fprintf(stderr, "\n%s", Summary(choice.complete).c_str());
     }
   }
