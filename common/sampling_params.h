@@ -43,6 +43,8 @@ struct SamplingParams {
 
   bool logprobs = false;     // Report those of the tokens drawn,
   int32_t top_logprobs = 0;  // and of so many likeliest at every place.
+  // Report those of the prompt's tokens but the first, with so many likeliest.
+  std::optional<int32_t> prompt_logprobs;
 
   friend bool operator==(const SamplingParams&,
                          const SamplingParams&) = default;

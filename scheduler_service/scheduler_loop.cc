@@ -25,8 +25,8 @@ void SchedulerLoop::Start(Scheduler::LetGo let_go) {
 }
 
 std::optional<Refusal> SchedulerLoop::Submit(
-    std::unique_ptr<Request>& request) {
-  return mailbox_.Submit(request);
+    std::span<std::unique_ptr<Request>> requests) {
+  return mailbox_.Submit(requests);
 }
 
 SchedulerStatus SchedulerLoop::status() const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -51,7 +52,7 @@ class SchedulerLoop {
   //   UNAVAILABLE       no worker is there, or Stop() was called.
   //   INTERNAL          a worker refused a plan; logits were not numbers.
   [[nodiscard]] std::optional<Refusal> Submit(
-      std::unique_ptr<Request>& request);
+      std::span<std::unique_ptr<Request>> requests);
   // As Mailbox::Check() and Mailbox::RetryDelay().
   std::optional<Refusal> Check(size_t bytes) const {
     return mailbox_.Check(bytes);

@@ -54,17 +54,15 @@ v1::GenerateRequest Conversation::Request(const Turn& turn) const {
   return request;
 }
 
-void Conversation::Answer(const Turn& turn,
-                          const v1::GenerateComplete& complete) {
+void Conversation::Answer(const Turn& turn, const std::string& text,
+                          const std::vector<uint32_t>& ids) {
   const bool own = options_.history == History::kModel;
   if (std::holds_alternative<std::vector<Message>>(turn.input)) {
-    messages_.push_back(
-        {"assistant", own ? complete.text() : turn.recorded_answer});
+    messages_.push_back({"assistant", own ? text : turn.recorded_answer});
     return;
   }
   if (own) {
-    ids_.insert(ids_.end(), complete.output_ids().begin(),
-                complete.output_ids().end());
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
     return;
   }
   const Segment recorded{.seed = ids_.size(),

@@ -38,8 +38,9 @@ class Conversation {
   // The request for the last turn that Extend() was called with, `turn`.
   v1::GenerateRequest Request(const Turn& turn) const;
 
-  // Appends the answer to that request to the history.
-  void Answer(const Turn& turn, const v1::GenerateComplete& complete);
+  // Appends the answer to that request, in text and tokens, to the history.
+  void Answer(const Turn& turn, const std::string& text,
+              const std::vector<uint32_t>& ids);
 
  private:
   const ConversationOptions& options_;

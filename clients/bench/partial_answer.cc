@@ -24,8 +24,8 @@ void PartialAnswer::Add(EndedCall& ended) {
 
 void PartialAnswer::Resume(v1::GenerateRequest& request) const {
   if (there_.ids.empty()) return;
-  request.add_resume()->mutable_ids()->Assign(there_.ids.begin(),
-                                              there_.ids.end());
+  request.add_resume()->mutable_output_ids()->Assign(there_.ids.begin(),
+                                                     there_.ids.end());
 }
 
 void PartialAnswer::PutBefore(EndedCall& ended) const {
@@ -37,9 +37,6 @@ void PartialAnswer::PutBefore(EndedCall& ended) const {
   ended.ids = std::move(whole.ids);
   ended.arrivals = std::move(whole.arrivals);
   ended.text = there_.text + ended.text;
-  v1::GenerateComplete& complete = ended.complete;
-  complete.set_text(there_.text + complete.text());
-  complete.mutable_output_ids()->Assign(ended.ids.begin(), ended.ids.end());
 }
 
 }  // namespace bole::bench

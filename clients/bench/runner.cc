@@ -130,7 +130,8 @@ class Runner::State {
     const bool last =
         static_cast<size_t>(turn.turn) + 1 == TurnsOf(turn.instance).size();
     if (succeeded && !last) {
-      conversations_.at(turn.instance).Answer(TurnOf(turn), ended.complete);
+      conversations_.at(turn.instance)
+          .Answer(TurnOf(turn), ended.text, ended.ids);
     } else {
       conversations_.erase(turn.instance);
     }

@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/live_text.h"
 #include "clients/cli/summary.h"
@@ -17,11 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Prints the responses of one call.
+// Prints the responses of one call, and keeps what came.
 class AnswerPrinter {
  public:
-  explicit AnswerPrinter(AnswerFormat format)
-      : format_(format), live_(StandardStreams()) {
+  AnswerPrinter(AnswerFormat format, uint32_t num_choices)
+      : format_(format), num_choices_(num_choices), live_(StandardStreams()) {
     if (format_ == AnswerFormat::kText) live_.ShowStatus("waiting");
   }
 
@@ -29,38 +31,61 @@ class AnswerPrinter {
     if (format_ != AnswerFormat::kText) {
       std::puts(ToJson(response).c_str());
       std::fflush(stdout);
-      return;
     }
     if (response.has_chunk()) {
-      Write(response.chunk().text());
-      ShowProgress(response.chunk().usage().completion_tokens());
+      Add(response.chunk());
     } else {
-      WriteRest(response.complete().text());
+      const v1::GenerateComplete& complete = response.complete();
+      choices_[complete.index()].text += complete.text();
+      choices_[complete.index()].complete = complete;
+      completed_.insert(complete.index());
     }
+    if (format_ != AnswerFormat::kText) return;
+    WriteWhatIsNext();
+    if (response.has_chunk()) ShowProgress();
   }
 
   // No more comes.
   void End() { live_.End(); }
 
-  const std::string& text() const { return text_; }
+  // Every choice has its end.
+  bool complete() const { return completed_.size() == num_choices_; }
+  std::map<uint32_t, AnsweredChoice> TakeChoices() {
+    return std::move(choices_);
+  }
 
  private:
-  void Write(std::string_view text) {
-    text_ += text;
-    live_.Write(text);
+  void Add(const v1::GenerateChunk& chunk) {
+    prompt_ += chunk.prompt().text();
+    choices_[chunk.index()].text += chunk.text();
+    num_tokens_ += static_cast<uint32_t>(chunk.token_ids_size());
   }
 
-  // What `all` has beyond the chunks.
-  void WriteRest(std::string_view all) {
-    if (all.starts_with(text_)) Write(all.substr(text_.size()));
+  // Of the choice whose turn it is, and of those after it that it held up.
+  void WriteWhatIsNext() {
+    for (;;) {
+      if (num_choices_ > 1 && !begun_) {
+        live_.Write(absl::StrCat("--- choice ", current_, "\n"));
+      }
+      begun_ = true;
+      live_.Write(std::exchange(prompt_, ""));
+      const std::string& text = choices_[current_].text;
+      live_.Write(std::string_view(text).substr(num_written_));
+      num_written_ = text.size();
+      if (!completed_.contains(current_) || current_ + 1 == num_choices_) break;
+      ++current_;
+      begun_ = false;
+      num_written_ = 0;
+      live_.Write("\n");
+    }
   }
 
-  void ShowProgress(uint32_t num_tokens) {
+  void ShowProgress() {
     const Clock::time_point now = Clock::now();
-    if (!first_) first_ = First{.time = now, .num_tokens = num_tokens};
+    if (!first_) first_ = First{.time = now, .num_tokens = num_tokens_};
     live_.ShowStatus(
-        Progress(static_cast<int>(num_tokens),
-                 static_cast<int>(num_tokens - first_->num_tokens),
+        Progress(static_cast<int>(num_tokens_),
+                 static_cast<int>(num_tokens_ - first_->num_tokens),
                  std::chrono::duration<double>(now - first_->time).count()));
   }
 
@@ -70,8 +95,15 @@ class AnswerPrinter {
   };
 
   const AnswerFormat format_;
+  const uint32_t num_choices_;
   LiveText live_;
-  std::string text_;
+  std::map<uint32_t, AnsweredChoice> choices_;
+  std::set<uint32_t> completed_;
+  std::string prompt_;          // To be written.
+  uint32_t current_ = 0;        // The choice whose turn it is,
+  bool begun_ = false;          // whether anything of it was written,
+  size_t num_written_ = 0;      // and how much of its text was written.
+  uint32_t num_tokens_ = 0;     // Of all choices.
   std::optional<First> first_;  // Chunk.
 };
 
@@ -81,7 +113,7 @@ Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
                    AnswerFormat format) {
   request.set_stream(format != AnswerFormat::kJson);
   request.set_model(connection.model());
-  AnswerPrinter printer(format);
+  AnswerPrinter printer(format, request.has_n() ? request.n() : 1);
   Call call(connection);
   const std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader =
       connection.bole().Generate(call.context(), request);
@@ -90,15 +122,12 @@ Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
   while (reader->Read(&response)) printer.Print(response);
   printer.End();
   grpc::Status status = reader->Finish();
-  if (status.ok() && !response.has_complete()) {
+  if (status.ok() && !printer.complete()) {
     status = {grpc::StatusCode::INTERNAL, "the answer has no end"};
   }
 
-  Answer answer;
-  answer.text = printer.text();
-  if (status.ok()) {
-    answer.complete = std::move(*response.mutable_complete());
-  } else {
+  Answer answer{.choices = printer.TakeChoices()};
+  if (!status.ok()) {
     answer.exit_code = connection.Report(status, *call.context());
   }
   return answer;

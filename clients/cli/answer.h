@@ -2,6 +2,8 @@
 #ifndef BOLE_CLIENTS_CLI_ANSWER_H_
 #define BOLE_CLIENTS_CLI_ANSWER_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "clients/cli/connection.h"
@@ -11,17 +13,25 @@ namespace bole {
 
 enum class AnswerFormat {
   kText,        // The text while it comes; on a terminal with a status line.
-  kJson,        // One GenerateResponse with everything, at the end.
+  kJson,        // For each choice a GenerateResponse with all of it, on a line.
   kJsonStream,  // Every GenerateResponse on a line.
+};
+
+// What came of a choice.
+struct AnsweredChoice {
+  std::string text;
+  v1::GenerateComplete complete;
 };
 
 struct Answer {
   int exit_code = 0;
-  std::string text;               // As far as it came.
-  v1::GenerateComplete complete;  // If exit_code is 0.
+  // By number. If exit_code is 0, all that were asked for, and complete.
+  std::map<uint32_t, AnsweredChoice> choices;
 };
 
-// Prints the answer to stdout, and says on stderr if and why it failed.
+// Prints the answer to stdout, and says on stderr if and why it failed. In
+// kText choices are printed one after the other, with a line that numbers it
+// above each if there are several.
 Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
                    AnswerFormat format);
 

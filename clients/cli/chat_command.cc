@@ -48,10 +48,9 @@ class Conversation {
     *request.mutable_chat() = chat_;
     *request.mutable_sampling_params() = flags_.sampling.ToProto();
     const bool json = flags_.connection.json;
-    const Answer answer = PrintAnswer(
+    Answer answer = PrintAnswer(
         connection_, request, json ? AnswerFormat::kJson : AnswerFormat::kText);
-    const std::string& said =
-        answer.exit_code == kExitOk ? answer.complete.text() : answer.text;
+    const std::string& said = answer.choices[0].text;
     if (answer.exit_code == kExitOk || !said.empty()) {
       AddMessage("assistant", said, chat_);
     } else {

@@ -21,7 +21,9 @@ struct Flags {
   SamplingFlags sampling;
   std::optional<std::string> prompt;
   std::optional<std::string> system;
+  std::optional<int> n;
   bool raw = false;
+  bool echo = false;
   bool json_stream = false;
 };
 
@@ -65,11 +67,18 @@ int Run(const Flags& flags, Interrupt& interrupt) {
   Connection connection(connection_flags, interrupt);
   v1::GenerateRequest request;
   *request.mutable_sampling_params() = flags.sampling.ToProto();
+  if (flags.n) request.set_n(static_cast<uint32_t>(*flags.n));
+  if (flags.echo) request.set_echo(true);
   exit_code = SetInput(flags, prompt, connection, request);
   if (exit_code != kExitOk) return exit_code;
   const Answer answer = PrintAnswer(connection, request, format);
   if (answer.exit_code == kExitOk && format == AnswerFormat::kText) {
-    std::fprintf(stderr, "\n%s", Summary(answer.complete).c_str());
+    for (const auto& [number, choice] : answer.choices) {
+      if (answer.choices.size() > 1) {
+        std::fprintf(stderr, "\n--- choice %u", number);
+      }
+      std::fprintf(stderr, "\n%s", Summary(choice.complete).c_str());
+    }
   }
   return answer.exit_code;
 }
@@ -87,6 +96,8 @@ Command AddGenerateCommand(CommandLine& app, Interrupt& interrupt) {
       "continue the prompt as it is, even if the model has a chat template");
   command.Add("--system", flags->system, "text of a system turn before")
       .Excludes(raw);
+  command.Add("--n", flags->n, "texts to draw, one after the other on stdout");
+  command.AddSwitch("--echo", flags->echo, "print the prompt, too");
   flags->sampling.AddTo(command);
   flags->connection.AddTo(command);
   command.AddSwitch("--stream-json", flags->json_stream,

@@ -99,25 +99,28 @@ std::optional<Refusal> FrontDoor::Check(const RequestHead& head) const {
   return std::nullopt;
 }
 
-std::variant<std::unique_ptr<Request>, Refusal> FrontDoor::Read(
-    const RequestHead& head, const ReadBody& read) const {
+std::variant<ReadMessage, Refusal> FrontDoor::Read(const RequestHead& head,
+                                                   const ReadBody& read) const {
   auto entered = Enter(head);
   if (auto* refusal = std::get_if<Refusal>(&entered)) return *refusal;
   auto& [who, model] = std::get<Entry>(entered);
   const WorkerDescription& worker = *model.workers.description;
   absl::StatusOr<RequestBody> body = read(model.text, worker);
   if (!body.ok()) return Invalid(body.status());
-  absl::StatusOr<std::unique_ptr<Request>> request =
-      ToRequest(*std::move(body), *model.text.tokenizer, worker);
-  if (!request.ok()) return Invalid(request.status());
-  (*request)->tenant = std::move(who.tenant);
-  (*request)->model = model.id;
-  (*request)->bytes = head.bytes;
-  return *std::move(request);
+  absl::StatusOr<ChoiceRequests> choices =
+      ToRequests(*std::move(body), *model.text.tokenizer, worker);
+  if (!choices.ok()) return Invalid(choices.status());
+  for (const std::unique_ptr<Request>& request : choices->requests) {
+    request->tenant = who.tenant;
+    request->model = model.id;
+    request->bytes = head.bytes;
+  }
+  return ReadMessage{.model = std::move(model), .choices = *std::move(choices)};
 }
 
-std::optional<Refusal> FrontDoor::Submit(std::unique_ptr<Request>& request) {
-  std::optional<Refusal> refusal = loop_.Submit(request);
+std::optional<Refusal> FrontDoor::Submit(
+    std::span<std::unique_ptr<Request>> requests) {
+  std::optional<Refusal> refusal = loop_.Submit(requests);
   if (refusal) refusal = Timed(*std::move(refusal));
   return refusal;
 }

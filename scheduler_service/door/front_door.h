@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 
@@ -34,6 +35,12 @@ struct RequestHead {
   size_t bytes = 0;         // The size of the message.
 };
 
+// A message that was read: what is to be submitted, and the model that answers.
+struct ReadMessage {
+  AskedModel model;
+  ChoiceRequests choices;
+};
+
 // Reads the message as what is asked of that model. An error is the client's
 // to mend.
 using ReadBody = std::function<absl::StatusOr<RequestBody>(
@@ -43,7 +50,7 @@ using ReadBody = std::function<absl::StatusOr<RequestBody>(
 // on calls, messages and output; it makes tokens of a prompt, and hands
 // requests to the loop. What speaks a protocol is a thin writer in a folder
 // below: it opens a call in open_calls(), calls Read() and then Submit(), and
-// writes what comes on the request's stream.
+// writes what comes on the streams of the requests.
 //
 // A refusal that time may lift says when to come again: when the scheduler
 // should have taken in what waits now.
@@ -72,14 +79,14 @@ class FrontDoor {
   // among the open ones.
   std::optional<Refusal> Check(const RequestHead& head) const;
 
-  // The request in tokens, without arrival, deadline and stream. `read` is not
-  // called if Check() refuses. COST: tokenizing.
-  std::variant<std::unique_ptr<Request>, Refusal> Read(
-      const RequestHead& head, const ReadBody& read) const;
+  // The requests in tokens, without arrival, deadline and stream. `read` is not
+  // called if Check() refuses. COST: that of ToRequests().
+  std::variant<ReadMessage, Refusal> Read(const RequestHead& head,
+                                          const ReadBody& read) const;
 
   // As SchedulerLoop::Submit().
   [[nodiscard]] std::optional<Refusal> Submit(
-      std::unique_ptr<Request>& request);
+      std::span<std::unique_ptr<Request>> requests);
 
   // Why a long message is not read: `pool` is full.
   Refusal RefuseLongMessage(const TaskPool& pool) const;

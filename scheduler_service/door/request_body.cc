@@ -30,8 +30,8 @@ absl::Status CheckId(const std::string& id) {
   return BadField("request_id", Quoted(id), "UTF-8");
 }
 
-absl::Status CheckTokens(const char* of, const std::vector<int32_t>& tokens,
-                         int vocabulary) {
+absl::Status CheckTokens(const std::string& of,
+                         const std::vector<int32_t>& tokens, int vocabulary) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
     return BadField(absl::StrCat(of, " token ", i),
@@ -58,9 +58,11 @@ absl::Status CheckPrompt(const std::vector<int32_t>& prompt, int capacity,
 absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
                           int vocabulary) {
   const std::vector<int32_t>& resumed = request.resumed;
-  BOLE_RETURN_IF_ERROR(CheckTokens("resume", resumed, vocabulary));
+  const std::string field = absl::StrCat("resume[", request.choice, "]");
+  BOLE_RETURN_IF_ERROR(CheckTokens(field, resumed, vocabulary));
   if (std::ssize(resumed) >= *request.sampling.max_tokens) {
-    return BadField("the number of resume tokens", resumed.size(),
+    return BadField(absl::StrCat("the number of ", field, " tokens"),
+                    resumed.size(),
                     absl::StrCat("fewer than max_tokens, which are ",
                                  *request.sampling.max_tokens));
   }
@@ -68,13 +70,13 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
   OutputText text(tokenizer, request.text);
   for (size_t i = 0; i < resumed.size(); ++i) {
     if (std::find(stops.begin(), stops.end(), resumed[i]) != stops.end()) {
-      return BadField(absl::StrCat("resume token ", i), resumed[i],
+      return BadField(absl::StrCat(field, " token ", i), resumed[i],
                       "tokens that do not stop the text");
     }
     text.Push(resumed[i]);
     if (text.matched_stop()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the text of resume ends with the stop string ",
+          absl::StrCat("the text of ", field, " ends with the stop string ",
                        Quoted(*text.matched_stop())));
     }
   }
@@ -92,6 +94,14 @@ std::vector<int32_t> StopTokens(const SamplingParams& sampling,
     }
   }
   return tokens;
+}
+
+// `all` with what choice `i` has of its own.
+std::unique_ptr<Request> MakeChoice(const Request& all, uint32_t i) {
+  auto request = std::make_unique<Request>(all);
+  request->choice = i;
+  request->sampling.seed += i;
+  return request;
 }
 
 }  // namespace
@@ -115,35 +125,53 @@ absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
   return ids;
 }
 
-absl::StatusOr<std::unique_ptr<Request>> ToRequest(
-    RequestBody body, const Tokenizer& tokenizer,
-    const WorkerDescription& worker) {
+absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
+                                          const Tokenizer& tokenizer,
+                                          const WorkerDescription& worker) {
   BOLE_RETURN_IF_ERROR(CheckId(body.id));
   if (body.priority < -kMaxPriority || body.priority > kMaxPriority) {
     return BadField("priority", body.priority,
                     absl::StrCat("[", -kMaxPriority, ", ", kMaxPriority, "]"));
   }
-  auto request = std::make_unique<Request>();
-  request->priority = body.priority;
-  request->id = body.id.empty() ? MakeUpId() : std::move(body.id);
-  request->stop_tokens = StopTokens(body.sampling, worker);
-  request->sampling = std::move(body.sampling);
-  request->text = std::move(body.text);
-  if (const auto* text = std::get_if<std::string>(&body.prompt)) {
-    BOLE_ASSIGN_OR_RETURN(request->prompt, EncodeText(*text, tokenizer));
+  Request all;
+  all.priority = body.priority;
+  all.id = body.id.empty() ? MakeUpId() : std::move(body.id);
+  all.stop_tokens = StopTokens(body.sampling, worker);
+  all.sampling = std::move(body.sampling);
+  all.text = std::move(body.text);
+  auto* const text = std::get_if<std::string>(&body.prompt);
+  if (text != nullptr) {
+    BOLE_ASSIGN_OR_RETURN(all.prompt, EncodeText(*text, tokenizer));
   } else {
-    request->prompt = std::get<std::vector<int32_t>>(std::move(body.prompt));
+    all.prompt = std::get<std::vector<int32_t>>(std::move(body.prompt));
   }
   const int capacity = ContextCapacity(worker.limits);
-  BOLE_RETURN_IF_ERROR(
-      CheckPrompt(request->prompt, capacity, worker.limits.vocabulary));
-  const int fits = capacity - static_cast<int>(request->prompt.size());
-  request->sampling.max_tokens =
-      std::min(request->sampling.max_tokens.value_or(fits), fits);
-  request->resumed = std::move(body.resumed);
-  BOLE_RETURN_IF_ERROR(
-      CheckResumed(*request, tokenizer, worker.limits.vocabulary));
-  return request;
+  const int vocabulary = worker.limits.vocabulary;
+  BOLE_RETURN_IF_ERROR(CheckPrompt(all.prompt, capacity, vocabulary));
+  const int fits = capacity - static_cast<int>(all.prompt.size());
+  all.sampling.max_tokens =
+      std::min(all.sampling.max_tokens.value_or(fits), fits);
+
+  ChoiceRequests choices;
+  for (uint32_t i = 0; i < body.num_choices; ++i) {
+    if (!body.resumed.empty() && body.resumed[i].complete) continue;
+    std::unique_ptr<Request> request = MakeChoice(all, i);
+    if (!body.resumed.empty()) {
+      request->resumed = std::move(body.resumed[i].output);
+    }
+    BOLE_RETURN_IF_ERROR(CheckResumed(*request, tokenizer, vocabulary));
+    choices.requests.push_back(std::move(request));
+    all.sampling.prompt_logprobs.reset();
+  }
+  if (choices.requests.empty()) {
+    return absl::InvalidArgumentError(
+        "every choice of resume is complete; nothing is left to do");
+  }
+  if (body.echo) {
+    choices.echo =
+        text != nullptr ? std::move(*text) : tokenizer.Decode(all.prompt);
+  }
+  return choices;
 }
 
 }  // namespace bole

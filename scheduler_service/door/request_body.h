@@ -1,11 +1,12 @@
 // What a client asks, as the codec of its protocol read it, and how that
-// becomes a request in tokens.
+// becomes requests in tokens.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,14 +26,34 @@ inline constexpr int kMaxPriority = 100;
 // text that ids become.
 inline constexpr size_t kMaxTextBytes = 2 << 20;
 
+// The most texts that one message may ask for.
+inline constexpr uint32_t kMaxChoices = 16;
+
+// What the client has already of a choice.
+struct ResumedChoice {
+  std::vector<int32_t> output = {};
+  bool complete = false;  // It has all of it.
+};
+
 struct RequestBody {
   std::string id;  // Empty: one is made up.
   // Ids, or text, in which special tokens are parsed.
   std::variant<std::vector<int32_t>, std::string> prompt;
-  std::vector<int32_t> resumed;  // Output that the client has already.
-  SamplingParams sampling;       // Validate() holds; max_tokens may be absent.
+  uint32_t num_choices = 1;            // At most kMaxChoices.
+  std::vector<ResumedChoice> resumed;  // None, or one for each choice.
+  bool echo = false;                   // The answer is to tell the prompt.
+  SamplingParams sampling;  // Validate() holds; max_tokens may be absent.
   TextParams text;
   int priority = 0;
+};
+
+// What one message becomes.
+struct ChoiceRequests {
+  // One for each choice that is to run, at least one, in their order.
+  std::vector<std::unique_ptr<Request>> requests;
+  // Text of the prompt, if the answer is to tell it: what was tokenized, or
+  // else that of the ids.
+  std::optional<std::string> echo;
 };
 
 // How many tokens a request may have, prompt and output together: the context,
@@ -45,17 +66,21 @@ absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
                                                 const Tokenizer& tokenizer,
                                                 EncodeOptions options = {});
 
-// The request, without tenant, size, arrival, deadline and stream. max_tokens
-// that is absent, or more than fits after the prompt, becomes what fits; the
-// model's stop tokens are added to the request's unless it ignores them.
+// The requests, without tenant, size, arrival, deadline and stream. They differ
+// in their numbers, their seeds, which are as far apart as the numbers, and in
+// what is resumed; the first alone reports log probabilities of the prompt.
+// max_tokens that is absent, or more than fits after the prompt, becomes what
+// fits; the model's stop tokens are added to the request's unless it ignores
+// them.
 //
 // INVALID_ARGUMENT, naming the field and its value: the id is too long or not
 // UTF-8, the priority is out of range, the prompt is empty, too long, or has a
 // token that the worker does not know, or what is resumed has one, is not
-// shorter than max_tokens, or has ended. COST: that of EncodeText().
-absl::StatusOr<std::unique_ptr<Request>> ToRequest(
-    RequestBody body, const Tokenizer& tokenizer,
-    const WorkerDescription& worker);
+// shorter than max_tokens, or has ended, or all choices are complete.
+// COST: that of EncodeText(), and a copy of the prompt for each choice.
+absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
+                                          const Tokenizer& tokenizer,
+                                          const WorkerDescription& worker);
 
 }  // namespace bole
 

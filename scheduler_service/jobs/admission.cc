@@ -10,7 +10,7 @@ struct Bound {
   const char* unit;
   size_t AdmissionLoad::*load;
   size_t AdmissionLimits::*max;
-  bool applies_to_a_lone_request;
+  bool applies_to_a_lone_call;
 };
 
 constexpr Bound kBounds[] = {
@@ -18,27 +18,26 @@ constexpr Bound kBounds[] = {
      .unit = "requests",
      .load = &AdmissionLoad::requests,
      .max = &AdmissionLimits::max_requests,
-     .applies_to_a_lone_request = true},
+     .applies_to_a_lone_call = true},
     {.reason = RefusalReason::kQueueTokens,
      .unit = "prompt tokens",
      .load = &AdmissionLoad::tokens,
      .max = &AdmissionLimits::max_tokens,
-     .applies_to_a_lone_request = false},
+     .applies_to_a_lone_call = false},
     {.reason = RefusalReason::kQueueBytes,
      .unit = "bytes",
      .load = &AdmissionLoad::bytes,
      .max = &AdmissionLimits::max_bytes,
-     .applies_to_a_lone_request = false},
+     .applies_to_a_lone_call = false},
 };
 
 }  // namespace
 
 std::optional<Refusal> CheckAdmission(const AdmissionLimits& limits,
                                       const AdmissionLoad& waiting,
-                                      size_t tokens, size_t bytes) {
-  const AdmissionLoad more = {.requests = 1, .tokens = tokens, .bytes = bytes};
+                                      const AdmissionLoad& more) {
   for (const Bound& bound : kBounds) {
-    if (waiting.requests == 0 && !bound.applies_to_a_lone_request) continue;
+    if (waiting.requests == 0 && !bound.applies_to_a_lone_call) continue;
     const size_t waits = waiting.*bound.load;
     const size_t max = limits.*bound.max;
     if (waits + more.*bound.load <= max) continue;

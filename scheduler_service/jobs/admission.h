@@ -9,8 +9,9 @@
 
 namespace bole {
 
-// Bounds on the requests that wait for a place in the batch. A request that
-// alone exceeds the tokens or bytes is still taken when nothing else waits.
+// Bounds on the requests that wait for a place in the batch. What comes in one
+// call and alone exceeds the tokens or bytes is still taken when nothing else
+// waits.
 struct AdmissionLimits {
   size_t max_requests = 1024;
   size_t max_tokens = 1 << 20;  // Their prompts together.
@@ -23,12 +24,12 @@ struct AdmissionLoad {
   size_t bytes = 0;
 };
 
-// The bound that keeps one more request out, if any does: the only place where
-// these bounds are applied. The request has `tokens` and `bytes`; before its
-// prompt is in tokens, these are what it has at least.
+// The bound that keeps `more`, the requests of one call, out, if any does: the
+// only place where these bounds are applied. Before a prompt is in tokens,
+// `more` is what the call has at least.
 std::optional<Refusal> CheckAdmission(const AdmissionLimits& limits,
                                       const AdmissionLoad& waiting,
-                                      size_t tokens, size_t bytes);
+                                      const AdmissionLoad& more);
 
 }  // namespace bole
 

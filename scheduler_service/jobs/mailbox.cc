@@ -6,34 +6,43 @@
 
 namespace bole {
 
-std::optional<Refusal> Mailbox::CheckLocked(size_t tokens, size_t bytes) const {
+std::optional<Refusal> Mailbox::CheckLocked(const AdmissionLoad& more) const {
   if (mail_.draining || mail_.stopped) return DrainingRefusal();
-  return CheckAdmission(limits_, load_, tokens, bytes);
+  return CheckAdmission(limits_, load_, more);
 }
 
 std::optional<Refusal> Mailbox::Check(size_t bytes) const {
   MutexLock lock(mutex_);
-  return CheckLocked(/*tokens=*/1, bytes);
+  return CheckLocked({.requests = 1, .tokens = 1, .bytes = bytes});
 }
 
-std::optional<Refusal> Mailbox::Submit(std::unique_ptr<Request>& request) {
-  const std::shared_ptr<TokenStream> stream = request->stream;
-  std::optional<JobId> job;
+std::optional<Refusal> Mailbox::Submit(
+    std::span<std::unique_ptr<Request>> requests) {
+  AdmissionLoad more{.requests = requests.size()};
+  for (const std::unique_ptr<Request>& request : requests) {
+    more.tokens += request->prompt.size();
+    more.bytes += request->bytes;
+  }
+  std::vector<std::pair<std::shared_ptr<TokenStream>, JobId>> accepted;
   {
     MutexLock lock(mutex_);
-    const size_t tokens = request->prompt.size();
-    if (auto refusal = CheckLocked(tokens, request->bytes)) return refusal;
-    ++load_.requests;
-    load_.tokens += tokens;
-    load_.bytes += request->bytes;
+    if (auto refusal = CheckLocked(more)) return refusal;
+    load_.requests += more.requests;
+    load_.tokens += more.tokens;
+    load_.bytes += more.bytes;
     intake_.SetWaiting(true, clock_());
-    job = JobId(++num_accepted_);
-    request->job = job;
-    mail_.requests.push_back(std::move(request));
+    for (std::unique_ptr<Request>& request : requests) {
+      const JobId job(++num_accepted_);
+      request->job = job;
+      accepted.emplace_back(request->stream, job);
+      mail_.requests.push_back(std::move(request));
+    }
     changed_.NotifyAll();
   }
   // Not under the lock, which the hook takes under that of the stream.
-  stream->SetCancelHook([this, job = *job] { Cancel(job); });
+  for (const auto& [stream, job] : accepted) {
+    stream->SetCancelHook([this, job = job] { Cancel(job); });
+  }
   return std::nullopt;
 }
 

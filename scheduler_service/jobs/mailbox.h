@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -49,11 +50,11 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Takes `request`, numbers it, and hears of it when its stream is cancelled;
-  // or refuses it, and leaves it untouched: because a bound is reached, or
-  // because Drain() or Stop() was called.
+  // Takes the requests of a call, at least one, numbers them, and hears of each
+  // when its stream is cancelled; or refuses all, and leaves them untouched:
+  // because a bound is reached, or because Drain() or Stop() was called.
   [[nodiscard]] std::optional<Refusal> Submit(
-      std::unique_ptr<Request>& request);
+      std::span<std::unique_ptr<Request>> requests);
 
   // Whether Submit() would refuse a request of so many bytes now, whatever its
   // prompt is.
@@ -80,7 +81,7 @@ class Mailbox {
 
  private:
   void Cancel(JobId job);
-  std::optional<Refusal> CheckLocked(size_t tokens, size_t bytes) const
+  std::optional<Refusal> CheckLocked(const AdmissionLoad& more) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AdmissionLimits limits_;

@@ -25,10 +25,12 @@ struct TextParams {
   bool skip_special_tokens = true;
 };
 
-// Immutable once submitted. The stream is shared by the RPC, which reads it,
-// and the loop, which writes it; either may be the last to let go.
+// One text to be drawn. Immutable once submitted. The stream is shared by the
+// RPC, which reads it, and the loop, which writes it; either may be the last to
+// let go.
 struct Request {
   std::string id;
+  uint32_t choice = 0;  // Its number among those that the client asked for.
   std::optional<JobId> job;  // Given by the mailbox that accepts it.
   ModelId model{0};
   // Who asks, for a fair share of what waits; requests without a tenant share

@@ -1,6 +1,7 @@
 #include "scheduler_service/jobs/token_stream.h"
 
 #include <iterator>
+#include <utility>
 
 namespace bole {
 namespace {
@@ -42,7 +43,7 @@ void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
     MutexLock lock(mutex_);
     if (discarding_) return;
     tell = deltas_.empty();
-    overflows = !tell && waiting_bytes_ + bytes > limits_.max_waiting_bytes;
+    overflows = !tell && *all_waiting_ + bytes > limits_.max_waiting_bytes;
     if (overflows) {
       discarding_ = true;
       overflowed_.store(true, std::memory_order_release);
@@ -53,6 +54,7 @@ void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
       }
       Merge(std::move(tokens), std::move(text), bytes, deltas_.back());
       waiting_bytes_ += bytes;
+      *all_waiting_ += bytes;
     }
   }
   if (overflows) Cancel();
@@ -94,6 +96,7 @@ TokenDelta TokenStream::Take() {
   TokenDelta delta = std::move(deltas_.front());
   deltas_.pop_front();
   waiting_bytes_ -= delta.bytes;
+  *all_waiting_ -= delta.bytes;
   return delta;
 }
 
@@ -102,7 +105,7 @@ void TokenStream::Discard() {
   MutexLock lock(mutex_);
   discarding_ = true;
   dropped.swap(deltas_);
-  waiting_bytes_ = 0;
+  *all_waiting_ -= std::exchange(waiting_bytes_, 0);
 }
 
 size_t TokenStream::waiting_bytes() const {

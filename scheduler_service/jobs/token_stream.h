@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,6 +39,8 @@ struct Completion {
 struct TokenDelta {
   std::vector<EmittedToken> tokens;
   std::string text;
+  // The first delta has them, if they were asked for.
+  std::vector<EmittedToken> prompt_logprobs;
   // Set once, with the last tokens: no delta follows.
   std::optional<absl::StatusOr<Completion>> end;
   size_t bytes = 0;  // The memory of tokens and text, about.
@@ -46,13 +49,16 @@ struct TokenDelta {
 };
 
 struct TokenStreamLimits {
-  // A stream overflows rather than hold more. One delta may always wait,
-  // whatever its size.
+  // A stream overflows rather than let more wait. One delta may always wait in
+  // it, whatever its size.
   size_t max_waiting_bytes = SIZE_MAX;
   // Output is merged into deltas of at most this size, so that each of them
   // becomes a message that is quick to encode.
   size_t max_delta_bytes = SIZE_MAX;
 };
+
+// Bytes that wait in the streams that share it. Thread-safe.
+using WaitingBytes = std::atomic<size_t>;
 
 // One request's output, written by the loop and read by an RPC. Writing never
 // waits for the reader: output that a slow client has not taken is merged into
@@ -65,10 +71,14 @@ class TokenStream {
  public:
   // `on_ready` is called by the writer, without locks, whenever there is
   // something to take and there was nothing before, and when the stream
-  // overflows. It must not block.
-  explicit TokenStream(std::function<void()> on_ready,
-                       const TokenStreamLimits& limits = {})
-      : on_ready_(std::move(on_ready)), limits_(limits) {}
+  // overflows. It must not block. What waits in all streams that share
+  // `waiting`, of one writer, counts against the limits of each.
+  explicit TokenStream(
+      std::function<void()> on_ready, const TokenStreamLimits& limits = {},
+      std::shared_ptr<WaitingBytes> waiting = std::make_shared<WaitingBytes>(0))
+      : on_ready_(std::move(on_ready)),
+        limits_(limits),
+        all_waiting_(std::move(waiting)) {}
 
   TokenStream(const TokenStream&) = delete;
   TokenStream& operator=(const TokenStream&) = delete;
@@ -100,6 +110,7 @@ class TokenStream {
  private:
   const std::function<void()> on_ready_;
   const TokenStreamLimits limits_;
+  const std::shared_ptr<WaitingBytes> all_waiting_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> overflowed_{false};
   mutable Mutex mutex_;

@@ -171,7 +171,7 @@ void RunOverGrpc() {
     SchedulerLoop& loop = (*server)->loop();
     BOLE_CHECK(e2e::Eventually([&] { return loop.status().connected(); }));
     for (auto& request : CannedRequests(kBenchRounds)) {
-      BOLE_CHECK(!loop.Submit(request).has_value());
+      BOLE_CHECK(!loop.Submit({&request, 1}).has_value());
     }
     plan = service.Wait();
     (*server)->Stop();

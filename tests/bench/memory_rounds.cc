@@ -108,7 +108,7 @@ void RunInMemory() {
   post(WorkerConnected{.epoch = 1, .description = CannedWorker::Description()});
   std::vector<std::unique_ptr<Request>> requests = CannedRequests(kBenchRounds);
   for (auto& request : requests) {
-    BOLE_CHECK(!loop.Submit(request).has_value());
+    BOLE_CHECK(!loop.Submit({&request, 1}).has_value());
   }
 
   Samples decode("decode the result");

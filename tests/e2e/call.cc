@@ -2,37 +2,60 @@
 
 #include <utility>
 
-#include "common/check.h"
 #include "gtest/gtest.h"
 
 namespace bole::e2e {
 
-std::vector<int32_t> Generation::chunk_ids() const {
+void Generation::Add(v1::GenerateResponse response) {
+  EXPECT_FALSE(response.request_id().empty());
+  EXPECT_FALSE(response.model().empty());
+  if (!request_id.empty()) {
+    EXPECT_EQ(response.request_id(), request_id);
+  }
+  request_id = response.request_id();
+  EXPECT_FALSE(complete.has_value()) << "something after the end";
+  if (response.has_chunk()) {
+    chunks.push_back(std::move(*response.mutable_chunk()));
+  } else if (response.has_complete()) {
+    complete = std::move(*response.mutable_complete());
+    if (chunks.empty()) return;
+    EXPECT_EQ(complete->output_ids_size(), 0);
+    EXPECT_EQ(complete->text(), "");
+    EXPECT_EQ(complete->output_logprobs_size(), 0);
+  } else {
+    ADD_FAILURE() << "a response without content";
+  }
+}
+
+std::vector<int32_t> Generation::ids() const {
   std::vector<int32_t> ids;
   for (const v1::GenerateChunk& chunk : chunks) {
     ids.insert(ids.end(), chunk.token_ids().begin(), chunk.token_ids().end());
   }
+  if (complete) {
+    ids.insert(ids.end(), complete->output_ids().begin(),
+               complete->output_ids().end());
+  }
   return ids;
 }
 
-std::string Generation::chunk_text() const {
+std::string Generation::text() const {
   std::string text;
   for (const v1::GenerateChunk& chunk : chunks) text += chunk.text();
-  return text;
+  return complete ? text + complete->text() : text;
 }
 
-std::vector<v1::TokenLogprob> Generation::chunk_logprobs() const {
+std::vector<v1::TokenLogprob> Generation::logprobs() const {
   std::vector<v1::TokenLogprob> logprobs;
   for (const v1::GenerateChunk& chunk : chunks) {
     logprobs.insert(logprobs.end(), chunk.output_logprobs().begin(),
                     chunk.output_logprobs().end());
   }
+  if (complete) {
+    logprobs.insert(logprobs.end(), complete->output_logprobs().begin(),
+                    complete->output_logprobs().end());
+  }
   return logprobs;
-}
-
-std::vector<int32_t> Generation::ids() const {
-  BOLE_CHECK(complete.has_value());
-  return {complete->output_ids().begin(), complete->output_ids().end()};
 }
 
 Call::Call(v1::BoleService::Stub& stub, const v1::GenerateRequest& request,
@@ -52,19 +75,7 @@ Call::~Call() {
 bool Call::Read() {
   v1::GenerateResponse response;
   if (!reader_->Read(&response)) return false;
-  EXPECT_FALSE(response.request_id().empty());
-  if (!generation_.request_id.empty()) {
-    EXPECT_EQ(response.request_id(), generation_.request_id);
-  }
-  EXPECT_FALSE(generation_.complete.has_value()) << "something after the end";
-  generation_.request_id = response.request_id();
-  if (response.has_chunk()) {
-    generation_.chunks.push_back(std::move(*response.mutable_chunk()));
-  } else if (response.has_complete()) {
-    generation_.complete = std::move(*response.mutable_complete());
-  } else {
-    ADD_FAILURE() << "a response without content";
-  }
+  generation_.Add(std::move(response));
   return true;
 }
 
@@ -87,6 +98,22 @@ const Generation& Call::Finish() {
 Generation Generate(v1::BoleService::Stub& stub,
                     const v1::GenerateRequest& request) {
   return Call(stub, request).Finish();
+}
+
+std::vector<Generation> GenerateChoices(v1::BoleService::Stub& stub,
+                                        const v1::GenerateRequest& request) {
+  std::vector<Generation> choices(request.n());
+  grpc::ClientContext context;
+  const auto reader = stub.Generate(&context, request);
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+    const uint32_t index = response.has_chunk() ? response.chunk().index()
+                                                : response.complete().index();
+    choices.at(index).Add(std::move(response));
+  }
+  const grpc::Status status = reader->Finish();
+  for (Generation& choice : choices) choice.status = status;
+  return choices;
 }
 
 v1::GenerateRequest GreedyRequest(const std::string& text, int max_tokens) {

@@ -1,4 +1,4 @@
-// One Generate call, as a client sees it.
+// Generate calls, as a client sees them.
 #ifndef BOLE_TESTS_E2E_CALL_H_
 #define BOLE_TESTS_E2E_CALL_H_
 
@@ -25,13 +25,13 @@ struct Generation {
   std::vector<v1::GenerateChunk> chunks;
   std::optional<v1::GenerateComplete> complete;
 
-  // Taken from all chunks.
-  std::vector<int32_t> chunk_ids() const;
-  std::string chunk_text() const;
-  std::vector<v1::TokenLogprob> chunk_logprobs() const;
+  // Takes a response. What the chunks had, the complete message must not have.
+  void Add(v1::GenerateResponse response);
 
-  // Taken from the complete message.
+  // All output: that of the chunks, then that of the complete message.
   std::vector<int32_t> ids() const;
+  std::string text() const;
+  std::vector<v1::TokenLogprob> logprobs() const;
 };
 
 // Starts with its construction. One thread; Cancel() from any.
@@ -62,9 +62,13 @@ class Call {
   bool finished_ = false;
 };
 
-// A call from start to end.
+// A call for one choice from start to end.
 Generation Generate(v1::BoleService::Stub& stub,
                     const v1::GenerateRequest& request);
+
+// A call for several: what came of each, and every time how the call ended.
+std::vector<Generation> GenerateChoices(v1::BoleService::Stub& stub,
+                                        const v1::GenerateRequest& request);
 
 // Greedy, and to its full length: `max_tokens` tokens whatever they are.
 v1::GenerateRequest GreedyRequest(const std::string& text, int max_tokens);

@@ -141,7 +141,7 @@ TEST_F(E2eLateClientsTest, WhatCameBeforeTheDeadlineIsValid) {
       Generate(system().stub(), GreedyRequest(kPrompt, 200));
   Call call(system().stub(), Endless(), milliseconds(500));
 
-  const std::vector<int32_t> got = call.Finish().chunk_ids();
+  const std::vector<int32_t> got = call.Finish().ids();
 
   ASSERT_GT(got.size(), 0);
   const std::vector<int32_t> all = whole.ids();

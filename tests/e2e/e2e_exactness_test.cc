@@ -107,15 +107,14 @@ void ExpectEqual(const Generation& got, const GenerateResult& want) {
   ASSERT_TRUE(got.status.ok()) << got.status.error_message();
   const std::vector<int32_t> tokens = testing_support::Tokens(want);
   ASSERT_EQ(got.ids(), tokens);
-  EXPECT_EQ(got.chunk_ids(), tokens);
   const Tokenizer& tokenizer = *DemoModel::Get().model().tokenizer;
   const std::string text =
       tokenizer.Decode(tokens, /*skip_special_tokens=*/true);
-  EXPECT_EQ(got.complete->text(), text);
-  EXPECT_EQ(got.chunk_text(), text);
-  ASSERT_EQ(got.complete->output_logprobs_size(), tokens.size());
+  EXPECT_EQ(got.text(), text);
+  const std::vector<v1::TokenLogprob> logprobs = got.logprobs();
+  ASSERT_EQ(logprobs.size(), tokens.size());
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const v1::TokenLogprob& logprob = got.complete->output_logprobs(i);
+    const v1::TokenLogprob& logprob = logprobs[i];
     EXPECT_EQ(logprob.token_id(), tokens[i]);
     EXPECT_NEAR(logprob.logprob(), want.output[i].logprob, kLogprobTolerance)
         << "token " << i;

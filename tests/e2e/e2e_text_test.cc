@@ -63,18 +63,17 @@ class E2eTextTest : public ::testing::Test {
   // spans some.
   static std::string SomeStop() {
     const size_t begin = TextOf(20).size() + 1;
-    return baseline().complete->text().substr(begin,
-                                              TextOf(24).size() - 1 - begin);
+    return baseline().text().substr(begin, TextOf(24).size() - 1 - begin);
   }
 };
 
-TEST_F(E2eTextTest, ChunksPutTogetherAreTheCompleteMessage) {
+TEST_F(E2eTextTest, ChunksHaveTheTokensTheirTextAndUsageSoFar) {
   const v1::GenerateComplete& complete = *baseline().complete;
 
   EXPECT_GT(baseline().chunks.size(), 5);
-  EXPECT_EQ(baseline().chunk_ids(), baseline().ids());
-  EXPECT_EQ(baseline().chunk_text(), complete.text());
-  EXPECT_EQ(complete.text(), TextOf(64));
+  EXPECT_EQ(baseline().ids().size(), 64);
+  EXPECT_EQ(baseline().text(), TextOf(64));
+  EXPECT_EQ(complete.usage().completion_tokens(), 64);
   uint32_t tokens = 0;
   for (const v1::GenerateChunk& chunk : baseline().chunks) {
     tokens += chunk.token_ids_size();
@@ -92,7 +91,7 @@ TEST_F(E2eTextTest, MaxTokensEndsWithLength) {
     const std::vector<int32_t> all = baseline().ids();
     EXPECT_EQ(got.ids(),
               (std::vector<int32_t>{all.begin(), all.begin() + max_tokens}));
-    EXPECT_EQ(got.complete->text(), TextOf(max_tokens));
+    EXPECT_EQ(got.text(), TextOf(max_tokens));
     EXPECT_EQ(got.complete->finish_reason(), v1::FINISH_REASON_LENGTH);
     EXPECT_EQ(got.complete->matched_stop_case(),
               v1::GenerateComplete::MATCHED_STOP_NOT_SET);
@@ -129,7 +128,7 @@ TEST_F(E2eTextTest, ARequestThatNeedsAllPagesEndsAsWithManyOfThem) {
 
 TEST_F(E2eTextTest, AStopStringEndsTextIdsAndUsageWhereItIsComplete) {
   const std::string stop = SomeStop();
-  const std::string& all = baseline().complete->text();
+  const std::string all = baseline().text();
   for (const bool include : {false, true}) {
     SCOPED_TRACE(include);
     v1::GenerateRequest request = GreedyRequest(kPrompt, 64);
@@ -141,13 +140,11 @@ TEST_F(E2eTextTest, AStopStringEndsTextIdsAndUsageWhereItIsComplete) {
 
     const v1::GenerateComplete& complete = *got.complete;
     const size_t end = all.find(stop) + (include ? stop.size() : 0);
-    EXPECT_EQ(complete.text(), all.substr(0, end));
-    EXPECT_EQ(got.chunk_text(), complete.text());
+    EXPECT_EQ(got.text(), all.substr(0, end));
     EXPECT_EQ(complete.finish_reason(), v1::FINISH_REASON_STOP);
     EXPECT_EQ(complete.matched_stop_str(), stop);
-    EXPECT_EQ(complete.output_ids_size(), TokensUntil(stop));
+    EXPECT_EQ(got.ids().size(), TokensUntil(stop));
     EXPECT_EQ(complete.usage().completion_tokens(), TokensUntil(stop));
-    EXPECT_EQ(got.chunk_ids(), got.ids());
   }
 }
 
@@ -159,8 +156,7 @@ TEST_F(E2eTextTest, TextThatOnlyBeginsAStopStringIsNotLost) {
 
   const Generation got = Run(request);
 
-  EXPECT_EQ(got.complete->text(), text);
-  EXPECT_EQ(got.chunk_text(), text);
+  EXPECT_EQ(got.text(), text);
   EXPECT_EQ(got.complete->finish_reason(), v1::FINISH_REASON_LENGTH);
 }
 
@@ -175,7 +171,7 @@ TEST_F(E2eTextTest, AStopTokenEndsTheOutputAndIsNotInTheText) {
 
   EXPECT_EQ(got.ids(),
             (std::vector<int32_t>{all.begin(), all.begin() + first + 1}));
-  EXPECT_EQ(got.complete->text(), TextOf(first));
+  EXPECT_EQ(got.text(), TextOf(first));
   EXPECT_EQ(got.complete->finish_reason(), v1::FINISH_REASON_STOP);
   EXPECT_EQ(got.complete->matched_token_id(), stop);
 }
@@ -194,10 +190,10 @@ TEST_F(E2eTextTest, TheModelsOwnStopTokenEndsTheOutputUnlessItIsIgnored) {
   sampling.set_ignore_eos(false);
   const Generation obeyed = Run(request);
 
-  EXPECT_EQ(ignored.complete->output_ids_size(), 5);
+  EXPECT_EQ(ignored.ids().size(), 5);
   EXPECT_EQ(obeyed.ids(), std::vector<int32_t>{static_cast<int32_t>(eos)});
   EXPECT_EQ(obeyed.complete->matched_token_id(), eos);
-  EXPECT_EQ(obeyed.complete->text(), "");
+  EXPECT_EQ(obeyed.text(), "");
 }
 
 TEST_F(E2eTextTest, WithoutStreamingThereIsTheCompleteMessageAlone) {
@@ -208,7 +204,7 @@ TEST_F(E2eTextTest, WithoutStreamingThereIsTheCompleteMessageAlone) {
 
   EXPECT_TRUE(got.chunks.empty());
   EXPECT_EQ(got.ids(), baseline().ids());
-  EXPECT_EQ(got.complete->text(), baseline().complete->text());
+  EXPECT_EQ(got.text(), baseline().text());
 }
 
 TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
@@ -236,21 +232,22 @@ TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
 
   EXPECT_EQ(of_chat.ids(), of_text.ids());
   EXPECT_EQ(of_chat.ids(), of_ids.ids());
-  EXPECT_EQ(of_chat.complete->text(), of_text.complete->text());
+  EXPECT_EQ(of_chat.text(), of_text.text());
   EXPECT_EQ(of_chat.complete->usage().prompt_tokens(),
             rendered.input_ids_size());
 }
 
 TEST_F(E2eTextTest, TokensComeBackFromDetokenize) {
   v1::DetokenizeRequest request;
-  *request.mutable_ids() = baseline().complete->output_ids();
+  const std::vector<int32_t> ids = baseline().ids();
+  request.mutable_ids()->Assign(ids.begin(), ids.end());
   request.set_skip_special_tokens(true);
   v1::DetokenizeResponse response;
   grpc::ClientContext context;
 
   ASSERT_TRUE(system().stub().Detokenize(&context, request, &response).ok());
 
-  EXPECT_EQ(response.text(), baseline().complete->text());
+  EXPECT_EQ(response.text(), baseline().text());
 }
 
 TEST_F(E2eTextTest, LogitBiasForbidsAndForcesTokens) {
@@ -276,10 +273,10 @@ TEST_F(E2eTextTest, AsManyLogprobsComeAsWereAskedFor) {
 
     const Generation got = Run(request);
 
-    ASSERT_EQ(got.complete->output_logprobs_size(), 12);
-    EXPECT_EQ(got.chunk_logprobs().size(), 12);
+    const std::vector<v1::TokenLogprob> logprobs = got.logprobs();
+    ASSERT_EQ(logprobs.size(), 12);
     for (int i = 0; i < 12; ++i) {
-      const v1::TokenLogprob& logprob = got.complete->output_logprobs(i);
+      const v1::TokenLogprob& logprob = logprobs[i];
       EXPECT_EQ(logprob.token_id(), got.ids()[i]);
       EXPECT_LE(logprob.logprob(), 0);
       ASSERT_EQ(logprob.top_size(), count);
@@ -295,8 +292,7 @@ TEST_F(E2eTextTest, AsManyLogprobsComeAsWereAskedFor) {
 }
 
 TEST_F(E2eTextTest, WithoutTheWishThereAreNoLogprobs) {
-  EXPECT_EQ(baseline().complete->output_logprobs_size(), 0);
-  EXPECT_TRUE(baseline().chunk_logprobs().empty());
+  EXPECT_TRUE(baseline().logprobs().empty());
 }
 
 TEST_F(E2eTextTest, RequestIdsAreEchoedOrMadeUp) {
@@ -356,8 +352,8 @@ TEST_F(E2eTextTest, SpecialTokensAreInTheTextIfAskedFor) {
   const Generation shown = Run(request);
 
   const std::string name(tokenizer().TokenBytes(eos));
-  EXPECT_EQ(skipped.complete->text(), "");
-  EXPECT_EQ(shown.complete->text(), name + name);
+  EXPECT_EQ(skipped.text(), "");
+  EXPECT_EQ(shown.text(), name + name);
 }
 
 TEST_F(E2eTextTest, AStreamGoesOnFromEveryPosition) {
@@ -370,15 +366,14 @@ TEST_F(E2eTextTest, AStreamGoesOnFromEveryPosition) {
   const std::vector<int32_t> ids = whole.ids();
   ASSERT_GE(ids.size(), 10u);
 
-  v1::TokenIds& had = *request.add_resume();
+  v1::ResumedChoice& had = *request.add_resume();
   for (size_t count = 1; count < ids.size(); ++count) {
     SCOPED_TRACE(count);
-    had.add_ids(ids[count - 1]);
+    had.add_output_ids(ids[count - 1]);
     const Generation rest = Run(request);
 
     EXPECT_EQ(rest.ids(), std::vector<int32_t>(ids.begin() + count, ids.end()));
-    const std::string& text = rest.complete->text();
-    EXPECT_TRUE(whole.complete->text().ends_with(text)) << text;
+    EXPECT_TRUE(whole.text().ends_with(rest.text())) << rest.text();
     EXPECT_EQ(rest.complete->usage().completion_tokens(), ids.size());
     EXPECT_EQ(rest.complete->finish_reason(), whole.complete->finish_reason());
   }

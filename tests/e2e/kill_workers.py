@@ -6,18 +6,19 @@
     tests/e2e/kill_workers.py --kills 100 --workers simulated
 
 Starts three workers and a scheduler, and clients that ask for texts of all
-kinds. An undisturbed run records every answer. Then workers with at least four
-requests are lost, again and again, half of the times while half of the requests
-or more are in their prefill, and are started anew at the same address:
+kinds, half of them for two choices of each. An undisturbed run records every
+answer. Then workers with at least four requests are lost, again and again, half
+of the times while half of the requests or more are in their prefill, and are
+started anew at the same address:
 
   demo       workers of models/demo: SIGKILL and SIGSTOP in turn
   simulated  bole-sim-worker: it crashes, hangs, returns garbage or is far too
              slow in the round after a signal, which may lie within a lease
 
-Every request must end well with its undisturbed text, ids, finish reason and
-logprobs, its chunks must repeat its final message, the scheduler's audit must be
-empty at every look, all slots and pages must be free whenever nothing runs, and
-the scheduler must not grow. Exits with 1 if anything of that fails.
+Every choice must end well with its undisturbed text, ids, finish reason and
+logprobs, and say nothing twice, the scheduler's audit must be empty at every
+look, all slots and pages must be free whenever nothing runs, and the scheduler
+must not grow. Exits with 1 if anything of that fails.
 
 Needs Debian's python3-grpcio. Run it from the root of the tree.
 """

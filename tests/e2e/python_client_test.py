@@ -75,11 +75,31 @@ class PythonClientTest(unittest.TestCase):
         self.assertGreater(len(chunks), 1)
         self.assertEqual([r.HasField("complete") for r in responses],
                          [False] * len(chunks) + [True])
-        self.assertEqual("".join(c.text for c in chunks), complete.text)
-        self.assertEqual([i for c in chunks for i in c.token_ids],
-                         list(complete.output_ids))
+        self.assertEqual({r.model for r in responses}, {"demo"})
+        self.assertEqual(sum(len(c.token_ids) for c in chunks), 24)
+        self.assertEqual(complete.text, "")
+        self.assertEqual(list(complete.output_ids), [])
         self.assertEqual(complete.usage.completion_tokens, 24)
         self.assertEqual(complete.finish_reason, bole_pb2.FINISH_REASON_LENGTH)
+
+    def test_does_not_stream(self):
+        streamed = list(self.stub.Generate(greedy(24)))
+        response, = self.stub.Generate(greedy(24, stream=False))
+
+        complete = response.complete
+        self.assertEqual(complete.text,
+                         "".join(r.chunk.text for r in streamed))
+        self.assertEqual(list(complete.output_ids),
+                         [i for r in streamed for i in r.chunk.token_ids])
+
+    def test_asks_for_choices_and_the_prompt(self):
+        responses = list(self.stub.Generate(
+            greedy(24, stream=False, n=3, echo=True)))
+
+        completes = {r.complete.index: r.complete for r in responses}
+        self.assertEqual(sorted(completes), [0, 1, 2])
+        self.assertEqual(completes[0].prompt.text, PROMPT)
+        self.assertFalse(completes[1].HasField("prompt"))
 
     def test_cancels(self):
         call = self.stub.Generate(greedy(8000))

@@ -7,6 +7,10 @@ import time
 
 import grpc
 
+from proto import bole_pb2
+
+# Of every request when it is undisturbed.
+NUM_CHOICES = 2
 # What a logprob may differ by: a prefill adds the same terms as the rounds that
 # it repeats, in another order, in float32.
 LOGPROB_TOLERANCE = 1e-4
@@ -23,35 +27,52 @@ def logprobs_of(tokens):
     return [(t.logprob, [other.logprob for other in t.top]) for t in tokens]
 
 
-def read_stream(responses, on_chunk=lambda: None):
-    """The final message, once it is certain that the chunks repeat it."""
-    text, ids, logprobs = [], [], []
-    complete = None
-    for response in responses:
-        if complete is not None:
+class _Choice:
+    """What came of one choice so far."""
+
+    def __init__(self):
+        # As if nothing had been streamed: chunks put together are in it.
+        self.whole = bole_pb2.GenerateComplete()
+        self.is_complete = False
+
+    def add_chunk(self, chunk):
+        self._check_open()
+        self.whole.text += chunk.text
+        self.whole.output_ids.extend(chunk.token_ids)
+        self.whole.output_logprobs.extend(chunk.output_logprobs)
+        self._check_usage(chunk.usage)
+
+    def end(self, complete):
+        self._check_open()
+        self.is_complete = True
+        if complete.text or complete.output_ids or complete.output_logprobs:
+            raise WrongStream(f"a final message repeats chunks: {complete}")
+        self.whole.MergeFrom(complete)
+        self._check_usage(complete.usage)
+
+    def _check_open(self):
+        if self.is_complete:
             raise WrongStream("a message came after the final one")
-        if response.HasField("complete"):
-            complete = response.complete
-            continue
-        on_chunk()
-        text.append(response.chunk.text)
-        ids.extend(response.chunk.token_ids)
-        logprobs.extend(response.chunk.output_logprobs)
-        if response.chunk.usage.completion_tokens != len(ids):
-            raise WrongStream(f"{response.chunk.usage.completion_tokens} tokens "
-                              f"by the usage, {len(ids)} by the chunks")
-    if complete is None:
-        raise WrongStream("it ended without a final message")
-    for name, chunks, final in [
-        ("text", "".join(text), complete.text),
-        ("ids", ids, list(complete.output_ids)),
-        ("logprobs", logprobs, list(complete.output_logprobs)),
-        ("usage", len(ids), complete.usage.completion_tokens),
-    ]:
-        if chunks != final:
+
+    def _check_usage(self, usage):
+        if usage.completion_tokens != len(self.whole.output_ids):
             raise WrongStream(
-                f"{name} of the chunks: {chunks}; of the final message: {final}")
-    return complete
+                f"{usage.completion_tokens} tokens by the usage, "
+                f"{len(self.whole.output_ids)} by the chunks")
+
+
+def read_stream(responses, count, on_chunk=lambda: None):
+    """What came of each of `count` choices, as final messages that have all."""
+    choices = [_Choice() for _ in range(count)]
+    for response in responses:
+        if response.HasField("complete"):
+            choices[response.complete.index].end(response.complete)
+        else:
+            on_chunk()
+            choices[response.chunk.index].add_chunk(response.chunk)
+    if not all(choice.is_complete for choice in choices):
+        raise WrongStream("it ended without a final message")
+    return [choice.whole for choice in choices]
 
 
 def compare(want, got):
@@ -90,44 +111,45 @@ class Open:
 
 
 class Clients:
-    """Threads that ask, one request after the other."""
+    """Threads that ask, one request after the other; half of them for one choice
+    of it, the others for NUM_CHOICES."""
 
     def __init__(self, stub, requests, count, seed):
         self.stub = stub
         self.requests = requests
         self.count = count
         self.seed = seed
-        self.expected = {}  # By the place in `requests`.
+        self.expected = {}  # The choices, by the place in `requests`.
         self.failures = collections.Counter()  # By what is wrong.
         self.ended = 0
         self._open = {}
         self._lock = threading.Lock()
 
-    def _ask(self, number):
+    def _ask(self, number, count):
+        message = bole_pb2.GenerateRequest()
+        message.CopyFrom(self.requests[number])
+        message.n = count
         request = Open()
         key = object()
         with self._lock:
             self._open[key] = request
         try:
-            call = self.stub.Generate(self.requests[number],
-                                      timeout=CALL_SECONDS)
-            return read_stream(call, request.on_chunk)
+            call = self.stub.Generate(message, timeout=CALL_SECONDS)
+            return read_stream(call, count, request.on_chunk)
         finally:
             with self._lock:
                 self._open.pop(key)
                 self.ended += 1
 
-    def _ask_and_compare(self, number, was):
+    def _ask_and_compare(self, number, count, was):
         """`was`: in which run, for messages."""
         try:
-            got = self._ask(number)
-            if number in self.expected:
-                compare(self.expected[number], got)
-            else:
-                self.expected[number] = got
+            got = self._ask(number, count)
+            for want, choice in zip(self.expected.setdefault(number, got), got):
+                compare(want, choice)
         except grpc.RpcError as error:
             self._fail(number, f"{was}: {error.code().name}: {error.details()}")
-        except WrongStream as error:
+        except (WrongStream, IndexError) as error:
             self._fail(number, f"{was}: {error}")
 
     def _fail(self, number, what):
@@ -151,13 +173,14 @@ class Clients:
                     number = next(numbers, None)
                 if number is None:
                     return
-                self._ask_and_compare(number, "undisturbed")
+                self._ask_and_compare(number, NUM_CHOICES, "undisturbed")
 
         for thread in self._run(work):
             thread.join()
 
     def longest_prompt(self):
-        return max(c.usage.prompt_tokens for c in self.expected.values())
+        return max(first.usage.prompt_tokens
+                   for first, *_ in self.expected.values())
 
     def start(self, round_number):
         """Asks requests at random until stop() is called."""
@@ -167,7 +190,7 @@ class Clients:
             rng = random.Random(f"{self.seed} {round_number} {client}")
             while not self._stopping.is_set():
                 self._ask_and_compare(rng.randrange(len(self.requests)),
-                                      "disturbed")
+                                      1 + client % NUM_CHOICES, "disturbed")
 
         self._threads = self._run(work)
 

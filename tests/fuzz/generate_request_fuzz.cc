@@ -35,6 +35,7 @@ void CheckAccepted(const Request& request, const WorkerDescription& worker) {
   BOLE_CHECK(request.sampling.max_tokens && *request.sampling.max_tokens >= 1);
   BOLE_CHECK(std::ssize(request.prompt) + *request.sampling.max_tokens <=
              ContextCapacity(worker.limits));
+  BOLE_CHECK(std::ssize(request.resumed) < *request.sampling.max_tokens);
   for (const int32_t token : request.prompt) {
     BOLE_CHECK(token >= 0 && token < vocabulary);
   }
@@ -46,12 +47,12 @@ void CheckAccepted(const Request& request, const WorkerDescription& worker) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Request>> Read(
-    const v1::GenerateRequest& message, const ModelText& text,
-    const WorkerDescription& worker) {
+absl::StatusOr<ChoiceRequests> Read(const v1::GenerateRequest& message,
+                                    const ModelText& text,
+                                    const WorkerDescription& worker) {
   BOLE_ASSIGN_OR_RETURN(RequestBody body,
                         DecodeGenerate(message, text, worker));
-  return ToRequest(std::move(body), *text.tokenizer, worker);
+  return ToRequests(std::move(body), *text.tokenizer, worker);
 }
 
 }  // namespace
@@ -64,13 +65,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bole::v1::GenerateRequest message;
   if (!message.ParseFromArray(data, static_cast<int>(size))) return 0;
 
-  const auto request = bole::Read(message, text, worker);
+  const auto choices = bole::Read(message, text, worker);
 
-  if (request.ok()) {
-    bole::CheckAccepted(**request, worker);
+  if (choices.ok()) {
+    BOLE_CHECK(!choices->requests.empty());
+    BOLE_CHECK(choices->requests.size() <= bole::kMaxChoices);
+    for (const auto& request : choices->requests) {
+      bole::CheckAccepted(*request, worker);
+    }
   } else {
-    BOLE_CHECK(absl::IsInvalidArgument(request.status()));
-    BOLE_CHECK(!request.status().message().empty());
+    BOLE_CHECK(absl::IsInvalidArgument(choices.status()));
+    BOLE_CHECK(!choices.status().message().empty());
   }
   return 0;
 }

@@ -155,7 +155,7 @@ void AskAndCheck(SchedulerLoop& loop, int seed) {
     const std::vector<int32_t> prompt =
         RandomPrompt(rng, testing::UniformInt(rng, 1, 100));
     auto request = client.Ask(prompt, 20);
-    ASSERT_FALSE(loop.Submit(request).has_value());
+    ASSERT_FALSE(loop.Submit({&request, 1}).has_value());
     if (testing::UniformInt(rng, 0, 3) == 0) client.reader().stream->Cancel();
     client.Read();
     if (client.reader().end->ok()) {
@@ -181,7 +181,7 @@ TEST_F(SchedulerLoopTest, ManyClientsAtOnceEachGetTheirText) {
 TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
   Client client;
   auto request = client.Ask({'x'}, 300);
-  ASSERT_FALSE(loop_.Submit(request).has_value());
+  ASSERT_FALSE(loop_.Submit({&request, 1}).has_value());
   client.Read(1);
 
   EXPECT_TRUE(loop_.Drain(steady_clock::now() + seconds(60)));
@@ -190,7 +190,7 @@ TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
   EXPECT_TRUE(client.reader().end->ok());
   Client late;
   auto refused = late.Ask({'x'}, 3);
-  const std::optional<Refusal> refusal = loop_.Submit(refused);
+  const std::optional<Refusal> refusal = loop_.Submit({&refused, 1});
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->reason, RefusalReason::kDraining);
   EXPECT_NE(refused, nullptr);
@@ -200,7 +200,7 @@ TEST_F(SchedulerLoopTest, DrainingFinishesWhatIsThereAndRefusesMore) {
 TEST_F(SchedulerLoopTest, ADrainThatTakesTooLongIsEndedByStop) {
   Client client;
   auto request = client.Ask({'x'}, 300);
-  ASSERT_FALSE(loop_.Submit(request).has_value());
+  ASSERT_FALSE(loop_.Submit({&request, 1}).has_value());
   client.Read(1);
   worker_.Pause(true);
 
@@ -217,7 +217,7 @@ TEST_F(SchedulerLoopTest, ADeadlineEndsARequestWhileTheWorkerHangs) {
   Client client;
   auto request = client.Ask({'x'}, 300);
   request->deadline = steady_clock::now() + milliseconds(20);
-  ASSERT_FALSE(loop_.Submit(request).has_value());
+  ASSERT_FALSE(loop_.Submit({&request, 1}).has_value());
 
   client.Read();
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -197,10 +198,13 @@ class OpenCall {
     v1::GenerateResponse response;
     while (reader_->Read(&response)) {
       request_id = response.request_id();
+      model = response.model();
       if (response.has_complete()) {
         complete = response.complete();
+        completes[complete.index()] = complete;
         ++num_complete;
       } else {
+        chunks[response.chunk().index()].push_back(response.chunk());
         ++num_chunks;
         text += response.chunk().text();
         ids.insert(ids.end(), response.chunk().token_ids().begin(),
@@ -221,9 +225,13 @@ class OpenCall {
   }
 
   std::string request_id;
+  std::string model;
   int num_chunks = 0;
   int num_complete = 0;
-  std::string text;  // `text`, `ids` and `usage` are those of the chunks.
+  // By the number of the choice.
+  std::map<uint32_t, std::vector<v1::GenerateChunk>> chunks;
+  std::map<uint32_t, v1::GenerateComplete> completes;
+  std::string text;  // `text`, `ids` and `usage` are those of all chunks.
   std::vector<int32_t> ids;
   v1::Usage usage;
   v1::GenerateComplete complete;

@@ -8,6 +8,7 @@
 #include "grpcpp/server_context.h"
 #include "proto/grpc_status.h"
 #include "scheduler_service/door/grpc/refusal_status.h"
+#include "scheduler_service/door/request_body.h"
 
 namespace bole {
 namespace {
@@ -48,24 +49,27 @@ bool GenerateCall::ReadLater(TaskPool& pool, std::function<void()> read) {
   return ticket.has_value();
 }
 
-std::optional<Refusal> GenerateCall::Submit(std::unique_ptr<Request> request,
-                                            bool complete_only) {
+std::optional<Refusal> GenerateCall::Submit(ReadMessage message, bool chunks) {
+  ChoiceRequests& choices = message.choices;
   const std::shared_ptr<ResponseWriter> writer = ResponseWriter::Create(
-      *request,
-      {.complete_only = complete_only,
+      choices,
+      {.answer = {.model = message.model.name,
+                  .tokenizer = *message.model.text.tokenizer,
+                  .chunks = chunks},
        .stream = shared_.stream_limits,
        .on_fault = [&metrics = shared_.door.metrics()](
                        ReaderFault fault) { metrics.ReaderEnded(fault); }},
       weak_from_this(), shared_.delivery);
-  request->arrival = arrival_;
-  request->deadline = deadline_;
-  request->stream = writer->stream();
+  for (const std::unique_ptr<Request>& request : choices.requests) {
+    request->arrival = arrival_;
+    request->deadline = deadline_;
+  }
   {
     MutexLock lock(mutex_);
     if (cancelled_) return CancelledRefusal();
     writer_ = writer;
   }
-  std::optional<Refusal> refusal = shared_.door.Submit(request);
+  std::optional<Refusal> refusal = shared_.door.Submit(choices.requests);
   if (!refusal) writer->Start();
   return refusal;
 }
@@ -135,7 +139,7 @@ void GenerateCall::SendLast(const v1::GenerateResponse& response) {
   StartWriteAndFinish(&response, grpc::WriteOptions(), grpc::Status::OK);
 }
 
-void GenerateCall::End(const absl::Status& status) {
+void GenerateCall::End(const absl::Status& status, const v1::Usage& /*usage*/) {
   Finish(ToGrpcStatus(status));
 }
 

@@ -47,12 +47,11 @@ class GenerateCall final
   // messages wait there. REQUIRES: the handler of the call has not returned.
   bool ReadLater(TaskPool& pool, std::function<void()> read);
 
-  // Gives the request a stream, the call's deadline and the time at which the
-  // call came, and submits it. Then the call ends by itself, unless a refusal
-  // is returned, which is the door's or says that the client has left. With
-  // `complete_only` no chunks are written.
-  std::optional<Refusal> Submit(std::unique_ptr<Request> request,
-                                bool complete_only);
+  // Gives the requests streams, the call's deadline and the time at which the
+  // call came, and submits them. Then the call ends by itself, unless a refusal
+  // is returned, which is the door's or says that the client has left. Without
+  // `chunks` none are written.
+  std::optional<Refusal> Submit(ReadMessage message, bool chunks);
 
   // Counts the call as refused, and ends it.
   void Refuse(const Refusal& refusal);
@@ -68,7 +67,7 @@ class GenerateCall final
 
   void Send(const v1::GenerateResponse& response) override;
   void SendLast(const v1::GenerateResponse& response) override;
-  void End(const absl::Status& status) override;
+  void End(const absl::Status& status, const v1::Usage& usage) override;
   bool Break(const absl::Status& why) override;
 
  private:

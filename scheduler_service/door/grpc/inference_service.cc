@@ -102,9 +102,8 @@ std::optional<Refusal> InferenceService::Admit(
         return DecodeGenerate(message, text, worker);
       });
   if (auto* refusal = std::get_if<Refusal>(&read)) return *refusal;
-  const bool complete_only = message.has_stream() && !message.stream();
-  return call.Submit(std::get<std::unique_ptr<Request>>(std::move(read)),
-                     complete_only);
+  const bool chunks = !message.has_stream() || message.stream();
+  return call.Submit(std::get<ReadMessage>(std::move(read)), chunks);
 }
 
 template <typename Message, typename Response>

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/field_error.h"
+#include "common/sampling_params.h"
 #include "common/status_macros.h"
 #include "scheduler_service/door/grpc/chat_codec.h"
 #include "scheduler_service/door/grpc/sampling_codec.h"
@@ -41,6 +42,33 @@ absl::StatusOr<Prompt> DecodePrompt(const v1::GenerateRequest& message,
       "input is not set; allowed is one of tokenized, text and chat");
 }
 
+// How many texts, what the client has of them, and what it is to be told of the
+// prompt.
+absl::Status DecodeChoices(const v1::GenerateRequest& message, int capacity,
+                           RequestBody& body) {
+  body.num_choices = message.has_n() ? message.n() : 1;
+  if (body.num_choices < 1 || body.num_choices > kMaxChoices) {
+    return BadField("n", message.n(), absl::StrCat("[1, ", kMaxChoices, "]"));
+  }
+  const auto num_resumed = static_cast<uint32_t>(message.resume_size());
+  if (num_resumed != 0 && num_resumed != body.num_choices) {
+    return BadField("the number of resume", num_resumed,
+                    absl::StrCat("0 or n, which is ", body.num_choices));
+  }
+  for (const v1::ResumedChoice& had : message.resume()) {
+    body.resumed.push_back({.complete = had.complete()});
+    if (had.complete()) continue;
+    body.resumed.back().output = FirstIds(had.output_ids(), capacity);
+  }
+  body.echo = message.echo();
+  if (!message.has_prompt_logprobs()) return absl::OkStatus();
+  BOLE_RETURN_IF_ERROR(CheckAtMost("prompt_logprobs", message.prompt_logprobs(),
+                                   kMaxRequestedLogprobs));
+  body.sampling.prompt_logprobs =
+      static_cast<int32_t>(message.prompt_logprobs());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<RequestBody> DecodeGenerate(const v1::GenerateRequest& message,
@@ -49,17 +77,13 @@ absl::StatusOr<RequestBody> DecodeGenerate(const v1::GenerateRequest& message,
   RequestBody body;
   body.id = message.request_id();
   body.priority = message.priority();
-  BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the number of resume", message.resume_size(), 1));
-  if (message.resume_size() == 1) {
-    body.resumed =
-        FirstIds(message.resume(0).ids(), ContextCapacity(worker.limits));
-  }
   BOLE_ASSIGN_OR_RETURN(body.sampling,
                         DecodeSampling(message.sampling_params(), worker));
   BOLE_ASSIGN_OR_RETURN(body.text, DecodeTextParams(message.sampling_params()));
   BOLE_ASSIGN_OR_RETURN(
       body.prompt, DecodePrompt(message, text, ContextCapacity(worker.limits)));
+  BOLE_RETURN_IF_ERROR(
+      DecodeChoices(message, ContextCapacity(worker.limits), body));
   return body;
 }
 

@@ -1,24 +1,39 @@
 #include "scheduler_service/door/grpc/response_codec.h"
 
-#include <cstdint>
+#include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "common/check.h"
+#include "common/step.h"
+#include "common/tokenizer/utf8.h"
+#include "google/protobuf/repeated_field.h"
 
 namespace bole {
 namespace {
 
-v1::TokenLogprob Encode(const EmittedToken& token) {
-  v1::TokenLogprob message;
-  message.set_token_id(token.token);
-  message.set_logprob(token.logprob);
-  for (const TokenLogprob& other : token.top) {
-    v1::TopLogprob& top = *message.add_top();
-    top.set_token_id(other.token);
-    top.set_logprob(other.logprob);
+// Of a TokenLogprob or a TopLogprob.
+template <typename Message>
+void EncodeToken(int32_t token, float logprob, const Tokenizer& tokenizer,
+                 Message& message) {
+  message.set_token_id(token);
+  message.set_logprob(logprob);
+  const std::string_view bytes = tokenizer.TokenBytes(token);
+  message.set_text(ReplaceInvalidUtf8(bytes));
+  message.set_bytes(bytes.data(), bytes.size());
+}
+
+void EncodeLogprobs(
+    const std::vector<EmittedToken>& tokens, const Tokenizer& tokenizer,
+    google::protobuf::RepeatedPtrField<v1::TokenLogprob>& messages) {
+  for (const EmittedToken& token : tokens) {
+    v1::TokenLogprob& message = *messages.Add();
+    EncodeToken(token.token, token.logprob, tokenizer, message);
+    for (const TokenLogprob& other : token.top) {
+      EncodeToken(other.token, other.logprob, tokenizer, *message.add_top());
+    }
   }
-  return message;
 }
 
 void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
@@ -40,55 +55,91 @@ void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
 
 }  // namespace
 
-ResponseEncoder::ResponseEncoder(const Request& request)
-    : id_(request.id),
-      logprobs_(request.sampling.logprobs),
-      num_resumed_(static_cast<int>(request.resumed.size())) {
-  all_.mutable_usage()->set_prompt_tokens(
-      static_cast<uint32_t>(request.prompt.size()));
-  all_.set_seed(request.sampling.seed);
+ResponseEncoder::ResponseEncoder(const Request& request,
+                                 const AnswerOptions& options,
+                                 std::optional<std::string> echo)
+    : options_(options),
+      id_(request.id),
+      choice_(request.choice),
+      seed_(request.sampling.seed),
+      logprobs_(request.sampling.logprobs) {
+  usage_.set_prompt_tokens(static_cast<uint32_t>(request.prompt.size()));
+  usage_.set_completion_tokens(static_cast<uint32_t>(request.resumed.size()));
+  if (echo || request.sampling.prompt_logprobs) prompt_.emplace();
+  if (!echo) return;
+  prompt_->mutable_token_ids()->Assign(request.prompt.begin(),
+                                       request.prompt.end());
+  prompt_->set_text(*std::move(echo));
 }
 
 v1::GenerateResponse ResponseEncoder::Response() const {
   v1::GenerateResponse response;
   response.set_request_id(id_);
+  response.set_model(options_.model);
   return response;
 }
 
-v1::GenerateResponse ResponseEncoder::Add(const TokenDelta& delta) {
+template <typename Message>
+void ResponseEncoder::AddLogprobsAndPrompt(const TokenDelta& delta,
+                                           Message& message) {
+  if (logprobs_) {
+    EncodeLogprobs(delta.tokens, options_.tokenizer,
+                   *message.mutable_output_logprobs());
+  }
+  if (!prompt_) return;
+  EncodeLogprobs(delta.prompt_logprobs, options_.tokenizer,
+                 *prompt_->mutable_logprobs());
+  *message.mutable_prompt() = *std::move(prompt_);
+  prompt_.reset();
+}
+
+std::optional<v1::GenerateResponse> ResponseEncoder::Add(
+    const TokenDelta& delta) {
+  usage_.set_completion_tokens(usage_.completion_tokens() +
+                               static_cast<uint32_t>(delta.tokens.size()));
+  if (!options_.chunks) {
+    Keep(delta);
+    return std::nullopt;
+  }
   v1::GenerateResponse response = Response();
   v1::GenerateChunk& chunk = *response.mutable_chunk();
+  chunk.set_index(choice_);
   for (const EmittedToken& token : delta.tokens) {
     chunk.add_token_ids(token.token);
-    if (logprobs_) *chunk.add_output_logprobs() = Encode(token);
   }
   chunk.set_text(delta.text);
-
-  all_.mutable_output_ids()->MergeFrom(chunk.token_ids());
-  if (logprobs_) {
-    v1::GenerateComplete part;
-    part.mutable_output_logprobs()->Swap(chunk.mutable_output_logprobs());
-    BOLE_CHECK(part.AppendToString(&encoded_logprobs_));
-    part.mutable_output_logprobs()->Swap(chunk.mutable_output_logprobs());
-  }
-  all_.mutable_text()->append(delta.text);
-  all_.mutable_usage()->set_completion_tokens(num_resumed_ +
-                                              all_.output_ids_size());
-  *chunk.mutable_usage() = all_.usage();
+  AddLogprobsAndPrompt(delta, chunk);
+  *chunk.mutable_usage() = usage_;
   return response;
+}
+
+void ResponseEncoder::Keep(const TokenDelta& delta) {
+  for (const EmittedToken& token : delta.tokens) {
+    kept_.add_output_ids(token.token);
+  }
+  kept_.mutable_text()->append(delta.text);
+  v1::GenerateComplete part;
+  AddLogprobsAndPrompt(delta, part);
+  BOLE_CHECK(part.AppendToString(&encoded_));
 }
 
 v1::GenerateResponse ResponseEncoder::Complete(const Completion& completion) {
   v1::GenerateResponse response = Response();
-  EncodeEnd(completion, all_);
-  BOLE_CHECK(all_.MergeFromString(std::exchange(encoded_logprobs_, {})));
-  *response.mutable_complete() = std::move(all_);
+  v1::GenerateComplete& complete = *response.mutable_complete();
+  complete = std::move(kept_);
+  BOLE_CHECK(complete.MergeFromString(std::exchange(encoded_, {})));
+  AddLogprobsAndPrompt(TokenDelta(), complete);
+  EncodeEnd(completion, complete);
+  complete.set_index(choice_);
+  complete.set_seed(seed_);
+  *complete.mutable_usage() = usage_;
   return response;
 }
 
 size_t ResponseEncoder::kept_bytes() const {
-  return all_.output_ids().Capacity() * sizeof(uint32_t) +
-         all_.text().capacity() + encoded_logprobs_.capacity();
+  if (options_.chunks) return 0;
+  return kept_.output_ids().Capacity() * sizeof(uint32_t) +
+         kept_.text().capacity() + encoded_.capacity();
 }
 
 }  // namespace bole

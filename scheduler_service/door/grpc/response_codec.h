@@ -1,28 +1,44 @@
-// One request's output as messages of bole.v1.
+// One choice's output as messages of bole.v1.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_RESPONSE_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_RESPONSE_CODEC_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
+#include "common/tokenizer/tokenizer.h"
 #include "proto/bole.pb.h"
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/jobs/token_stream.h"
 
 namespace bole {
 
-// Turns the deltas of a stream into chunks, and all of them into the complete
-// message, for which it keeps every token. Not thread-safe.
+// What the messages of one call have in common. The references outlive them.
+struct AnswerOptions {
+  const std::string& model;
+  const Tokenizer& tokenizer;
+  // Output comes in chunks; or else all of it in the complete message.
+  bool chunks = true;
+};
+
+// Turns the deltas of a stream into chunks, for which it keeps nothing, or into
+// a complete message, for which it keeps all. Not thread-safe.
 class ResponseEncoder {
  public:
-  explicit ResponseEncoder(const Request& request);
+  // The first message tells the prompt and `echo`, its text, if that is set,
+  // and log probabilities of the prompt if the request asks for them.
+  ResponseEncoder(const Request& request, const AnswerOptions& options,
+                  std::optional<std::string> echo = std::nullopt);
 
-  // Keeps tokens and text of `delta`, and returns them as a chunk.
-  v1::GenerateResponse Add(const TokenDelta& delta);
+  // A chunk of what is in `delta`; nothing if there are to be no chunks.
+  std::optional<v1::GenerateResponse> Add(const TokenDelta& delta);
 
-  // Everything that was added. Call it once, last.
-  // COST: linear in the output.
+  // The last message. Call it once. COST: linear in what was kept.
   v1::GenerateResponse Complete(const Completion& completion);
+
+  // Of what was added.
+  const v1::Usage& usage() const { return usage_; }
 
   // The memory of what Add() kept, about: 4 bytes for a token, its text, and
   // the encoded log probabilities.
@@ -30,14 +46,23 @@ class ResponseEncoder {
 
  private:
   v1::GenerateResponse Response() const;
+  void Keep(const TokenDelta& delta);
+  // Adds the log probabilities of `delta`, and of the prompt what was not told,
+  // to a chunk or complete message.
+  template <typename Message>
+  void AddLogprobsAndPrompt(const TokenDelta& delta, Message& message);
 
+  const AnswerOptions options_;
   const std::string id_;
+  const uint32_t choice_;
+  const uint64_t seed_;
   const bool logprobs_;
-  const int num_resumed_;     // Output tokens that the client had before.
-  v1::GenerateComplete all_;  // Without log probabilities.
-  // Those of all tokens as the encoding of a GenerateComplete: as messages they
-  // would take five times as much memory.
-  std::string encoded_logprobs_;
+  v1::Usage usage_;
+  std::optional<v1::PromptOutput> prompt_;  // Until it was told.
+  v1::GenerateComplete kept_;               // Tokens and text.
+  // The rest as the encoding of a GenerateComplete: log probabilities would
+  // take five times as much memory as messages.
+  std::string encoded_;
 };
 
 }  // namespace bole

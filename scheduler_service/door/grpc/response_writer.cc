@@ -1,9 +1,12 @@
 #include "scheduler_service/door/grpc/response_writer.h"
 
+#include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler_service/jobs/request.h"
 
 namespace bole {
 namespace {
@@ -29,26 +32,54 @@ absl::Status FaultStatus(ReaderFault fault, const HeldOutput& held) {
 }  // namespace
 
 std::shared_ptr<ResponseWriter> ResponseWriter::Create(
-    const Request& request, ResponseWriterOptions options,
+    const ChoiceRequests& choices, ResponseWriterOptions options,
     std::weak_ptr<ResponseSink> sink, TaskPool& delivery) {
-  const TokenStreamLimits limits = options.stream;
   std::shared_ptr<ResponseWriter> writer(
-      new ResponseWriter(request, std::move(options), std::move(sink)));
-  const std::weak_ptr<ResponseWriter> weak = writer;
-  writer->stream_ = std::make_shared<TokenStream>(
-      [weak, &delivery] {
-        delivery.Post([weak] {
-          if (const auto self = weak.lock()) self->OnReady();
-        });
-      },
-      limits);
+      new ResponseWriter(std::move(options), std::move(sink)));
+  const auto on_ready = [weak = std::weak_ptr(writer), &delivery] {
+    delivery.Post([weak] {
+      if (const auto self = weak.lock()) self->OnReady();
+    });
+  };
+  const auto waiting = std::make_shared<WaitingBytes>(0);
+  writer->texts_.reserve(choices.requests.size());
+  std::optional<std::string> echo = choices.echo;  // The first one tells it.
+  for (const std::unique_ptr<Request>& request : choices.requests) {
+    request->stream = std::make_shared<TokenStream>(
+        on_ready, writer->options_.stream, waiting);
+    writer->texts_.push_back(
+        {.stream = request->stream,
+         .encoder = ResponseEncoder(*request, writer->options_.answer,
+                                    std::exchange(echo, std::nullopt))});
+  }
   return writer;
 }
 
-ResponseWriter::ResponseWriter(const Request& request,
-                               ResponseWriterOptions options,
+ResponseWriter::ResponseWriter(ResponseWriterOptions options,
                                std::weak_ptr<ResponseSink> sink)
-    : options_(std::move(options)), sink_(std::move(sink)), encoder_(request) {}
+    : options_(std::move(options)), sink_(std::move(sink)) {}
+
+bool ResponseWriter::Overflowed() const {
+  return std::any_of(texts_.begin(), texts_.end(), [](const Text& text) {
+    return text.stream->overflowed();
+  });
+}
+
+void ResponseWriter::DropOutput(bool cancel) {
+  for (const Text& text : texts_) {
+    if (cancel) text.stream->Cancel();
+    text.stream->Discard();
+  }
+}
+
+v1::Usage ResponseWriter::UsageSoFar() const {
+  v1::Usage usage = texts_.front().encoder.usage();
+  for (size_t i = 1; i < texts_.size(); ++i) {
+    usage.set_completion_tokens(usage.completion_tokens() +
+                                texts_[i].encoder.usage().completion_tokens());
+  }
+  return usage;
+}
 
 void ResponseWriter::Start() {
   const std::shared_ptr<ResponseSink> sink = sink_.lock();
@@ -58,7 +89,7 @@ void ResponseWriter::Start() {
 void ResponseWriter::OnReady() {
   const std::shared_ptr<ResponseSink> sink = sink_.lock();
   if (sink == nullptr) return;
-  if (stream_->overflowed()) EndForReader(ReaderFault::kBehind);
+  if (Overflowed()) EndForReader(ReaderFault::kBehind);
   {
     MutexLock lock(mutex_);
     told_ = true;
@@ -70,48 +101,62 @@ void ResponseWriter::OnReady() {
 
 void ResponseWriter::SendNext(ResponseSink& sink) {
   do {
-    while (!end_) {
-      TokenDelta delta = stream_->Take();
-      if (delta.empty()) break;
-      end_ = std::move(delta.end);
-      if (delta.tokens.empty() && delta.text.empty()) continue;
-      response_ = encoder_.Add(delta);
-      if (options_.complete_only) {
-        MutexLock lock(mutex_);
-        kept_bytes_ = encoder_.kept_bytes();
-        continue;
-      }
-      NoteWrite();
-      sink.Send(response_);
-      return;
-    }
-    if (end_) {
-      SendEnd(sink);
-      return;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      Text& text = texts_[next_];
+      next_ = (next_ + 1) % texts_.size();
+      if (SendOf(text, sink)) return;
     }
   } while (!GiveBack(sink));
 }
 
-void ResponseWriter::SendEnd(ResponseSink& sink) {
-  // The loop calls a stream that overflowed cancelled.
-  if (stream_->overflowed()) EndForReader(ReaderFault::kBehind);
-  if (end_->ok()) {
-    response_ = encoder_.Complete(**end_);
-    NoteWrite();
-    {
-      MutexLock lock(mutex_);
-      ended_ = true;
+bool ResponseWriter::SendOf(Text& text, ResponseSink& sink) {
+  while (!text.end) {
+    TokenDelta delta = text.stream->Take();
+    if (delta.empty()) return false;
+    text.end = std::move(delta.end);
+    if (delta.tokens.empty() && delta.text.empty()) continue;
+    std::optional<v1::GenerateResponse> chunk = text.encoder.Add(delta);
+    if (!chunk) {
+      NoteKept();
+      continue;
     }
-    sink.SendLast(response_);
-    return;
+    response_ = *std::move(chunk);
+    NoteWrite();
+    sink.Send(response_);
+    return true;
   }
-  absl::Status status = end_->status();
+  if (text.complete) return false;
+  // The loop calls a stream that overflowed cancelled.
+  if (Overflowed()) EndForReader(ReaderFault::kBehind);
+  if (text.end->ok()) {
+    SendComplete(text, sink);
+  } else {
+    Fail(text.end->status(), sink);
+  }
+  return true;
+}
+
+void ResponseWriter::SendComplete(Text& text, ResponseSink& sink) {
+  response_ = text.encoder.Complete(**text.end);
+  text.complete = true;
+  NoteKept();
+  NoteWrite();
+  if (++num_complete_ < texts_.size()) return sink.Send(response_);
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+  }
+  sink.SendLast(response_);
+}
+
+void ResponseWriter::Fail(absl::Status status, ResponseSink& sink) {
+  DropOutput(/*cancel=*/true);
   {
     MutexLock lock(mutex_);
     ended_ = true;
     if (fault_) status = *fault_;
   }
-  sink.End(status);
+  sink.End(status, UsageSoFar());
 }
 
 bool ResponseWriter::GiveBack(ResponseSink& sink) {
@@ -124,14 +169,20 @@ bool ResponseWriter::GiveBack(ResponseSink& sink) {
     if (fault_) status = *fault_;
     ended_ = !status.ok();
   }
-  if (!status.ok()) sink.End(status);
+  if (!status.ok()) sink.End(status, UsageSoFar());
   return true;
+}
+
+void ResponseWriter::NoteKept() {
+  size_t bytes = 0;
+  for (const Text& text : texts_) bytes += text.encoder.kept_bytes();
+  MutexLock lock(mutex_);
+  kept_bytes_ = bytes;
 }
 
 void ResponseWriter::NoteWrite() {
   const size_t bytes = response_.SpaceUsedLong() + response_.ByteSizeLong();
   MutexLock lock(mutex_);
-  kept_bytes_ = encoder_.kept_bytes();
   write_ = {.bytes = bytes, .started = std::chrono::steady_clock::now()};
 }
 
@@ -151,26 +202,26 @@ void ResponseWriter::OnWriteDone(bool ok) {
   if (status.ok()) {
     SendNext(*sink);
   } else {
-    sink->End(status);
+    sink->End(status, UsageSoFar());
   }
 }
 
 void ResponseWriter::OnCancel(bool overdue) {
   const std::shared_ptr<ResponseSink> sink = sink_.lock();
   if (sink == nullptr) return;
-  if (!overdue) stream_->Cancel();
-  stream_->Discard();
+  DropOutput(/*cancel=*/!overdue);
   {
     MutexLock lock(mutex_);
     cancelled_ = true;
     if (busy_ || ended_) return;
     ended_ = true;
   }
-  sink->End(absl::CancelledError("the client cancelled"));
+  sink->End(absl::CancelledError("the client cancelled"), UsageSoFar());
 }
 
 HeldOutput ResponseWriter::held() const {
-  const size_t waiting = stream_->waiting_bytes();
+  size_t waiting = 0;
+  for (const Text& text : texts_) waiting += text.stream->waiting_bytes();
   MutexLock lock(mutex_);
   if (fault_) return {};  // About to be freed.
   return {.waiting = waiting, .kept = kept_bytes_, .write = write_};
@@ -189,12 +240,11 @@ void ResponseWriter::EndForReader(ReaderFault fault) {
     break_write = busy_;
     ended_ = true;
   }
-  stream_->Cancel();
-  stream_->Discard();
+  DropOutput(/*cancel=*/true);
   if (break_write) {
     if (!sink->Break(why)) return;
   } else {
-    sink->End(why);
+    sink->End(why, UsageSoFar());
   }
   if (options_.on_fault) options_.on_fault(fault);
 }

@@ -1,4 +1,4 @@
-// Writes one request's output to its client, one message at a time.
+// Writes one call's output to its client, one message at a time.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_RESPONSE_WRITER_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_RESPONSE_WRITER_H_
 
@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -13,9 +14,9 @@
 #include "common/mutex.h"
 #include "proto/bole.pb.h"
 #include "scheduler_service/door/grpc/response_codec.h"
+#include "scheduler_service/door/request_body.h"
 #include "scheduler_service/door/task_pool.h"
 #include "scheduler_service/door/watched_call.h"
-#include "scheduler_service/jobs/request.h"
 #include "scheduler_service/jobs/token_stream.h"
 
 namespace bole {
@@ -31,39 +32,40 @@ class ResponseSink {
   // The same for the last message, after which the call ends with OK. Nothing
   // follows, and `response` does not change any more.
   virtual void SendLast(const v1::GenerateResponse& response) = 0;
-  // Ends the call. REQUIRES: no write is under way.
-  virtual void End(const absl::Status& status) = 0;
+  // Ends the call, for which `usage` was sent: what all choices have in common
+  // counts once. REQUIRES: no write is under way.
+  virtual void End(const absl::Status& status, const v1::Usage& usage) = 0;
   // Makes a write that is under way, or that is about to start, fail, and tells
   // the client why. Returns false if the call is gone already.
   virtual bool Break(const absl::Status& why) = 0;
 };
 
 struct ResponseWriterOptions {
-  bool complete_only = false;  // No chunks.
+  AnswerOptions answer;
+  // The bound on what waits is that of all choices together.
   TokenStreamLimits stream = {};
   // Called once if the reader is at fault for the end of the call, if set.
   std::function<void(ReaderFault)> on_fault = nullptr;
 };
 
-// The reader of a request's stream. It takes a delta, encodes it, sends it, and
-// takes the next one when the write is done; meanwhile the stream merges what
-// comes. So a slow client holds up nobody, and costs memory for its own output
-// alone, which is bounded.
+// The reader of the streams of a call's choices. It takes a delta, encodes it,
+// sends it, and takes the next one, of the next choice that has something, when
+// the write is done; meanwhile the streams merge what comes. So a slow client
+// holds up nobody, and costs memory for its own output alone, which is bounded.
+// The call ends with its last choice, or as soon as one has failed.
 //
-// The thread that appends to the stream, which is the loop's, only posts a task
-// to `delivery`: deltas are encoded by the threads of that pool and by those
-// that call OnWriteDone(). They hold no lock meanwhile.
+// The thread that appends to the streams, which is the loop's, only posts a
+// task to `delivery`: deltas are encoded by the threads of that pool and by
+// those that call OnWriteDone(). They hold no lock meanwhile.
 //
 // Thread-safe.
 class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
  public:
-  // `delivery` must outlive the writer, `sink` may go before it.
+  // Gives the requests their streams, which know the writer weakly. `delivery`
+  // must outlive the writer, `sink` may go before it.
   static std::shared_ptr<ResponseWriter> Create(
-      const Request& request, ResponseWriterOptions options,
+      const ChoiceRequests& choices, ResponseWriterOptions options,
       std::weak_ptr<ResponseSink> sink, TaskPool& delivery);
-
-  // Where the loop writes. The stream knows the writer weakly.
-  const std::shared_ptr<TokenStream>& stream() const { return stream_; }
 
   // Nothing is sent before. If the client is gone already, ends the call.
   void Start();
@@ -71,8 +73,8 @@ class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
   // A write has ended, and failed unless `ok`.
   void OnWriteDone(bool ok);
 
-  // The client is gone. The stream is told unless `overdue`: then its writer
-  // knows the deadline, and ends the request itself.
+  // The client is gone. The streams are told unless `overdue`: then their
+  // writer knows the deadline, and ends the requests itself.
   void OnCancel(bool overdue);
 
   // The same as in WatchedCall.
@@ -80,26 +82,45 @@ class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
   void EndForReader(ReaderFault fault);
 
  private:
-  ResponseWriter(const Request& request, ResponseWriterOptions options,
+  // A choice.
+  struct Text {
+    const std::shared_ptr<TokenStream> stream;
+    // These belong to whoever has set `busy_`, and then to the write.
+    ResponseEncoder encoder;
+    std::optional<absl::StatusOr<Completion>> end = {};  // Once it was taken.
+    bool complete = false;                               // The end was sent.
+  };
+
+  ResponseWriter(ResponseWriterOptions options,
                  std::weak_ptr<ResponseSink> sink);
 
-  // A task of `delivery`: the stream has something.
+  // A task of `delivery`: a stream has something.
   void OnReady();
   // Sends what there is. REQUIRES: `busy_`, set by this thread, which passes it
   // on to the write or gives it back.
   void SendNext(ResponseSink& sink);
-  void SendEnd(ResponseSink& sink);
-  // Returns false if the stream has got something since it was found empty.
+  // Sends what one choice has. Returns false if it has nothing; else a write is
+  // under way, or the call has ended.
+  bool SendOf(Text& text, ResponseSink& sink);
+  void SendComplete(Text& text, ResponseSink& sink);
+  void Fail(absl::Status status, ResponseSink& sink);
+  // Returns false if a stream has got something since it was found empty.
   bool GiveBack(ResponseSink& sink);
+  void NoteKept();
   void NoteWrite();
+
+  bool Overflowed() const;
+  void DropOutput(bool cancel);
+  // REQUIRES: `busy_`, or the call has just been ended by this thread.
+  v1::Usage UsageSoFar() const;
 
   const ResponseWriterOptions options_;
   const std::weak_ptr<ResponseSink> sink_;
-  std::shared_ptr<TokenStream> stream_;  // Set by Create().
+  std::vector<Text> texts_;  // Of fixed size after Create().
 
   // These belong to whoever has set `busy_`, and then to the write.
-  ResponseEncoder encoder_;
-  std::optional<absl::StatusOr<Completion>> end_;  // Taken, and not yet sent.
+  size_t next_ = 0;  // Whose turn it is.
+  size_t num_complete_ = 0;
   v1::GenerateResponse response_;
 
   mutable Mutex mutex_;

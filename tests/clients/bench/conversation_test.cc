@@ -22,19 +22,11 @@ Turn Adds(int length, int output) {
   return turn;
 }
 
-v1::GenerateComplete AnswerOf(const std::string& text,
-                              const std::vector<uint32_t>& ids) {
-  v1::GenerateComplete complete;
-  complete.set_text(text);
-  complete.mutable_output_ids()->Assign(ids.begin(), ids.end());
-  return complete;
-}
-
 TEST(ConversationTest, TheModelsOwnAnswerIsHistory) {
   const ConversationOptions options;
   Conversation conversation(options);
   conversation.Extend(Says("one"));
-  conversation.Answer(Says("one"), AnswerOf("own", {}));
+  conversation.Answer(Says("one"), "own", {});
   conversation.Extend(Says("two"));
 
   const v1::ChatInput chat = conversation.Request(Says("two")).chat();
@@ -52,7 +44,7 @@ TEST(ConversationTest, OrTheAnswerOfTheFile) {
   Conversation conversation(options);
   conversation.Extend(Says("one"));
 
-  conversation.Answer(Says("one"), AnswerOf("own", {}));
+  conversation.Answer(Says("one"), "own", {});
 
   EXPECT_EQ(conversation.Request(Says("one")).chat().messages(1).content(),
             "recorded");
@@ -63,7 +55,7 @@ TEST(ConversationTest, WithoutATemplateMessagesAreParagraphs) {
   options.chat = false;
   Conversation conversation(options);
   conversation.Extend(Says("one"));
-  conversation.Answer(Says("one"), AnswerOf("own", {}));
+  conversation.Answer(Says("one"), "own", {});
   conversation.Extend(Says("two"));
 
   EXPECT_EQ(conversation.Request(Says("two")).text(), "one\n\nown\n\ntwo");
@@ -75,7 +67,7 @@ TEST(ConversationTest, PromptsOfIdsGrowByTheAnswerAndTheInput) {
   Conversation conversation(options);
   conversation.Extend(Adds(5, 2));
   const v1::GenerateRequest first = conversation.Request(Adds(5, 2));
-  conversation.Answer(Adds(5, 2), AnswerOf("", {98, 99}));
+  conversation.Answer(Adds(5, 2), "", {98, 99});
   conversation.Extend(Adds(3, 4));
 
   const v1::GenerateRequest second = conversation.Request(Adds(3, 4));
@@ -97,7 +89,7 @@ TEST(ConversationTest, RecordedAnswersOfIdsHaveTheLengthOfTheFile) {
   Conversation conversation(options);
   conversation.Extend(Adds(5, 7));
 
-  conversation.Answer(Adds(5, 7), AnswerOf("", {1}));
+  conversation.Answer(Adds(5, 7), "", {1});
 
   EXPECT_EQ(conversation.Request(Adds(5, 7)).tokenized().input_ids_size(), 12);
 }

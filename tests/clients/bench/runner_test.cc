@@ -144,8 +144,8 @@ TEST_F(RunnerTest, ABrokenStreamGoesOnFromWhatHadCome) {
       server_.service().requests();
   ASSERT_EQ(requests.size(), 4u);
   EXPECT_EQ(requests[0].resume_size(), 0);
-  EXPECT_EQ(requests[1].resume(0).ids_size(), 2);
-  EXPECT_EQ(requests[2].resume(0).ids_size(), 3);
+  EXPECT_EQ(requests[1].resume(0).output_ids_size(), 2);
+  EXPECT_EQ(requests[2].resume(0).output_ids_size(), 3);
   EXPECT_EQ(requests[3].resume_size(), 0);
   EXPECT_EQ(requests[3].chat().messages(1).content(), "Hello");
 }

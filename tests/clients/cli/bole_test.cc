@@ -110,14 +110,36 @@ TEST_F(BoleTest, LogprobsWithoutJsonIsWrongUsage) {
   EXPECT_TRUE(service().requests().empty());
 }
 
-TEST_F(BoleTest, TextThatOnlyTheCompleteAnswerHasIsPrinted) {
-  FakeAnswer answer = AnswerOf({"Hel", "lo"});
-  answer.responses[1].mutable_chunk()->clear_text();
-  service().SetAnswers({answer});
+TEST_F(BoleTest, ChoicesArePrintedOneAfterTheOtherHoweverTheyCome) {
+  FakeAnswer first = AnswerOf({"He", "llo"});
+  FakeAnswer second = AnswerOf({"Good", "bye"});
+  second.responses[0].mutable_chunk()->set_index(1);
+  second.responses[1].mutable_chunk()->set_index(1);
+  second.responses[2].mutable_complete()->set_index(1);
+  FakeAnswer both;
+  for (int i = 0; i < 3; ++i) {
+    both.responses.push_back(second.responses[i]);
+    both.responses.push_back(first.responses[i]);
+  }
+  service().SetAnswers({both});
 
-  Process bole = Start({"generate", "hi"});
+  Process bole = Start({"generate", "hi", "--n", "2"});
 
   EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_EQ(OnlyRequest().n(), 2u);
+  EXPECT_EQ(bole.out(), "--- choice 0\nHello\n--- choice 1\nGoodbye");
+  EXPECT_EQ(Start({"generate", "hi", "--n", "3"}).Wait(), 1) << "no third end";
+}
+
+TEST_F(BoleTest, EchoPrintsThePromptBeforeTheAnswer) {
+  FakeAnswer answer = AnswerOf({"lo"});
+  answer.responses[0].mutable_chunk()->mutable_prompt()->set_text("Hel");
+  service().SetAnswers({answer});
+
+  Process bole = Start({"generate", "--raw", "Hel", "--echo"});
+
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_TRUE(OnlyRequest().echo());
   EXPECT_EQ(bole.out(), "Hello");
 }
 

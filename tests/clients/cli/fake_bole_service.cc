@@ -100,7 +100,13 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* FakeBoleService::Generate(
   BOLE_CHECK(!answers_.empty());
   FakeAnswer answer = answers_[std::min(requests_.size(), answers_.size() - 1)];
   requests_.push_back(*request);
-  if (!request->stream() && !answer.responses.empty() && !answer.hang) {
+  if (request->stream()) {
+    for (v1::GenerateResponse& response : answer.responses) {
+      if (!response.has_complete()) continue;
+      response.mutable_complete()->clear_output_ids();
+      response.mutable_complete()->clear_text();
+    }
+  } else if (!answer.responses.empty() && !answer.hang) {
     answer.responses.erase(answer.responses.begin(),
                            answer.responses.end() - 1);
   }

@@ -21,7 +21,8 @@ struct FakeAnswer {
   std::string retry_after_ms = "";         // Trailing metadata, unless empty.
 };
 
-// Chunks of one token each with these texts, and the complete answer.
+// Chunks of one token each with these texts, and the complete message, which
+// repeats them if the client does not stream.
 FakeAnswer AnswerOf(const std::vector<std::string>& chunk_texts);
 
 // Tokenizes into bytes. Thread-safe but for what is set before the calls.

@@ -16,11 +16,12 @@ namespace {
 
 using testing::TinyDoor;
 
-// A body with so many tokens, whatever the message says.
-ReadBody Tokens(size_t num) {
-  return [num](const ModelText&, const WorkerDescription&) {
+// A body with so many tokens and choices, whatever the message says.
+ReadBody Tokens(size_t num, uint32_t num_choices = 1) {
+  return [=](const ModelText&, const WorkerDescription&) {
     RequestBody body;
     body.prompt = std::vector<int32_t>(num, 1);
+    body.num_choices = num_choices;
     return body;
   };
 }
@@ -31,20 +32,21 @@ absl::StatusOr<RequestBody> Unread(const ModelText&, const WorkerDescription&) {
   return RequestBody();
 }
 
-std::optional<Refusal> Refused(
-    const std::variant<std::unique_ptr<Request>, Refusal>& read) {
+std::optional<Refusal> Refused(const std::variant<ReadMessage, Refusal>& read) {
   if (const auto* refusal = std::get_if<Refusal>(&read)) return *refusal;
   return std::nullopt;
 }
 
-// Reads and submits, with a stream that nobody reads.
+// Reads and submits, with streams that nobody reads.
 std::optional<Refusal> Ask(FrontDoor& door, const RequestHead& head,
-                           size_t num_tokens) {
-  auto read = door.Read(head, Tokens(num_tokens));
+                           size_t num_tokens, uint32_t num_choices = 1) {
+  auto read = door.Read(head, Tokens(num_tokens, num_choices));
   if (auto refusal = Refused(read)) return refusal;
-  auto request = std::get<std::unique_ptr<Request>>(std::move(read));
-  request->stream = std::make_shared<TokenStream>([] {});
-  return door.Submit(request);
+  auto& requests = std::get<ReadMessage>(read).choices.requests;
+  for (const std::unique_ptr<Request>& request : requests) {
+    request->stream = std::make_shared<TokenStream>([] {});
+  }
+  return door.Submit(requests);
 }
 
 class OpenCallStub : public WatchedCall {
@@ -58,13 +60,17 @@ TEST(FrontDoorTest, ARequestCarriesWhoAskedAndTheSizeOfItsMessage) {
   tiny.ConnectWorker();
 
   auto read = tiny.door.Read({.tenant = "blue-1", .model = "tiny", .bytes = 77},
-                             Tokens(3));
+                             Tokens(3, /*num_choices=*/2));
 
   ASSERT_FALSE(Refused(read).has_value());
-  const auto& request = *std::get<std::unique_ptr<Request>>(read);
-  EXPECT_EQ(request.tenant, "blue-1");
-  EXPECT_EQ(request.bytes, 77u);
-  EXPECT_EQ(request.prompt.size(), 3u);
+  const auto& message = std::get<ReadMessage>(read);
+  EXPECT_EQ(message.model.name, "tiny");
+  ASSERT_EQ(message.choices.requests.size(), 2u);
+  for (const std::unique_ptr<Request>& request : message.choices.requests) {
+    EXPECT_EQ(request->tenant, "blue-1");
+    EXPECT_EQ(request->bytes, 77u);
+    EXPECT_EQ(request->prompt.size(), 3u);
+  }
 }
 
 TEST(FrontDoorTest, ATenantThatIsNoneIsRefusedBeforeTheMessageIsRead) {
@@ -160,6 +166,19 @@ TEST(FrontDoorTest, TheQueueIsCheckedAgainWithTheTokensOfTheRequest) {
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->reason, RefusalReason::kQueueTokens);
   EXPECT_EQ(refusal->retry_after, kFirstRetryDelay);
+  EXPECT_FALSE(fits.has_value());
+}
+
+TEST(FrontDoorTest, TheTokensOfAllChoicesCount) {
+  TinyDoor tiny({}, {.max_tokens = 20});
+  tiny.ConnectWorker();
+  ASSERT_FALSE(Ask(tiny.door, {}, 8).has_value());
+
+  const auto refusal = Ask(tiny.door, {}, 5, /*num_choices=*/3);
+  const auto fits = Ask(tiny.door, {}, 4, /*num_choices=*/3);
+
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->reason, RefusalReason::kQueueTokens);
   EXPECT_FALSE(fits.has_value());
 }
 

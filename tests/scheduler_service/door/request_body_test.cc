@@ -26,9 +26,16 @@ RequestBody Body(std::variant<Ids, std::string> prompt) {
   return body;
 }
 
-absl::StatusOr<std::unique_ptr<Request>> Make(RequestBody body) {
+absl::StatusOr<ChoiceRequests> MakeAll(RequestBody body) {
   static const auto& tokenizer = *testing::MakeTinyTokenizer().release();
-  return ToRequest(std::move(body), tokenizer, TinyWorker());
+  return ToRequests(std::move(body), tokenizer, TinyWorker());
+}
+
+absl::StatusOr<std::unique_ptr<Request>> Make(RequestBody body) {
+  absl::StatusOr<ChoiceRequests> all = MakeAll(std::move(body));
+  if (!all.ok()) return all.status();
+  EXPECT_EQ(all->requests.size(), 1u);
+  return std::move(all->requests[0]);
 }
 
 TEST(RequestBodyTest, IdsAreThePrompt) {
@@ -103,7 +110,7 @@ TEST(RequestBodyTest, TheModelsStopTokensAddToTheRequests) {
 
 TEST(RequestBodyTest, WhatIsResumedIsNoPromptAndCountsAgainstTheLimit) {
   RequestBody body = Body(Ids{1});
-  body.resumed = {'a', 'b'};
+  body.resumed = {{.output = {'a', 'b'}}};
   body.sampling.max_tokens = 3;
   body.priority = -100;
 
@@ -114,6 +121,63 @@ TEST(RequestBodyTest, WhatIsResumedIsNoPromptAndCountsAgainstTheLimit) {
   EXPECT_EQ((*request)->resumed, (Ids{'a', 'b'}));
   EXPECT_EQ((*request)->sampling.max_tokens, 3);
   EXPECT_EQ((*request)->priority, -100);
+}
+
+TEST(RequestBodyTest, ChoicesDifferInNumberAndSeed) {
+  RequestBody body = Body(std::string("abc"));
+  body.num_choices = 3;
+  body.sampling.seed = UINT64_MAX;
+  body.sampling.max_tokens = 5;
+  body.text.stop = {"END"};
+
+  const auto choices = MakeAll(body);
+
+  ASSERT_TRUE(choices.ok()) << choices.status();
+  ASSERT_EQ(choices->requests.size(), 3u);
+  const Request& first = *choices->requests[0];
+  for (uint32_t i = 0; i < 3; ++i) {
+    const Request& request = *choices->requests[i];
+    EXPECT_EQ(request.choice, i);
+    EXPECT_EQ(request.sampling.seed, UINT64_MAX + i);
+    EXPECT_EQ(request.id, first.id);
+    EXPECT_EQ(request.prompt, first.prompt);
+    EXPECT_EQ(request.stop_tokens, first.stop_tokens);
+    EXPECT_EQ(request.sampling.max_tokens, 5);
+    EXPECT_EQ(request.text.stop, (std::vector<std::string>{"END"}));
+  }
+}
+
+TEST(RequestBodyTest, ChoicesThatAreCompleteDoNotRun) {
+  RequestBody body = Body(Ids{1});
+  body.num_choices = 3;
+  body.sampling.seed = 7;
+  body.sampling.prompt_logprobs = 2;
+  body.resumed = {{.complete = true}, {.output = {'a'}}, {.output = {}}};
+
+  const auto choices = MakeAll(body);
+
+  ASSERT_TRUE(choices.ok()) << choices.status();
+  ASSERT_EQ(choices->requests.size(), 2u);
+  const Request& second = *choices->requests[0];
+  EXPECT_EQ(second.choice, 1u);
+  EXPECT_EQ(second.sampling.seed, 8u);
+  EXPECT_EQ(second.resumed, (Ids{'a'}));
+  EXPECT_EQ(choices->requests[1]->choice, 2u);
+  EXPECT_TRUE(choices->requests[1]->resumed.empty());
+  // The first that runs tells them.
+  EXPECT_EQ(second.sampling.prompt_logprobs, 2);
+  EXPECT_FALSE(choices->requests[1]->sampling.prompt_logprobs.has_value());
+}
+
+TEST(RequestBodyTest, ThePromptIsEchoedAsItWasTokenizedOrDecoded) {
+  RequestBody text = Body(std::string("abc<s>"));
+  RequestBody ids = Body(Ids{'a', 257, 300});
+  EXPECT_FALSE(MakeAll(text)->echo.has_value());
+  text.echo = true;
+  ids.echo = true;
+
+  EXPECT_EQ(MakeAll(text)->echo, "abc<s>");
+  EXPECT_EQ(MakeAll(ids)->echo, "abc<s>");
 }
 
 struct Wrong {
@@ -174,26 +238,40 @@ INSTANTIATE_TEST_SUITE_P(
               "priority", "-101"},
         Wrong{"resumed_token_outside_the_vocabulary",
               [](RequestBody& b) {
-                b.resumed = Ids{1, 303};
+                b.resumed = {{.output = Ids{1, 303}}};
               },
-              "resume token 1", "303"},
+              "resume[0] token 1", "303"},
         Wrong{"resumed_as_long_as_max_tokens",
               [](RequestBody& b) {
                 b.sampling.max_tokens = 2;
-                b.resumed = Ids{1, 2};
+                b.resumed = {{.output = Ids{1, 2}}};
               },
-              "resume tokens", "2"},
+              "resume[0] tokens", "2"},
         Wrong{"resumed_after_a_stop_token",
               [](RequestBody& b) {
-                b.resumed = Ids{'a', 300, 'b'};
+                b.resumed = {{.output = Ids{'a', 300, 'b'}}};
               },
-              "resume token 1", "300"},
+              "resume[0] token 1", "300"},
         Wrong{"resumed_after_a_stop_string",
               [](RequestBody& b) {
                 b.text.stop = {"bc"};
-                b.resumed = Ids{'a', 'b', 'c', 'd'};
+                b.resumed = {{.output = Ids{'a', 'b', 'c', 'd'}}};
               },
-              "resume", "'bc'"}),
+              "resume[0]", "'bc'"},
+        Wrong{"resumed_choice_that_has_ended",
+              [](RequestBody& b) {
+                b.num_choices = 3;
+                b.resumed = {{.output = Ids{'a'}},
+                             {.output = Ids{303}, .complete = true},
+                             {.output = Ids{300}}};
+              },
+              "resume[2] token 0", "300"},
+        Wrong{"resumed_choices_that_are_all_complete",
+              [](RequestBody& b) {
+                b.num_choices = 2;
+                b.resumed = {{.complete = true}, {.complete = true}};
+              },
+              "resume", "complete"}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -11,12 +11,17 @@ constexpr AdmissionLimits kLimits{
     .max_requests = 3, .max_tokens = 100, .max_bytes = 1000};
 constexpr AdmissionLoad kWaiting{.requests = 1, .tokens = 40, .bytes = 100};
 
-TEST(AdmissionTest, EachBoundIsExactAndHasItsReason) {
-  EXPECT_FALSE(CheckAdmission(kLimits, kWaiting, 60, 900).has_value());
+// One request.
+AdmissionLoad Asked(size_t tokens, size_t bytes) {
+  return {.requests = 1, .tokens = tokens, .bytes = bytes};
+}
 
-  const auto tokens = CheckAdmission(kLimits, kWaiting, 61, 900);
-  const auto bytes = CheckAdmission(kLimits, kWaiting, 60, 901);
-  const auto requests = CheckAdmission(kLimits, {.requests = 3}, 1, 1);
+TEST(AdmissionTest, EachBoundIsExactAndHasItsReason) {
+  EXPECT_FALSE(CheckAdmission(kLimits, kWaiting, Asked(60, 900)).has_value());
+
+  const auto tokens = CheckAdmission(kLimits, kWaiting, Asked(61, 900));
+  const auto bytes = CheckAdmission(kLimits, kWaiting, Asked(60, 901));
+  const auto requests = CheckAdmission(kLimits, {.requests = 3}, Asked(1, 1));
 
   ASSERT_TRUE(tokens && bytes && requests);
   EXPECT_EQ(tokens->reason, RefusalReason::kQueueTokens);
@@ -28,10 +33,11 @@ TEST(AdmissionTest, EachBoundIsExactAndHasItsReason) {
 }
 
 TEST(AdmissionTest, ARequestThatIsTooLargeByItselfIsTakenAlone) {
-  EXPECT_FALSE(CheckAdmission(kLimits, {}, 5000, 50'000).has_value());
-  EXPECT_TRUE(CheckAdmission(kLimits, {.requests = 1}, 5000, 1).has_value());
+  EXPECT_FALSE(CheckAdmission(kLimits, {}, Asked(5000, 50'000)).has_value());
   EXPECT_TRUE(
-      CheckAdmission({.max_requests = 0}, /*waiting=*/{}, 1, 1).has_value());
+      CheckAdmission(kLimits, {.requests = 1}, Asked(5000, 1)).has_value());
+  EXPECT_TRUE(CheckAdmission({.max_requests = 0}, /*waiting=*/{}, Asked(1, 1))
+                  .has_value());
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ std::unique_ptr<Request> MakeRequest(int tokens, size_t bytes = 0,
 std::optional<RefusalReason> Submit(Mailbox& mailbox, int tokens,
                                     size_t bytes = 0) {
   std::unique_ptr<Request> request = MakeRequest(tokens, bytes);
-  const std::optional<Refusal> refusal = mailbox.Submit(request);
+  const std::optional<Refusal> refusal = mailbox.Submit({&request, 1});
   if (!refusal) return std::nullopt;
   return refusal->reason;
 }
@@ -58,7 +58,7 @@ TEST(MailboxTest, RequestsAndEventsComeOldestFirst) {
   Mailbox mailbox(kLimits);
   for (const char* id : {"a", "b", "c"}) {
     std::unique_ptr<Request> request = MakeRequest(1, 0, id);
-    ASSERT_FALSE(mailbox.Submit(request).has_value());
+    ASSERT_FALSE(mailbox.Submit({&request, 1}).has_value());
     EXPECT_EQ(request, nullptr);
   }
   mailbox.Post(Outcome(1));
@@ -93,7 +93,7 @@ TEST(MailboxTest, AFullQueueRefusesAndLeavesTheRequest) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
 
   std::unique_ptr<Request> request = MakeRequest(1, 0, "fourth");
-  const std::optional<Refusal> refusal = mailbox.Submit(request);
+  const std::optional<Refusal> refusal = mailbox.Submit({&request, 1});
 
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->reason, RefusalReason::kQueueRequests);
@@ -156,6 +156,63 @@ TEST(MailboxTest, ARequestBeyondABoundIsTakenAlone) {
   EXPECT_EQ(Submit(mailbox, 1, 1), RefusalReason::kQueueTokens);
 }
 
+// As many requests as `tokens` says, of one call.
+std::vector<std::unique_ptr<Request>> MakeGroup(const std::vector<int>& tokens,
+                                                size_t bytes = 0) {
+  std::vector<std::unique_ptr<Request>> group;
+  group.reserve(tokens.size());
+  for (const int num : tokens) group.push_back(MakeRequest(num, bytes));
+  return group;
+}
+
+TEST(MailboxTest, ACallIsTakenWholeOrLeftWhole) {
+  Mailbox mailbox(kLimits);
+  ASSERT_EQ(Submit(mailbox, 10, 100), std::nullopt);
+  auto too_many = MakeGroup({1, 1, 1});
+  auto too_long = MakeGroup({50, 41});
+  auto too_large = MakeGroup({1, 1}, /*bytes=*/451);
+  auto fits = MakeGroup({50, 40}, /*bytes=*/450);
+
+  const auto many = mailbox.Submit(too_many);
+  const auto tokens = mailbox.Submit(too_long);
+  const auto bytes = mailbox.Submit(too_large);
+
+  ASSERT_TRUE(many && tokens && bytes);
+  EXPECT_EQ(many->reason, RefusalReason::kQueueRequests);
+  EXPECT_EQ(tokens->reason, RefusalReason::kQueueTokens);
+  EXPECT_EQ(bytes->reason, RefusalReason::kQueueBytes);
+  for (const auto& request : too_many) EXPECT_NE(request, nullptr);
+  EXPECT_EQ(mailbox.load().requests, 1);
+  EXPECT_FALSE(mailbox.Submit(fits).has_value());
+  EXPECT_EQ(mailbox.load().requests, 3);
+  EXPECT_EQ(mailbox.load().tokens, 100);
+  EXPECT_EQ(mailbox.load().bytes, 1000);
+}
+
+TEST(MailboxTest, ACallThatAloneIsTooLargeIsTakenAlone) {
+  Mailbox mailbox(kLimits);
+  auto large = MakeGroup({5000, 5000, 5000}, /*bytes=*/2000);
+  auto many = MakeGroup({1, 1, 1, 1});
+
+  const auto refused = mailbox.Submit(many);
+  EXPECT_FALSE(mailbox.Submit(large).has_value());
+
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->reason, RefusalReason::kQueueRequests);
+}
+
+TEST(MailboxTest, EachRequestOfACallIsCancelledByItself) {
+  Mailbox mailbox(kLimits);
+  auto group = MakeGroup({1, 1});
+  const std::shared_ptr<TokenStream> second = group[1]->stream;
+  ASSERT_FALSE(mailbox.Submit(group).has_value());
+
+  second->Cancel();
+
+  const Mail mail = mailbox.Take(TimePoint::max());
+  EXPECT_THAT(mail.cancelled, ElementsAre(*mail.requests[1]->job));
+}
+
 TEST(MailboxTest, TakingARequestMakesNoRoomReleasingItDoes) {
   Mailbox mailbox(kLimits);
   for (int i = 0; i < 3; ++i) ASSERT_EQ(Submit(mailbox, 10, 5), std::nullopt);
@@ -187,7 +244,7 @@ TEST(MailboxTest, ACancelledStreamNamesItsRequestAndEndsOneWait) {
   ASSERT_EQ(Submit(mailbox, 1), std::nullopt);
   std::unique_ptr<Request> second = MakeRequest(1);
   const std::shared_ptr<TokenStream> stream = second->stream;
-  ASSERT_FALSE(mailbox.Submit(second).has_value());
+  ASSERT_FALSE(mailbox.Submit({&second, 1}).has_value());
   const Mail asked = mailbox.Take(TimePoint::max());
   stream->Cancel();
   stream->Cancel();
@@ -206,7 +263,7 @@ TEST(MailboxTest, AStreamThatWasCancelledBeforeIsNamedWithItsRequest) {
   Mailbox mailbox(kLimits);
   std::unique_ptr<Request> request = MakeRequest(1);
   request->stream->Cancel();
-  ASSERT_FALSE(mailbox.Submit(request).has_value());
+  ASSERT_FALSE(mailbox.Submit({&request, 1}).has_value());
 
   const Mail mail = mailbox.Take(TimePoint::max());
 
@@ -267,7 +324,7 @@ TEST(MailboxThreadsTest, EveryRequestThatWasTakenInArrivesOnce) {
       for (int i = 0; i < kRequests; ++i) {
         std::unique_ptr<Request> request =
             MakeRequest(1 + i % 20, i % 100, std::to_string(s * kRequests + i));
-        while (mailbox.Submit(request)) std::this_thread::yield();
+        while (mailbox.Submit({&request, 1})) std::this_thread::yield();
       }
       if (--running == 0) mailbox.Drain();
     });
@@ -308,7 +365,7 @@ TEST(MailboxThreadsTest, EventsOfAClientArriveInItsOrderWhileOthersCancel) {
     for (int i = 0; i < kEvents; ++i) {
       std::unique_ptr<Request> request = MakeRequest(1);
       const std::shared_ptr<TokenStream> stream = request->stream;
-      (void)mailbox.Submit(request);
+      (void)mailbox.Submit({&request, 1});
       stream->Cancel();
     }
   });

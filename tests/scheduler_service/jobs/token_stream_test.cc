@@ -1,5 +1,6 @@
 #include "scheduler_service/jobs/token_stream.h"
 
+#include <memory>
 #include <semaphore>
 #include <string>
 #include <thread>
@@ -180,6 +181,29 @@ TEST(TokenStreamTest, OneDeltaMayWaitWhateverItsSize) {
 
   EXPECT_FALSE(stream.overflowed());
   EXPECT_EQ(Ids(stream.Take()), (std::vector<int32_t>{1, 2}));
+}
+
+TEST(TokenStreamTest, StreamsThatShareTheirBytesShareTheBound) {
+  const auto waiting = std::make_shared<WaitingBytes>(0);
+  const TokenStreamLimits limits{.max_waiting_bytes = 4 * sizeof(EmittedToken)};
+  TokenStream first([] {}, limits, waiting);
+  TokenStream second([] {}, limits, waiting);
+  first.Append({Token(1), Token(2)}, "");
+  second.Append({Token(3)}, "");
+
+  second.Append({Token(4)}, "");
+  EXPECT_FALSE(second.overflowed());
+  first.Take();
+  second.Append({Token(5)}, "");
+  EXPECT_FALSE(second.overflowed()) << "the other has none any more";
+  first.Append({Token(6), Token(7)}, "");
+  EXPECT_FALSE(first.overflowed()) << "one delta may always wait";
+  second.Append({Token(8)}, "");
+
+  EXPECT_TRUE(second.overflowed());
+  EXPECT_FALSE(first.overflowed());
+  second.Discard();
+  EXPECT_EQ(*waiting, 2 * sizeof(EmittedToken));
 }
 
 TEST(TokenStreamTest, AReaderWhoTakesInTimeNeverOverflows) {

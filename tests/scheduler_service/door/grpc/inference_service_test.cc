@@ -52,10 +52,9 @@ TEST(InferenceServiceTest, ChunksThenTheCompleteMessage) {
   EXPECT_EQ(call.ids, want);
   EXPECT_EQ(call.text, TextOf(want));
   EXPECT_EQ(call.usage.completion_tokens(), 40u);
-  EXPECT_EQ(std::vector<int32_t>(call.complete.output_ids().begin(),
-                                 call.complete.output_ids().end()),
-            want);
-  EXPECT_EQ(call.complete.text(), TextOf(want));
+  EXPECT_EQ(call.model, "tiny");
+  EXPECT_EQ(call.complete.output_ids_size(), 0);
+  EXPECT_EQ(call.complete.text(), "");
   EXPECT_EQ(call.complete.finish_reason(), v1::FINISH_REASON_LENGTH);
   EXPECT_EQ(call.complete.usage().prompt_tokens(), 3u);
 }
@@ -70,7 +69,9 @@ TEST(InferenceServiceTest, WithoutStreamingOnlyTheCompleteMessage) {
   ASSERT_TRUE(call.Finish().ok());
   EXPECT_EQ(call.num_chunks, 0);
   EXPECT_EQ(call.num_complete, 1);
+  EXPECT_EQ(call.model, "tiny");
   EXPECT_EQ(call.complete.text(), TextOf(SimulatedOutput(Prompt(), 30)));
+  EXPECT_EQ(call.complete.output_ids_size(), 30);
 }
 
 TEST(InferenceServiceTest, ManyCallsAtOnceGetEachTheirOwn) {

@@ -84,14 +84,45 @@ TEST(RequestCodecTest, PriorityAndWhatIsResumedArrive) {
   v1::GenerateRequest message = Ids({1});
   EXPECT_EQ(Decode(message)->priority, 0);
   message.set_priority(7);
-  v1::TokenIds& had = *message.add_resume();
-  for (uint32_t id = 0; id < 200; ++id) had.add_ids(id);
+  v1::ResumedChoice& had = *message.add_resume();
+  for (uint32_t id = 0; id < 200; ++id) had.add_output_ids(id);
 
   const auto body = Decode(message);
 
   EXPECT_EQ(body->priority, 7);
-  ASSERT_EQ(body->resumed.size(), 101u);  // One more than fits.
-  EXPECT_EQ(body->resumed[3], 3);
+  ASSERT_EQ(body->resumed.size(), 1u);
+  EXPECT_FALSE(body->resumed[0].complete);
+  ASSERT_EQ(body->resumed[0].output.size(), 101u);  // One more than fits.
+  EXPECT_EQ(body->resumed[0].output[3], 3);
+}
+
+TEST(RequestCodecTest, ChoicesArriveWithWhatTheClientHasOfThem) {
+  v1::GenerateRequest message = Ids({1});
+  EXPECT_EQ(Decode(message)->num_choices, 1u);
+  message.set_n(2);
+  message.add_resume()->set_complete(true);
+  message.add_resume()->add_output_ids(5);
+
+  const auto body = Decode(message);
+
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(body->num_choices, 2u);
+  ASSERT_EQ(body->resumed.size(), 2u);
+  EXPECT_TRUE(body->resumed[0].complete);
+  EXPECT_EQ(body->resumed[1].output, (std::vector<int32_t>{5}));
+}
+
+TEST(RequestCodecTest, WhatIsToBeToldOfThePromptArrives) {
+  v1::GenerateRequest message = Ids({1});
+  EXPECT_FALSE(Decode(message)->echo);
+  EXPECT_FALSE(Decode(message)->sampling.prompt_logprobs.has_value());
+  message.set_echo(true);
+  message.set_prompt_logprobs(0);
+
+  const auto body = Decode(message);
+
+  EXPECT_TRUE(body->echo);
+  EXPECT_EQ(body->sampling.prompt_logprobs, 0);
 }
 
 struct Wrong {
@@ -133,6 +164,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"chat_without_a_role",
               [](Message& m) { m.mutable_chat()->add_messages(); },
               "chat.messages[0].role", "''"},
+        Wrong{"no_choice", [](Message& m) { m.set_n(0); }, "n is", "0"},
+        Wrong{"too_many_choices", [](Message& m) { m.set_n(17); }, "n is",
+              "17"},
+        Wrong{"too_many_prompt_logprobs",
+              [](Message& m) { m.set_prompt_logprobs(21); }, "prompt_logprobs",
+              "21"},
         Wrong{"resume_of_two_choices",
               [](Message& m) {
                 m.add_resume();

@@ -1,9 +1,12 @@
 #include "scheduler_service/door/grpc/response_codec.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
 
 namespace bole {
 namespace {
@@ -29,55 +32,85 @@ TokenDelta Delta(const std::vector<int32_t>& tokens, std::string text) {
   return delta;
 }
 
+// Of the model "tiny" and its tokenizer.
+ResponseEncoder Encoder(const Request& request, bool chunks = true,
+                        std::optional<std::string> echo = std::nullopt) {
+  static const auto& model = *new std::string("tiny");
+  static const auto& tokenizer = *testing::MakeTinyTokenizer().release();
+  return ResponseEncoder(
+      request, {.model = model, .tokenizer = tokenizer, .chunks = chunks},
+      std::move(echo));
+}
+
+// REQUIRES: there are chunks.
+v1::GenerateChunk Chunk(ResponseEncoder& encoder, const TokenDelta& delta) {
+  return encoder.Add(delta)->chunk();
+}
+
 std::vector<uint32_t> Vector(const auto& repeated) {
   return {repeated.begin(), repeated.end()};
 }
 
 TEST(ResponseCodecTest, AChunkHasWhatIsNewAndUsageSoFar) {
-  ResponseEncoder encoder(OneRequest(/*logprobs=*/false));
+  ResponseEncoder encoder = Encoder(OneRequest(/*logprobs=*/false));
 
-  const v1::GenerateResponse first = encoder.Add(Delta({10, 11}, "ab"));
-  const v1::GenerateResponse second = encoder.Add(Delta({12}, ""));
+  const v1::GenerateChunk first = Chunk(encoder, Delta({10, 11}, "ab"));
+  const v1::GenerateChunk second = Chunk(encoder, Delta({12}, ""));
 
-  EXPECT_EQ(first.request_id(), "r");
-  EXPECT_EQ(Vector(first.chunk().token_ids()), (std::vector<uint32_t>{10, 11}));
-  EXPECT_EQ(first.chunk().text(), "ab");
-  EXPECT_EQ(first.chunk().usage().prompt_tokens(), 3u);
-  EXPECT_EQ(first.chunk().usage().completion_tokens(), 2u);
-  EXPECT_EQ(first.chunk().output_logprobs_size(), 0);
-  EXPECT_EQ(Vector(second.chunk().token_ids()), (std::vector<uint32_t>{12}));
-  EXPECT_EQ(second.chunk().text(), "");
-  EXPECT_EQ(second.chunk().usage().completion_tokens(), 3u);
+  EXPECT_EQ(Vector(first.token_ids()), (std::vector<uint32_t>{10, 11}));
+  EXPECT_EQ(first.text(), "ab");
+  EXPECT_EQ(first.usage().prompt_tokens(), 3u);
+  EXPECT_EQ(first.usage().completion_tokens(), 2u);
+  EXPECT_EQ(first.output_logprobs_size(), 0);
+  EXPECT_FALSE(first.has_prompt());
+  EXPECT_EQ(Vector(second.token_ids()), (std::vector<uint32_t>{12}));
+  EXPECT_EQ(second.text(), "");
+  EXPECT_EQ(second.usage().completion_tokens(), 3u);
+  EXPECT_EQ(encoder.usage().completion_tokens(), 3u);
+}
+
+TEST(ResponseCodecTest, EveryMessageNamesRequestModelAndChoice) {
+  Request request = OneRequest(/*logprobs=*/false);
+  request.choice = 3;
+  ResponseEncoder encoder = Encoder(request);
+
+  const v1::GenerateResponse chunk = *encoder.Add(Delta({10}, "a"));
+  const v1::GenerateResponse end = encoder.Complete(Completion());
+
+  for (const v1::GenerateResponse* message : {&chunk, &end}) {
+    EXPECT_EQ(message->request_id(), "r");
+    EXPECT_EQ(message->model(), "tiny");
+  }
+  EXPECT_EQ(chunk.chunk().index(), 3u);
+  EXPECT_EQ(end.complete().index(), 3u);
 }
 
 TEST(ResponseCodecTest, ResumedTokensAreCountedAndNotSaidAgain) {
   Request request = OneRequest(/*logprobs=*/false);
   request.resumed = {8, 9};
-  ResponseEncoder encoder(request);
+  ResponseEncoder encoder = Encoder(request);
 
-  const v1::GenerateResponse response = encoder.Add(Delta({10}, "a"));
+  const v1::GenerateChunk chunk = Chunk(encoder, Delta({10}, "a"));
 
-  EXPECT_EQ(Vector(response.chunk().token_ids()), (std::vector<uint32_t>{10}));
-  EXPECT_EQ(response.chunk().usage().completion_tokens(), 3u);
+  EXPECT_EQ(Vector(chunk.token_ids()), (std::vector<uint32_t>{10}));
+  EXPECT_EQ(chunk.usage().completion_tokens(), 3u);
 }
 
-TEST(ResponseCodecTest, TheCompleteMessageIsEverything) {
-  ResponseEncoder encoder(OneRequest(/*logprobs=*/false));
+TEST(ResponseCodecTest, TheCompleteMessageSaysHowItEnded) {
+  ResponseEncoder encoder = Encoder(OneRequest(/*logprobs=*/true));
   encoder.Add(Delta({10, 11}, "ab"));
   encoder.Add(Delta({12}, "c"));
 
-  const v1::GenerateResponse response =
-      encoder.Complete({.matched = int32_t{12},
-                        .rounds = 4,
-                        .accepted_drafts = 2,
-                        .queue_seconds = 0.25,
-                        .first_token_seconds = 0.5,
-                        .total_seconds = 1});
+  const v1::GenerateComplete complete =
+      encoder
+          .Complete({.matched = int32_t{12},
+                     .rounds = 4,
+                     .accepted_drafts = 2,
+                     .queue_seconds = 0.25,
+                     .first_token_seconds = 0.5,
+                     .total_seconds = 1})
+          .complete();
 
-  EXPECT_EQ(response.request_id(), "r");
-  const v1::GenerateComplete& complete = response.complete();
-  EXPECT_EQ(Vector(complete.output_ids()), (std::vector<uint32_t>{10, 11, 12}));
-  EXPECT_EQ(complete.text(), "abc");
   EXPECT_EQ(complete.usage().prompt_tokens(), 3u);
   EXPECT_EQ(complete.usage().completion_tokens(), 3u);
   EXPECT_EQ(complete.finish_reason(), v1::FINISH_REASON_STOP);
@@ -88,6 +121,28 @@ TEST(ResponseCodecTest, TheCompleteMessageIsEverything) {
   EXPECT_EQ(complete.timing().queue(), 0.25);
   EXPECT_EQ(complete.timing().first_token(), 0.5);
   EXPECT_EQ(complete.timing().total(), 1);
+  // The chunks had these.
+  EXPECT_EQ(complete.output_ids_size(), 0);
+  EXPECT_EQ(complete.text(), "");
+  EXPECT_EQ(complete.output_logprobs_size(), 0);
+}
+
+TEST(ResponseCodecTest, WithoutChunksTheCompleteMessageIsEverything) {
+  ResponseEncoder encoder =
+      Encoder(OneRequest(/*logprobs=*/true), /*chunks=*/false, "the prompt");
+  EXPECT_FALSE(encoder.Add(Delta({10, 11}, "ab")).has_value());
+  EXPECT_FALSE(encoder.Add(Delta({12}, "c")).has_value());
+
+  const v1::GenerateComplete complete =
+      encoder.Complete(Completion()).complete();
+
+  EXPECT_EQ(Vector(complete.output_ids()), (std::vector<uint32_t>{10, 11, 12}));
+  EXPECT_EQ(complete.text(), "abc");
+  EXPECT_EQ(complete.usage().completion_tokens(), 3u);
+  ASSERT_EQ(complete.output_logprobs_size(), 3);
+  EXPECT_EQ(complete.output_logprobs(2).token_id(), 12u);
+  EXPECT_EQ(complete.output_logprobs(2).top_size(), 2);
+  EXPECT_EQ(complete.prompt().text(), "the prompt");
 }
 
 TEST(ResponseCodecTest, ReasonsToFinish) {
@@ -95,9 +150,9 @@ TEST(ResponseCodecTest, ReasonsToFinish) {
   string_matched.matched = std::string("END");
 
   const v1::GenerateComplete stop =
-      ResponseEncoder(OneRequest(false)).Complete(string_matched).complete();
+      Encoder(OneRequest(false)).Complete(string_matched).complete();
   const v1::GenerateComplete length =
-      ResponseEncoder(OneRequest(false)).Complete(Completion()).complete();
+      Encoder(OneRequest(false)).Complete(Completion()).complete();
 
   EXPECT_EQ(stop.finish_reason(), v1::FINISH_REASON_STOP);
   EXPECT_EQ(stop.matched_stop_str(), "END");
@@ -107,42 +162,108 @@ TEST(ResponseCodecTest, ReasonsToFinish) {
 }
 
 TEST(ResponseCodecTest, LogprobsComeIfTheyWereAskedFor) {
-  ResponseEncoder encoder(OneRequest(/*logprobs=*/true));
+  ResponseEncoder encoder = Encoder(OneRequest(/*logprobs=*/true));
 
-  const v1::GenerateResponse chunk = encoder.Add(Delta({10}, "a"));
-  encoder.Add(Delta({11}, "b"));
-  const v1::GenerateResponse end = encoder.Complete(Completion());
+  const v1::GenerateChunk chunk = Chunk(encoder, Delta({10}, "a"));
 
-  ASSERT_EQ(chunk.chunk().output_logprobs_size(), 1);
-  const v1::TokenLogprob& logprob = chunk.chunk().output_logprobs(0);
+  ASSERT_EQ(chunk.output_logprobs_size(), 1);
+  const v1::TokenLogprob& logprob = chunk.output_logprobs(0);
   EXPECT_EQ(logprob.token_id(), 10u);
   EXPECT_EQ(logprob.logprob(), -0.5f);
   ASSERT_EQ(logprob.top_size(), 2);
   EXPECT_EQ(logprob.top(0).token_id(), 7u);
   EXPECT_EQ(logprob.top(0).logprob(), -0.25f);
-  ASSERT_EQ(end.complete().output_logprobs_size(), 2);
-  EXPECT_EQ(end.complete().output_logprobs(1).token_id(), 11u);
+}
+
+TEST(ResponseCodecTest, LogprobsHaveTheTextAndBytesOfTheirTokens) {
+  struct Case {
+    int32_t token;
+    std::string text;
+    std::string bytes;
+  };
+  // Words, half a character, a special token, and an id without a token.
+  const std::vector<Case> cases = {{258, "abc", "abc"},
+                                   {0xC3, "\uFFFD", "\xC3"},
+                                   {300, "<s>", "<s>"},
+                                   {290, "", ""}};
+  ResponseEncoder encoder = Encoder(OneRequest(/*logprobs=*/true));
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.token);
+
+    const v1::GenerateChunk chunk = Chunk(encoder, Delta({c.token}, ""));
+
+    const v1::TokenLogprob& logprob = chunk.output_logprobs(0);
+    EXPECT_EQ(logprob.text(), c.text);
+    EXPECT_EQ(logprob.bytes(), c.bytes);
+    ASSERT_EQ(logprob.top_size(), 2);
+    EXPECT_EQ(logprob.top(1).text(), c.text);
+    EXPECT_EQ(logprob.top(1).bytes(), c.bytes);
+  }
+}
+
+TEST(ResponseCodecTest, TheFirstChunkAloneTellsThePrompt) {
+  Request request = OneRequest(/*logprobs=*/false);
+  request.sampling.prompt_logprobs = 2;
+  ResponseEncoder encoder = Encoder(request, /*chunks=*/true, "abc");
+  TokenDelta delta = Delta({10}, "a");
+  delta.prompt_logprobs = Delta({2, 3}, "").tokens;
+
+  const v1::GenerateChunk first = Chunk(encoder, delta);
+  const v1::GenerateChunk second = Chunk(encoder, Delta({11}, "b"));
+
+  EXPECT_EQ(Vector(first.prompt().token_ids()),
+            (std::vector<uint32_t>{1, 2, 3}));
+  EXPECT_EQ(first.prompt().text(), "abc");
+  ASSERT_EQ(first.prompt().logprobs_size(), 2);
+  EXPECT_EQ(first.prompt().logprobs(1).token_id(), 3u);
+  EXPECT_EQ(first.prompt().logprobs(1).top_size(), 2);
+  EXPECT_FALSE(second.has_prompt());
+  EXPECT_FALSE(encoder.Complete(Completion()).complete().has_prompt());
+}
+
+TEST(ResponseCodecTest, PromptLogprobsComeWithoutAnEcho) {
+  Request request = OneRequest(/*logprobs=*/false);
+  request.sampling.prompt_logprobs = 0;
+  ResponseEncoder encoder = Encoder(request);
+  TokenDelta delta = Delta({10}, "a");
+  delta.prompt_logprobs = Delta({2, 3}, "").tokens;
+
+  const v1::GenerateChunk chunk = Chunk(encoder, delta);
+
+  EXPECT_EQ(chunk.prompt().token_ids_size(), 0);
+  EXPECT_EQ(chunk.prompt().text(), "");
+  EXPECT_EQ(chunk.prompt().logprobs_size(), 2);
+}
+
+TEST(ResponseCodecTest, WithoutAnyChunkTheCompleteMessageTellsThePrompt) {
+  ResponseEncoder encoder =
+      Encoder(OneRequest(/*logprobs=*/false), /*chunks=*/true, "abc");
+
+  EXPECT_EQ(encoder.Complete(Completion()).complete().prompt().text(), "abc");
 }
 
 TEST(ResponseCodecTest, WhatIsKeptIsCountedAndSmall) {
   constexpr int kTokens = 1000;
-  ResponseEncoder plain(OneRequest(/*logprobs=*/false));
-  ResponseEncoder with_logprobs(OneRequest(/*logprobs=*/true));
+  ResponseEncoder plain = Encoder(OneRequest(/*logprobs=*/false), false);
+  ResponseEncoder with_logprobs = Encoder(OneRequest(/*logprobs=*/true), false);
+  ResponseEncoder chunks = Encoder(OneRequest(/*logprobs=*/true));
   EXPECT_EQ(plain.kept_bytes(), with_logprobs.kept_bytes());
   TokenDelta delta = Delta({10}, "four");
-  delta.tokens[0].top.resize(20, {.token = 100'000, .logprob = -1.5f});
+  delta.tokens[0].top.resize(20, {.token = 'x', .logprob = -1.5f});
 
   for (int i = 0; i < kTokens; ++i) {
     plain.Add(delta);
     with_logprobs.Add(delta);
+    chunks.Add(delta);
   }
 
   // 4 bytes for the id, 4 of text; the containers may have twice the room.
   EXPECT_GE(plain.kept_bytes(), kTokens * 8);
   EXPECT_LE(plain.kept_bytes(), kTokens * 16 + 100);
-  // 20 times an id of 3 bytes, a float, and three bytes of tags.
-  EXPECT_GE(with_logprobs.kept_bytes(), kTokens * 20 * 10);
-  EXPECT_LE(with_logprobs.kept_bytes(), kTokens * 20 * 26);
+  // 20 times an id, text and bytes of one byte each, a float, and their tags.
+  EXPECT_GE(with_logprobs.kept_bytes(), kTokens * 20 * 13);
+  EXPECT_LE(with_logprobs.kept_bytes(), kTokens * 20 * 32);
+  EXPECT_EQ(chunks.kept_bytes(), 0u);
   const v1::GenerateResponse end = with_logprobs.Complete(Completion());
   ASSERT_EQ(end.complete().output_logprobs_size(), kTokens);
   EXPECT_EQ(end.complete().output_logprobs(kTokens - 1).top(19).logprob(),
