@@ -33,16 +33,19 @@ void Merge(std::vector<EmittedToken> tokens, std::string text, size_t bytes,
 
 }  // namespace
 
-void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
+void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text,
+                         std::vector<EmittedToken> prompt_logprobs) {
   if (tokens.empty() && text.empty()) return;
-  const size_t bytes = BytesOf(tokens, text);
+  const size_t prompt_bytes = BytesOf(prompt_logprobs, "");
+  const size_t bytes = BytesOf(tokens, text) + prompt_bytes;
   bool tell = false;
   bool overflows = false;
   {
     MutexLock lock(mutex_);
     if (discarding_) return;
     tell = deltas_.empty();
-    overflows = !tell && waiting_bytes_ + bytes > limits_.max_waiting_bytes;
+    overflows = !tell && waiting_bytes_ - prompt_bytes_ + bytes >
+                             limits_.max_waiting_bytes;
     if (overflows) {
       discarding_ = true;
       overflowed_.store(true, std::memory_order_release);
@@ -53,6 +56,10 @@ void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
       }
       Merge(std::move(tokens), std::move(text), bytes, deltas_.back());
       waiting_bytes_ += bytes;
+      if (prompt_bytes > 0) {
+        deltas_.back().prompt_logprobs = std::move(prompt_logprobs);
+        prompt_bytes_ = prompt_bytes;
+      }
     }
   }
   if (overflows) Cancel();
@@ -94,6 +101,7 @@ TokenDelta TokenStream::Take() {
   TokenDelta delta = std::move(deltas_.front());
   deltas_.pop_front();
   waiting_bytes_ -= delta.bytes;
+  prompt_bytes_ = 0;  // It was in the first.
   return delta;
 }
 
@@ -103,6 +111,7 @@ void TokenStream::Discard() {
   discarding_ = true;
   dropped.swap(deltas_);
   waiting_bytes_ = 0;
+  prompt_bytes_ = 0;
 }
 
 size_t TokenStream::waiting_bytes() const {
