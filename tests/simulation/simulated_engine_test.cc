@@ -125,7 +125,8 @@ TEST_P(AnyPlansTest, LogProbabilitiesOfThePromptDependOnItAlone) {
   DriverOptions options = GetParam();
   options.prompt_logprobs = 2;
 
-  for (const Sequence& sequence : PlanDriver(engine, options, Two()).Run()) {
+  PlanDriver driver(engine, options, Two());
+  for (const Sequence& sequence : driver.Run()) {
     EXPECT_EQ(sequence.output(), Expected(sequence));
     EXPECT_EQ(sequence.prompt_logprobs,
               ExpectedPromptLogprobs(Options().text, sequence.prompt, 2,
