@@ -63,6 +63,20 @@ absl::Status CheckLogitBias(const SamplingParams& params, int vocabulary) {
       absl::StrCat("logit_bias has token ", *twin, " twice"));
 }
 
+absl::Status CheckLengths(const SamplingParams& params) {
+  BOLE_RETURN_IF_ERROR(CheckAtLeast("min_tokens", params.min_tokens, 0));
+  if (!params.max_tokens) return absl::OkStatus();
+  BOLE_RETURN_IF_ERROR(CheckAtLeast("max_tokens", *params.max_tokens, 1));
+  if (params.min_tokens <= *params.max_tokens) return absl::OkStatus();
+  return Refuse("min_tokens", params.min_tokens,
+                absl::StrCat("[0, max_tokens = ", *params.max_tokens, "]"));
+}
+
+absl::Status CheckNumLogprobs(absl::string_view field, int32_t value) {
+  if (value >= 0 && value <= kMaxRequestedLogprobs) return absl::OkStatus();
+  return Refuse(field, value, absl::StrCat("[0, ", kMaxRequestedLogprobs, "]"));
+}
+
 absl::Status CheckFilters(const SamplingParams& params) {
   BOLE_RETURN_IF_ERROR(
       CheckWithin("presence_penalty", params.presence_penalty, -2, 2));
@@ -82,17 +96,16 @@ absl::Status CheckFilters(const SamplingParams& params) {
 absl::Status Validate(const SamplingParams& params, int vocabulary) {
   BOLE_RETURN_IF_ERROR(CheckLogitBias(params, vocabulary));
   BOLE_RETURN_IF_ERROR(CheckFilters(params));
-  if (params.max_tokens) {
-    BOLE_RETURN_IF_ERROR(CheckAtLeast("max_tokens", *params.max_tokens, 1));
-  }
+  BOLE_RETURN_IF_ERROR(CheckLengths(params));
   BOLE_RETURN_IF_ERROR(CheckCount(
       "stop_token_ids", params.stop_token_ids.size(), kMaxStopTokens));
   for (const int32_t token : params.stop_token_ids) {
     BOLE_RETURN_IF_ERROR(CheckToken("stop_token_ids", token, vocabulary));
   }
-  if (params.top_logprobs < 0 || params.top_logprobs > kMaxRequestedLogprobs) {
-    return Refuse("top_logprobs", params.top_logprobs,
-                  absl::StrCat("[0, ", kMaxRequestedLogprobs, "]"));
+  BOLE_RETURN_IF_ERROR(CheckNumLogprobs("top_logprobs", params.top_logprobs));
+  if (params.prompt_logprobs) {
+    BOLE_RETURN_IF_ERROR(
+        CheckNumLogprobs("prompt_logprobs", *params.prompt_logprobs));
   }
   if (params.top_logprobs > 0 && !params.logprobs) {
     return Refuse("top_logprobs", params.top_logprobs, "0 without logprobs");

@@ -38,12 +38,14 @@ struct SamplingParams {
   uint64_t seed = 0;
 
   std::optional<int32_t> max_tokens;  // Without: as many as the context holds.
+  int32_t min_tokens = 0;  // Of so many first ones none is a stop token.
   std::vector<int32_t> stop_token_ids;  // Besides the model's own.
   bool ignore_eos = false;              // The model's own do not stop it.
 
   bool logprobs = false;     // Report those of the tokens drawn,
   int32_t top_logprobs = 0;  // and of so many likeliest at every place.
-  // Report those of the prompt's tokens but the first, with so many likeliest.
+  // Report those of the prompt's tokens but the first, and of so many likeliest
+  // at their places.
   std::optional<int32_t> prompt_logprobs;
 
   friend bool operator==(const SamplingParams&,
@@ -52,8 +54,8 @@ struct SamplingParams {
 
 // INVALID_ARGUMENT, with the field, its value and what is allowed, for a value
 // out of range or not a number, a token that is not 0 .. vocabulary - 1, a
-// token biased twice, or top_logprobs without logprobs. COST: O(n log n) for n
-// biases.
+// token biased twice, min_tokens above max_tokens, or top_logprobs without
+// logprobs. COST: O(n log n) for n biases.
 absl::Status Validate(const SamplingParams& params, int vocabulary);
 
 }  // namespace bole

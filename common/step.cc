@@ -123,6 +123,11 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
     const int length = static_cast<int>(chunk.tokens.size());
     BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence, {length, length}, plan,
                                        limits, who, taken));
+    if (chunk.prompt_logprobs) {
+      BOLE_RETURN_IF_ERROR(CheckRange(who, "prompt_logprobs",
+                                      *chunk.prompt_logprobs, 0,
+                                      kMaxRequestedLogprobs));
+    }
     const int end =
         chunk.sequence.committed + static_cast<int>(chunk.tokens.size());
     if (chunk.next_token) {

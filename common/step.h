@@ -2,8 +2,10 @@
 #ifndef BOLE_COMMON_STEP_H_
 #define BOLE_COMMON_STEP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -42,6 +44,22 @@ struct PrefillPlan {
   // The token that follows, where it is known: then this chunk emits nothing.
   // Without it the chunk ends the prompt, and the next token is drawn.
   std::optional<int32_t> next_token = {};
+  // Report log probabilities of the prompt's tokens that follow these, and of
+  // so many likeliest beside each; 0 .. kMaxRequestedLogprobs.
+  std::optional<int32_t> prompt_logprobs = {};
+
+  // So many of the chunk's tokens, the first ones, are followed by a token of
+  // the prompt.
+  int NumPromptFollowers() const {
+    const int last = sequence.prompt_length - 1;
+    return std::clamp(last - sequence.committed, 0,
+                      static_cast<int>(tokens.size()));
+  }
+  // The token after the chunk's i-th. REQUIRES: i < NumPromptFollowers(), and
+  // Validate() held.
+  int32_t Follower(int i) const {
+    return i + 1 < std::ssize(tokens) ? tokens[i + 1] : *next_token;
+  }
 };
 
 // More rounds after the planned one, which the worker runs back to back: it
@@ -77,7 +95,7 @@ struct TokenLogprob {
   friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 
-// A token that became output.
+// A token that became output, or one of the prompt.
 struct EmittedToken {
   int32_t token;
   float logprob;                  // In the model's distribution, unfiltered.
@@ -98,6 +116,11 @@ struct SequenceResult {
   // may be empty; slot and pages mean nothing any more, there is no proposal,
   // and later rounds of a lease have no nodes for the sequence.
   std::optional<int32_t> bad_logits_position = {};
+  // If they were asked for: the chunk's NumPromptFollowers() followers, with
+  // -inf for one that the model finds impossible. The sequence then fails as
+  // well where the logits that they come from are not numbers, and a chunk that
+  // fails has none of them and emits nothing.
+  std::vector<EmittedToken> prompt_logprobs = {};
 
   friend bool operator==(const SequenceResult&,
                          const SequenceResult&) = default;

@@ -31,6 +31,8 @@ struct SamplingControl {
   float repetition_penalty;  // 1: none.
   int32_t prompt_length;     // Tokens at later positions are output.
   int32_t max_tokens;        // Stop after emitting so many this round; >= 1.
+  int32_t min_tokens;        // Draw no stop token among so many first ones of
+                             // the output; 0: stop tokens may always be drawn.
   int32_t top_logprobs;      // 0 .. kMaxTopLogprobs; alternatives to report.
 };
 
@@ -47,16 +49,18 @@ inline constexpr int32_t kPromptToken = 1 << 30;
 // after a stop token, and after control.max_tokens tokens. A request whose rows
 // have several parentless nodes starts at the first.
 //
-// The order of filters: bias, then penalties (each node counts its own
-// ancestors), temperature, top-k (ties at the k-th value stay), top-p over what
-// is left (the smallest set of at least p, ties to the lower id), min-p.
-// Log probabilities are of the model's own distribution, before all of these.
+// The order of filters: bias, then the ban of stop tokens that would come
+// before min_tokens, whose logits are -inf, then penalties (each node counts
+// its own ancestors), temperature, top-k (ties at the k-th value stay), top-p
+// over what is left (the smallest set of at least p, ties to the lower id),
+// min-p. Log probabilities are of the model's own distribution, before all of
+// these.
 //
 // A row has no token to draw if one of its logits below num_valid_tokens is
-// NaN, or if bias and penalties leave no token with a logit above -inf; +inf
-// counts as the largest float. A walk that visits such a row ends there with
-// kNoToken, and the log probabilities of that entry mean nothing. Rows that no
-// walk visits may hold anything.
+// NaN, or if bias, ban and penalties leave no token with a logit above -inf;
+// +inf counts as the largest float. A walk that visits such a row ends there
+// with kNoToken, and the log probabilities of that entry mean nothing. Rows
+// that no walk visits may hold anything.
 struct SampleParams {
   RowBatch batch;
   int vocabulary;                  // V

@@ -65,6 +65,7 @@ void EncodeSampling(const SamplingParams& params, wire::Sampling& message) {
   message.set_seed(params.seed);
   message.set_logprobs(params.logprobs);
   message.set_top_logprobs(params.top_logprobs);
+  message.set_min_tokens(params.min_tokens);
 }
 
 absl::StatusOr<SamplingParams> DecodeSampling(const wire::Sampling& message,
@@ -87,6 +88,7 @@ absl::StatusOr<SamplingParams> DecodeSampling(const wire::Sampling& message,
   params.seed = message.seed();
   params.logprobs = message.logprobs();
   params.top_logprobs = message.top_logprobs();
+  params.min_tokens = message.min_tokens();
   return params;
 }
 
@@ -122,6 +124,9 @@ void EncodePrefill(const PrefillPlan& prefill, wire::PrefillPlan& message) {
   EncodeSequence(prefill.sequence, *message.mutable_sequence());
   EncodeArray(prefill.tokens, message.mutable_tokens());
   if (prefill.next_token) message.set_next_token(*prefill.next_token);
+  if (prefill.prompt_logprobs) {
+    message.set_prompt_logprobs(*prefill.prompt_logprobs);
+  }
 }
 
 absl::StatusOr<PrefillPlan> DecodePrefill(const wire::PrefillPlan& message,
@@ -131,6 +136,9 @@ absl::StatusOr<PrefillPlan> DecodePrefill(const wire::PrefillPlan& message,
   BOLE_ASSIGN_OR_RETURN(prefill.sequence,
                         DecodeSequence(message.sequence(), who));
   if (message.has_next_token()) prefill.next_token = message.next_token();
+  if (message.has_prompt_logprobs()) {
+    prefill.prompt_logprobs = message.prompt_logprobs();
+  }
   return prefill;
 }
 
@@ -234,13 +242,28 @@ absl::StatusOr<ProposalTree> DecodeTree(const wire::ProposalTree& message,
   return tree;
 }
 
+template <typename Messages>
+void EncodeTokens(const std::vector<EmittedToken>& tokens, Messages& messages) {
+  messages.Reserve(static_cast<int>(tokens.size()));
+  for (const EmittedToken& token : tokens) EncodeToken(token, *messages.Add());
+}
+
+template <typename Messages>
+absl::StatusOr<std::vector<EmittedToken>> DecodeTokens(const Messages& messages,
+                                                       const std::string& who) {
+  std::vector<EmittedToken> tokens;
+  tokens.reserve(messages.size());
+  for (const wire::EmittedToken& message : messages) {
+    BOLE_ASSIGN_OR_RETURN(EmittedToken token, DecodeToken(message, who));
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
 void EncodeSequenceResult(const SequenceResult& result,
                           wire::SequenceResult& message) {
   message.set_committed(result.committed);
-  message.mutable_emitted()->Reserve(static_cast<int>(result.emitted.size()));
-  for (const EmittedToken& token : result.emitted) {
-    EncodeToken(token, *message.add_emitted());
-  }
+  EncodeTokens(result.emitted, *message.mutable_emitted());
   message.set_accepted_drafts(result.accepted_drafts);
   if (result.proposal) {
     EncodeTree(*result.proposal, *message.mutable_proposal());
@@ -248,6 +271,7 @@ void EncodeSequenceResult(const SequenceResult& result,
   if (result.bad_logits_position) {
     message.set_bad_logits_position(*result.bad_logits_position);
   }
+  EncodeTokens(result.prompt_logprobs, *message.mutable_prompt_logprobs());
 }
 
 absl::StatusOr<SequenceResult> DecodeSequenceResult(
@@ -261,11 +285,9 @@ absl::StatusOr<SequenceResult> DecodeSequenceResult(
                         .emitted = {},
                         .accepted_drafts = message.accepted_drafts(),
                         .proposal = std::nullopt};
-  result.emitted.reserve(message.emitted_size());
-  for (const wire::EmittedToken& emitted : message.emitted()) {
-    BOLE_ASSIGN_OR_RETURN(EmittedToken token, DecodeToken(emitted, who));
-    result.emitted.push_back(std::move(token));
-  }
+  BOLE_ASSIGN_OR_RETURN(result.emitted, DecodeTokens(message.emitted(), who));
+  BOLE_ASSIGN_OR_RETURN(result.prompt_logprobs,
+                        DecodeTokens(message.prompt_logprobs(), who));
   if (message.has_proposal()) {
     BOLE_ASSIGN_OR_RETURN(result.proposal, DecodeTree(message.proposal(), who));
   }

@@ -120,9 +120,8 @@ void Scheduler::Connect(Replica& replica, WorkerConnected event) {
   model.Join(replica);
 }
 
-void Scheduler::OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
-                           std::string text) {
-  const int num_tokens = static_cast<int>(tokens.size());
+void Scheduler::OnAdvanced(Job& job, Job::Progress progress) {
+  const int num_tokens = static_cast<int>(progress.tokens.size());
   job.losses = 0;
   if (job.first_token) {
     metrics_.InterToken(Seconds(job.last_token, now_), num_tokens);
@@ -133,8 +132,9 @@ void Scheduler::OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
   job.last_token = now_;
   WaitingWith(job).Charge(job, num_tokens);
   deliveries_.push_back({.stream = job.request().stream,
-                         .tokens = std::move(tokens),
-                         .text = std::move(text),
+                         .tokens = std::move(progress.tokens),
+                         .text = std::move(progress.text),
+                         .prompt_logprobs = std::move(progress.prompt_logprobs),
                          .end = std::nullopt});
 }
 
@@ -263,6 +263,7 @@ void Scheduler::Finish(Job& job, absl::StatusOr<Completion> end) {
   deliveries_.push_back({.stream = request.stream,
                          .tokens = {},
                          .text = "",
+                         .prompt_logprobs = {},
                          .end = std::move(end)});
   deadlines_.erase({request.deadline, job.id()});
   jobs_.erase(job.id());
@@ -272,7 +273,8 @@ void Scheduler::Deliver() {
   for (Delivery& delivery : deliveries_) {
     if (!delivery.tokens.empty() || !delivery.text.empty()) {
       delivery.stream->Append(std::move(delivery.tokens),
-                              std::move(delivery.text));
+                              std::move(delivery.text),
+                              std::move(delivery.prompt_logprobs));
     }
     if (delivery.end) delivery.stream->Finish(*std::move(delivery.end));
   }

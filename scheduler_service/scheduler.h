@@ -106,11 +106,11 @@ class Scheduler final : private ReplicaOwner {
     std::shared_ptr<TokenStream> stream;
     std::vector<EmittedToken> tokens;
     std::string text;
+    std::vector<EmittedToken> prompt_logprobs;
     std::optional<absl::StatusOr<Completion>> end;
   };
 
-  void OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
-                  std::string text) override;
+  void OnAdvanced(Job& job, Job::Progress progress) override;
   void OnEnded(Job& job, absl::StatusOr<MatchedStop> end) override;
   void OnDisplaced(Job& job, Displacement reason,
                    const absl::Status& why) override;

@@ -132,7 +132,17 @@ class Engine {
   // any_last: some chunk ends its prompt. Otherwise nothing is drawn, and the
   // head is not run; the drafter knows every token that follows.
   absl::Status QueuePrefill(const StepPlan& plan, bool any_last);
-  absl::Status QueueFirstTokens();
+  // Runs the head for the rows of hidden_ that last_row_index_ names, and draws
+  // the tokens that follow.
+  absl::Status QueueTokens();
+
+  // Log probabilities of prompts (engine_prompt.cc).
+  void LayPromptRows(int rows, TransferBlock& up, TransferBlock& down);
+  // Fills in those of the chunks whose pass was the last to leave hidden_.
+  absl::Status AddPromptLogprobs(const StepPlan& plan, Results& results);
+  struct PromptRow;
+  absl::Status ReadPromptRows(std::span<const PromptRow> rows,
+                              Results& results);
 
   // Forest rounds (engine_round.cc).
   void LayRound(const RoundShape& shape, TransferBlock& up,
@@ -200,7 +210,8 @@ class Engine {
   TransferBlock up_, down_;
   int64_t required_up_ = 0, required_down_ = 0;  // Bytes before the optional.
   RowArrays rows_;       // Rows of the forest, or of the prefill chunks.
-  RowArrays last_rows_;  // The last row of every chunk that ends its prompt.
+  RowArrays last_rows_;  // The last row of every chunk that ends its prompt, or
+                         // rows that a token of the prompt follows.
   TransferArray<int32_t> last_row_index_;  // [B]
 
   // What a lease needs:

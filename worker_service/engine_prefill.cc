@@ -81,6 +81,7 @@ absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
       result.bad_logits_position = result.committed - 1;
     }
   }
+  BOLE_RETURN_IF_ERROR(AddPromptLogprobs(plan, results));
   return results;
 }
 
@@ -91,7 +92,7 @@ absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
                                        .all_rows = rows_.all_rows()},
                                       hidden_));
   BOLE_RETURN_IF_ERROR(CountTokens(rows_, rows_.all_rows()));
-  if (any_last) BOLE_RETURN_IF_ERROR(QueueFirstTokens());
+  if (any_last) BOLE_RETURN_IF_ERROR(QueueTokens());
   if (!plan.draft) return absl::OkStatus();
   const Drafter::Committed committed{.batch = rows_.batch(),
                                      .token = rows_.token(),
@@ -103,7 +104,7 @@ absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
   return any_last ? drafter_->Grow(committed) : absl::OkStatus();
 }
 
-absl::Status Engine::QueueFirstTokens() {
+absl::Status Engine::QueueTokens() {
   const RowCount rows = last_rows_.batch().rows;
   BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = rows,
                                             .width = config_.hidden_size,

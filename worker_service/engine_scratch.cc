@@ -106,8 +106,11 @@ absl::Status Engine::QueueDrafts(TransferBlock& up, TransferBlock& down) {
   return absl::OkStatus();
 }
 
+// And rows of prompts, whose log probabilities are asked for.
 absl::Status Engine::QueueChunks(TransferBlock& up, TransferBlock& down) {
   for (const int requests : RequestBuckets(options_.max_requests)) {
+    LayPromptRows(requests, up, down);
+    BOLE_RETURN_IF_ERROR(QueueTokens());
     for (const int rows : RowBuckets(options_.max_prefill_tokens)) {
       LayPrefill({.requests = requests, .rows = rows, .draft = std::nullopt},
                  up, down);

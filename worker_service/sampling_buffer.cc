@@ -17,6 +17,7 @@ SamplingControl ControlOf(const SequencePlan& sequence) {
           .repetition_penalty = p.repetition_penalty,
           .prompt_length = sequence.prompt_length,
           .max_tokens = sequence.max_new_tokens,
+          .min_tokens = p.min_tokens,
           .top_logprobs = p.top_logprobs};
 }
 

@@ -88,11 +88,26 @@ bool TokenDrawer::AdjustLogits(int row) {
     const int32_t token = params_.bias_token[i];
     if (token < params_.num_valid_tokens) logits_[token] += params_.bias[i];
   }
+  if (BansStops(row)) BanStops();
   if (count_.empty()) return true;
   for (size_t v = 0; v < logits_.size(); ++v) {
     logits_[v] = CleanLogit(Penalized(control_, count_[v], logits_[v]));
   }
   return true;
+}
+
+bool TokenDrawer::BansStops(int row) const {
+  const int32_t num_output = 1 + params_.batch.committed[request_] +
+                             params_.batch.depth[row] - control_.prompt_length;
+  return std::max(num_output, 0) < control_.min_tokens;
+}
+
+void TokenDrawer::BanStops() {
+  for (int i = params_.first_stop[request_];
+       i < params_.first_stop[request_ + 1]; ++i) {
+    const int32_t token = params_.stop_token[i];
+    if (token < params_.num_valid_tokens) logits_[token] = kImpossible;
+  }
 }
 
 int32_t TokenDrawer::DrawFromAll(float max, uint64_t position) const {

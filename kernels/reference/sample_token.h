@@ -30,6 +30,9 @@ class TokenDrawer {
   void Remember(int row);
   // Returns whether all of the row's logits are numbers.
   bool AdjustLogits(int row);
+  // Whether the token that follows may not be a stop token.
+  bool BansStops(int row) const;
+  void BanStops();
   int32_t DrawFromAll(float max, uint64_t position) const;
   int32_t DrawFiltered(float max, uint64_t position) const;
 

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <iterator>
 #include <utility>
 #include <variant>
+
+#include "common/check.h"
 
 namespace bole {
 
 Job::Job(std::unique_ptr<Request> request, const Tokenizer& tokenizer)
     : request_(std::move(request)),
       tokens_(request_->prompt),
-      text_(tokenizer, request_->text) {
+      text_(tokenizer, request_->text, request_->sampling.min_tokens) {
   for (const int32_t token : request_->resumed) {
     tokens_.push_back(token);
     text_.Push(token);  // The client has the text.
@@ -34,8 +38,25 @@ int Job::prefill_target() const {
                            : static_cast<int>(tokens_.size()) - 1;
 }
 
+int Job::num_prompt_logprobs() const {
+  return request_->sampling.prompt_logprobs ? prompt_length() - 1 : 0;
+}
+
+void Job::AddPromptLogprobs(int first, std::vector<EmittedToken> tokens) {
+  BOLE_CHECK(first <= known_prompt_logprobs_);
+  const int64_t known = known_prompt_logprobs_ - first;
+  for (int64_t i = known; i < std::ssize(tokens); ++i) {
+    prompt_logprobs_.push_back(std::move(tokens[i]));
+    ++known_prompt_logprobs_;
+  }
+  BOLE_CHECK(known_prompt_logprobs_ <= num_prompt_logprobs());
+}
+
 Job::Progress Job::Advance(std::vector<EmittedToken> emitted) {
   Progress progress;
+  if (!emitted.empty()) {
+    progress.prompt_logprobs = std::exchange(prompt_logprobs_, {});
+  }
   for (EmittedToken& token : emitted) {
     tokens_.push_back(token.token);
     progress.end = EndOf(token.token);

@@ -41,10 +41,21 @@ class Job {
   // pending one, the last of the output.
   int prefill_target() const;
 
+  // Log probabilities of the prompt that its client is to have, and how many of
+  // them it was given: those of the first tokens after the prompt's first.
+  int num_prompt_logprobs() const;
+  int known_prompt_logprobs() const { return known_prompt_logprobs_; }
+  // Takes those from the first-th on, of which it may have some already: a job
+  // that lost its place is prefilled again.
+  // REQUIRES: first <= known_prompt_logprobs(); none beyond the prompt.
+  void AddPromptLogprobs(int first, std::vector<EmittedToken> tokens);
+
   // What a round did to it: new text for the client, and whether it ended.
   struct Progress {
     std::vector<EmittedToken> tokens;  // Up to where it stopped.
     std::string text;
+    // With the first tokens since it was given them.
+    std::vector<EmittedToken> prompt_logprobs;
     std::optional<MatchedStop> end;  // Set: it ended, and by what.
   };
   Progress Advance(std::vector<EmittedToken> emitted);
@@ -73,6 +84,8 @@ class Job {
   const std::unique_ptr<const Request> request_;
   std::vector<int32_t> tokens_;  // Prompt and output.
   OutputText text_;
+  int known_prompt_logprobs_ = 0;
+  std::vector<EmittedToken> prompt_logprobs_;  // Not yet on their way.
   int rounds_ = 0;
   int accepted_drafts_ = 0;
 };

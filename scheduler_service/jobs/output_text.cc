@@ -20,11 +20,15 @@ OutputText::Matcher::Matcher(std::string_view stop)
 bool OutputText::Matcher::Advance(char byte) {
   while (matched > 0 && byte != stop[matched]) matched = border[matched - 1];
   if (byte == stop[matched]) ++matched;
-  return matched == stop.size();
+  if (matched < stop.size()) return false;
+  matched = border.back();
+  return true;
 }
 
-OutputText::OutputText(const Tokenizer& tokenizer, const TextParams& params)
-    : include_stop_(params.include_stop_in_output),
+OutputText::OutputText(const Tokenizer& tokenizer, const TextParams& params,
+                       int32_t min_tokens)
+    : min_tokens_(min_tokens),
+      include_stop_(params.include_stop_in_output),
       decoder_(tokenizer, params.skip_special_tokens) {
   matchers_.reserve(params.stop.size());
   for (const std::string& stop : params.stop) {
@@ -35,6 +39,7 @@ OutputText::OutputText(const Tokenizer& tokenizer, const TextParams& params)
 
 std::string OutputText::Push(int32_t token) {
   BOLE_CHECK(!matched_stop_);
+  ++num_tokens_;
   const size_t begin = held_.size();
   held_ += decoder_.Push(token);
   return Release(begin);
@@ -54,7 +59,7 @@ std::string OutputText::Release(size_t begin) {
         complete = matcher.stop;
       }
     }
-    if (complete.empty()) continue;
+    if (complete.empty() || num_tokens_ < min_tokens_) continue;
     matched_stop_ = std::string(complete);
     held_.resize(i + 1 - (include_stop_ ? 0 : complete.size()));
     return std::exchange(held_, "");

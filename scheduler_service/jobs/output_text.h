@@ -22,13 +22,15 @@ namespace bole {
 // What Push() and Finish() return is, put together, the text of all tokens up
 // to where it stopped: without the stop string, or with it if it is to be
 // included. The first stop string to be complete wins; of several that end
-// together the one that starts first.
+// together the one that starts first. One that is complete before so many
+// tokens as the text has to have ends nothing.
 //
 // Not thread-safe. The tokenizer and `params` must outlive it.
 // COST: Push O(bytes of the token * number of stop strings).
 class OutputText {
  public:
-  OutputText(const Tokenizer& tokenizer, const TextParams& params);
+  OutputText(const Tokenizer& tokenizer, const TextParams& params,
+             int32_t min_tokens = 0);
 
   // The text that `token` releases, often empty.
   // REQUIRES: matched_stop() is empty.
@@ -48,19 +50,22 @@ class OutputText {
   struct Matcher {
     explicit Matcher(std::string_view stop);
 
-    // Takes the next byte; true if the stop string ends with it.
+    // Takes the next byte; true if the stop string ends with it. The next one
+    // may have begun within it.
     bool Advance(char byte);
 
     std::string_view stop;
     // [size] border[i]: the longest proper prefix that ends stop[0 .. i].
     std::vector<size_t> border;
-    size_t matched = 0;  // The longest prefix that ends the text so far.
+    size_t matched = 0;  // The longest proper prefix that ends the text so far.
   };
 
   // Looks at held_ from byte `begin` on, and cuts off and returns what can be
   // released.
   std::string Release(size_t begin);
 
+  const int32_t min_tokens_;
+  int32_t num_tokens_ = 0;
   bool include_stop_;
   StreamingDecoder decoder_;
   std::vector<Matcher> matchers_;

@@ -34,16 +34,20 @@ void Merge(std::vector<EmittedToken> tokens, std::string text, size_t bytes,
 
 }  // namespace
 
-void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
+void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text,
+                         std::vector<EmittedToken> prompt_logprobs) {
   if (tokens.empty() && text.empty()) return;
-  const size_t bytes = BytesOf(tokens, text);
+  const size_t prompt_bytes = BytesOf(prompt_logprobs, "");
+  const size_t output_bytes = BytesOf(tokens, text);
+  const size_t bytes = output_bytes + prompt_bytes;
   bool tell = false;
   bool overflows = false;
   {
     MutexLock lock(mutex_);
     if (discarding_) return;
     tell = deltas_.empty();
-    overflows = !tell && *all_waiting_ + bytes > limits_.max_waiting_bytes;
+    overflows =
+        !tell && *all_waiting_ + output_bytes > limits_.max_waiting_bytes;
     if (overflows) {
       discarding_ = true;
       overflowed_.store(true, std::memory_order_release);
@@ -54,7 +58,11 @@ void TokenStream::Append(std::vector<EmittedToken> tokens, std::string text) {
       }
       Merge(std::move(tokens), std::move(text), bytes, deltas_.back());
       waiting_bytes_ += bytes;
-      *all_waiting_ += bytes;
+      *all_waiting_ += output_bytes;
+      if (prompt_bytes > 0) {
+        deltas_.back().prompt_logprobs = std::move(prompt_logprobs);
+        prompt_bytes_ = prompt_bytes;
+      }
     }
   }
   if (overflows) Cancel();
@@ -96,7 +104,8 @@ TokenDelta TokenStream::Take() {
   TokenDelta delta = std::move(deltas_.front());
   deltas_.pop_front();
   waiting_bytes_ -= delta.bytes;
-  *all_waiting_ -= delta.bytes;
+  // What there is of the prompt was in the first.
+  *all_waiting_ -= delta.bytes - std::exchange(prompt_bytes_, 0);
   return delta;
 }
 
@@ -105,7 +114,8 @@ void TokenStream::Discard() {
   MutexLock lock(mutex_);
   discarding_ = true;
   dropped.swap(deltas_);
-  *all_waiting_ -= std::exchange(waiting_bytes_, 0);
+  *all_waiting_ -=
+      std::exchange(waiting_bytes_, 0) - std::exchange(prompt_bytes_, 0);
 }
 
 size_t TokenStream::waiting_bytes() const {

@@ -39,18 +39,20 @@ struct Completion {
 struct TokenDelta {
   std::vector<EmittedToken> tokens;
   std::string text;
-  // The first delta has them, if they were asked for.
+  // Of the prompt's tokens but the first, if they were asked for: with the
+  // first tokens, once.
   std::vector<EmittedToken> prompt_logprobs;
   // Set once, with the last tokens: no delta follows.
   std::optional<absl::StatusOr<Completion>> end;
-  size_t bytes = 0;  // The memory of tokens and text, about.
+  size_t bytes = 0;  // The memory of all of these, about.
 
   bool empty() const { return tokens.empty() && text.empty() && !end; }
 };
 
 struct TokenStreamLimits {
-  // A stream overflows rather than let more wait. One delta may always wait in
-  // it, whatever its size.
+  // A stream overflows rather than let more output wait. One delta may always
+  // wait in it, whatever its size, and what there is of the prompt comes on
+  // top.
   size_t max_waiting_bytes = SIZE_MAX;
   // Output is merged into deltas of at most this size, so that each of them
   // becomes a message that is quick to encode.
@@ -83,8 +85,10 @@ class TokenStream {
   TokenStream(const TokenStream&) = delete;
   TokenStream& operator=(const TokenStream&) = delete;
 
-  // Writer. REQUIRES: Finish() was not called. COST: O(tokens appended).
-  void Append(std::vector<EmittedToken> tokens, std::string text);
+  // Writer. REQUIRES: Finish() was not called; prompt_logprobs with the first
+  // output alone. COST: O(tokens appended).
+  void Append(std::vector<EmittedToken> tokens, std::string text,
+              std::vector<EmittedToken> prompt_logprobs = {});
   void Finish(absl::StatusOr<Completion> end);
 
   // `hook` is called once, by whoever cancels, or now if that has happened, but
@@ -116,6 +120,7 @@ class TokenStream {
   mutable Mutex mutex_;
   std::deque<TokenDelta> deltas_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // Sum over deltas_.
+  size_t prompt_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Of these, the prompt's.
   bool discarding_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);  // Or empty.

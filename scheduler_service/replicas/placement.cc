@@ -31,6 +31,10 @@ PrefillPlan Placement::Chunk(int count) const {
       .sequence = Plan(),
       .tokens = {tokens.begin() + committed_, tokens.begin() + end}};
   if (end < std::ssize(tokens)) chunk.next_token = tokens[end];
+  const int known = job_.known_prompt_logprobs();
+  if (known < std::min(end, job_.num_prompt_logprobs())) {
+    chunk.prompt_logprobs = job_.request().sampling.prompt_logprobs;
+  }
   return chunk;
 }
 
@@ -47,6 +51,9 @@ SequencePlan Placement::Plan() const {
 
 Job::Progress Placement::Advance(SequenceResult result) {
   if (!in_prefill()) job_.CountRound(result.accepted_drafts);
+  if (!result.prompt_logprobs.empty()) {
+    job_.AddPromptLogprobs(committed_, std::move(result.prompt_logprobs));
+  }
   committed_ = result.committed;
   Job::Progress progress = job_.Advance(std::move(result.emitted));
   if (progress.end) return progress;
@@ -56,6 +63,11 @@ Job::Progress Placement::Advance(SequenceResult result) {
     tree_ = LoneRoot(job_.tokens().back());
   }
   return progress;
+}
+
+bool Placement::lacks_prompt_logprobs() const {
+  return job_.known_prompt_logprobs() <
+         std::min(committed_, job_.num_prompt_logprobs());
 }
 
 void Placement::AddReferences(MemoryReferences& references) const {

@@ -26,7 +26,8 @@ class Placement {
   PageLease& pages() { return pages_; }
   const PageLease& pages() const { return pages_; }
 
-  // The next `count` tokens of the prefill.
+  // The next `count` tokens of the prefill. Asks for log probabilities of the
+  // prompt if the job lacks any that the chunk can give.
   // REQUIRES: 0 < count <= prefill_left().
   PrefillPlan Chunk(int count) const;
   // For the forest. REQUIRES: !in_prefill().
@@ -34,6 +35,9 @@ class Placement {
 
   // Takes the part of a result that is about it, and tells the job.
   Job::Progress Advance(SequenceResult result);
+
+  // The worker was asked for log probabilities that it has not given.
+  bool lacks_prompt_logprobs() const;
 
   void AddReferences(MemoryReferences& references) const;
 

@@ -209,12 +209,17 @@ void Replica::Advance(Placement& placement, SequenceResult result,
   placement.job().was_refused = false;
   Job::Progress progress = placement.Advance(std::move(result));
   metrics.emitted_tokens += static_cast<int>(progress.tokens.size());
-  if (!progress.tokens.empty()) {
-    owner_.OnAdvanced(placement.job(), std::move(progress.tokens),
-                      std::move(progress.text));
+  if (!bad_position && placement.lacks_prompt_logprobs()) {
+    return End(placement, absl::UnimplementedError(
+                              "the worker's version does not report log "
+                              "probabilities of the prompt"));
   }
-  if (progress.end) {
-    End(placement, *std::move(progress.end));
+  const std::optional<MatchedStop> end = progress.end;
+  if (!progress.tokens.empty()) {
+    owner_.OnAdvanced(placement.job(), std::move(progress));
+  }
+  if (end) {
+    End(placement, *end);
   } else if (bad_position) {
     metrics_.BadLogits();
     End(placement,

@@ -58,8 +58,7 @@ class ReplicaOwner {
   virtual ~ReplicaOwner() = default;
 
   // New output, at least one token.
-  virtual void OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
-                          std::string text) = 0;
+  virtual void OnAdvanced(Job& job, Job::Progress progress) = 0;
   // It ended, and by what, or failed. It has no place any more.
   virtual void OnEnded(Job& job, absl::StatusOr<MatchedStop> end) = 0;
   // It has no place any more. `why`: of a loss, what happened to the worker.

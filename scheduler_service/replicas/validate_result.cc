@@ -1,7 +1,6 @@
 #include "scheduler_service/replicas/validate_result.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,41 +15,11 @@
 #include "common/packed_forest.h"
 #include "common/proposal_tree.h"
 #include "common/status_macros.h"
+#include "scheduler_service/replicas/answer_checks.h"
+#include "scheduler_service/replicas/validate_chunk.h"
 
 namespace bole {
 namespace {
-
-// What is checked about one sequence of the round.
-struct Answer {
-  std::string who;  // "sequence 3"
-  const SequencePlan& plan;
-  const SequenceResult& result;
-};
-
-absl::Status CheckRange(const Answer& answer, const absl::AlphaNum& field,
-                        int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return BadField(absl::StrCat(answer.who, ": ", field), value,
-                  absl::StrCat("[", low, ", ", high, "]"));
-}
-
-absl::Status CheckEqual(const absl::AlphaNum& field, int64_t value,
-                        int64_t want) {
-  if (value == want) return absl::OkStatus();
-  return BadField(field, value, want);
-}
-
-absl::Status CheckEqual(const Answer& answer, const char* field, int64_t value,
-                        int64_t want) {
-  if (value == want) return absl::OkStatus();
-  return BadField(absl::StrCat(answer.who, ": ", field), value, want);
-}
-
-absl::Status CheckIsNumber(const Answer& answer, const char* field,
-                           float value) {
-  if (!std::isnan(value)) return absl::OkStatus();
-  return BadField(absl::StrCat(answer.who, ": ", field), value, "a number");
-}
 
 bool IsStop(const SequencePlan& plan, int32_t token) {
   const std::vector<int32_t>& stops = plan.stop_tokens;
@@ -62,19 +31,11 @@ absl::Status CheckToken(const Answer& answer, const EmittedToken& token,
   BOLE_RETURN_IF_ERROR(
       CheckRange(answer, "an emitted token", token.token, 0, vocabulary - 1));
   const SamplingParams& sampling = answer.plan.sampling;
-  BOLE_RETURN_IF_ERROR(CheckEqual(answer, "the number of top log-probabilities",
-                                  std::ssize(token.top),
-                                  sampling.top_logprobs));
-  if (!sampling.logprobs) return absl::OkStatus();
-  BOLE_RETURN_IF_ERROR(
-      CheckIsNumber(answer, "a log-probability", token.logprob));
-  for (const TokenLogprob& top : token.top) {
-    BOLE_RETURN_IF_ERROR(
-        CheckRange(answer, "a top token", top.token, 0, vocabulary - 1));
-    BOLE_RETURN_IF_ERROR(
-        CheckIsNumber(answer, "a top log-probability", top.logprob));
+  if (sampling.logprobs) {
+    return CheckLogprobs(answer, token, sampling.top_logprobs, vocabulary);
   }
-  return absl::OkStatus();
+  return CheckEqual(answer, "the number of top log-probabilities",
+                    std::ssize(token.top), 0);
 }
 
 // Tokens one by one, and that none follows a stop token.
@@ -142,38 +103,6 @@ absl::Status CheckProposal(const Answer& answer,
   BOLE_RETURN_IF_ERROR(CheckSiblings(answer, tree));
   return CheckEqual(answer, "the proposal's root", tree.token[0],
                     answer.result.emitted.back().token);
-}
-
-// What is left of a sequence whose logits at `want` were not numbers.
-absl::Status CheckFailure(const Answer& answer, int64_t want) {
-  if (answer.result.proposal) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        answer.who, ": a proposal of ", answer.result.proposal->size(),
-        " nodes beside bad_logits_position"));
-  }
-  return CheckEqual(answer, "bad_logits_position",
-                    *answer.result.bad_logits_position, want);
-}
-
-absl::Status CheckChunk(const Answer& answer, const PrefillPlan& chunk) {
-  const bool failed = answer.result.bad_logits_position.has_value();
-  if (failed && chunk.next_token) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        answer.who, ": bad_logits_position is ",
-        *answer.result.bad_logits_position, " where no token was to be drawn"));
-  }
-  if (failed) {
-    BOLE_RETURN_IF_ERROR(
-        CheckFailure(answer, int64_t{answer.result.committed} - 1));
-  }
-  BOLE_RETURN_IF_ERROR(
-      CheckEqual(answer, "committed", answer.result.committed,
-                 answer.plan.committed + std::ssize(chunk.tokens)));
-  BOLE_RETURN_IF_ERROR(CheckEqual(answer, "the number of emitted tokens",
-                                  std::ssize(answer.result.emitted),
-                                  chunk.next_token || failed ? 0 : 1));
-  return CheckEqual(answer, "accepted_drafts", answer.result.accepted_drafts,
-                    0);
 }
 
 // The node of a request that continues `node` with `token`, or kNoParent.
@@ -333,7 +262,8 @@ absl::Status ValidateResult(const AwaitedRound& awaited,
     const Answer answer{.who = absl::StrCat("prefill ", i),
                         .plan = plan.prefills[i].sequence,
                         .result = result.prefills[i]};
-    BOLE_RETURN_IF_ERROR(CheckChunk(answer, plan.prefills[i]));
+    BOLE_RETURN_IF_ERROR(
+        CheckChunk(answer, plan.prefills[i], limits.vocabulary));
     BOLE_RETURN_IF_ERROR(CheckTokens(answer, limits.vocabulary));
     BOLE_RETURN_IF_ERROR(CheckProposal(answer, draft, limits.vocabulary));
   }
@@ -343,6 +273,9 @@ absl::Status ValidateResult(const AwaitedRound& awaited,
                         .plan = plan.sequences[b],
                         .result = result.sequences[b]};
     BOLE_RETURN_IF_ERROR(CheckSequence(answer, forest, b));
+    BOLE_RETURN_IF_ERROR(
+        CheckEqual(answer, "the number of prompt log-probabilities",
+                   std::ssize(answer.result.prompt_logprobs), 0));
     BOLE_RETURN_IF_ERROR(CheckTokens(answer, limits.vocabulary));
     BOLE_RETURN_IF_ERROR(CheckProposal(answer, draft, limits.vocabulary));
   }

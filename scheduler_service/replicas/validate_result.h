@@ -26,7 +26,8 @@ struct AwaitedRound {
 //     it does not have, a stop token or max_new_tokens; accepted_drafts counts
 //     those that it has;
 //   - tokens are in the vocabulary, requested log-probabilities are there and
-//     are numbers;
+//     are numbers; of a prompt they are of its tokens, and all are there, or
+//     none, from a worker that does not know of them;
 //   - a proposal is there only if the plan asks for one and no round follows;
 //     its root is the pending token, and it is as the draft's shape allows;
 //   - a forest is there only in a later round of a lease, and is within it.

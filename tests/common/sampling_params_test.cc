@@ -39,10 +39,12 @@ TEST(SamplingParamsTest, TheEndsOfEveryRangeAreAllowed) {
                               .logit_bias = {{0, -100.0f}},
                               .seed = 0,
                               .max_tokens = 1,
+                              .min_tokens = 0,
                               .stop_token_ids = {0},
                               .ignore_eos = false,
                               .logprobs = false,
-                              .top_logprobs = 0};
+                              .top_logprobs = 0,
+                              .prompt_logprobs = 0};
   const SamplingParams high = {
       .temperature = kMaxTemperature,
       .top_k = std::numeric_limits<int32_t>::max(),
@@ -54,10 +56,12 @@ TEST(SamplingParamsTest, TheEndsOfEveryRangeAreAllowed) {
       .logit_bias = {{kVocabulary - 1, 100.0f}},
       .seed = std::numeric_limits<uint64_t>::max(),
       .max_tokens = std::numeric_limits<int32_t>::max(),
+      .min_tokens = std::numeric_limits<int32_t>::max(),
       .stop_token_ids = {kVocabulary - 1},
       .ignore_eos = true,
       .logprobs = true,
-      .top_logprobs = 20};
+      .top_logprobs = 20,
+      .prompt_logprobs = 20};
 
   EXPECT_TRUE(Validate(low, kVocabulary).ok()) << Validate(low, kVocabulary);
   EXPECT_TRUE(Validate(high, kVocabulary).ok()) << Validate(high, kVocabulary);
@@ -119,6 +123,17 @@ TEST(SamplingParamsTest, ARefusalNamesFieldValueAndRange) {
        "the number of logit_bias is 1025; allowed is [0, 1024]"},
       {[](SamplingParams& p) { p.max_tokens = 0; },
        "max_tokens is 0; allowed is 1 and more"},
+      {[](SamplingParams& p) { p.min_tokens = -1; },
+       "min_tokens is -1; allowed is 0 and more"},
+      {[](SamplingParams& p) {
+         p.max_tokens = 7;
+         p.min_tokens = 8;
+       },
+       "min_tokens is 8; allowed is [0, max_tokens = 7]"},
+      {[](SamplingParams& p) { p.prompt_logprobs = 21; },
+       "prompt_logprobs is 21; allowed is [0, 20]"},
+      {[](SamplingParams& p) { p.prompt_logprobs = -1; },
+       "prompt_logprobs is -1; allowed is [0, 20]"},
       {[](SamplingParams& p) {
          p.stop_token_ids = {3, 100};
        },

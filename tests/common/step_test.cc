@@ -135,11 +135,36 @@ TEST(StepTest, AChunkThatCannotRunIsRefused) {
        [](StepPlan& p) { p.prefills[0].next_token = -2; }},
       {"prefill 0: next_token is 100, not in [0, 99]",
        [](StepPlan& p) { p.prefills[0].next_token = 100; }},
+      {"prefill 0: prompt_logprobs is 21, not in [0, 20]",
+       [](StepPlan& p) { p.prefills[0].prompt_logprobs = 21; }},
+      {"prefill 1: prompt_logprobs is -1, not in [0, 20]",
+       [](StepPlan& p) { p.prefills[1].prompt_logprobs = -1; }},
       {"prefill 0: end of the last chunk is 5, not prompt_length = 12",
        [](StepPlan& p) { p.prefills[0].next_token.reset(); }},
       {"prefill 1: end of the last chunk is 11, not prompt_length = 10",
        [](StepPlan& p) { p.prefills[1].sequence.prompt_length = 10; }},
   });
+}
+
+TEST(StepTest, AChunkKnowsTheTokensOfThePromptThatFollowItsOwn) {
+  PrefillPlan chunk{
+      .sequence = {.committed = 4}, .tokens = {11, 12, 13}, .next_token = 14};
+  const auto followers = [&chunk](int prompt_length) {
+    chunk.sequence.prompt_length = prompt_length;
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < chunk.NumPromptFollowers(); ++i) {
+      tokens.push_back(chunk.Follower(i));
+    }
+    return tokens;
+  };
+
+  EXPECT_EQ(followers(100), (std::vector<int32_t>{12, 13, 14}));
+  EXPECT_EQ(followers(8), (std::vector<int32_t>{12, 13, 14}));
+  // The prompt ends with the chunk, within it, with what is committed, before.
+  EXPECT_EQ(followers(7), (std::vector<int32_t>{12, 13}));
+  EXPECT_EQ(followers(6), (std::vector<int32_t>{12}));
+  EXPECT_EQ(followers(5), std::vector<int32_t>());
+  EXPECT_EQ(followers(1), std::vector<int32_t>());
 }
 
 TEST(StepTest, ASequenceOutOfRangeIsRefusedInAChunkAndInTheForest) {

@@ -40,7 +40,8 @@ SequencePlan Sequence(int slot, int committed) {
   return sequence;
 }
 
-// Two chunks, of which one ends its prompt, and a tree:
+// Two chunks, of which one asks for log probabilities of its prompt and the
+// other one ends its own, and a tree:
 // corpus/step_result_fuzz/answer_*.
 StepPlan MixedPlan() {
   StepPlan plan;
@@ -48,6 +49,8 @@ StepPlan MixedPlan() {
   plan.prefills = {
       {.sequence = Sequence(0, 0), .tokens = {1, 2, 3}, .next_token = 4},
       {.sequence = Sequence(1, 0), .tokens = {1}}};
+  plan.prefills[0].sequence.prompt_length = 4;
+  plan.prefills[0].prompt_logprobs = 1;
   plan.sequences = {Sequence(2, 20)};
   plan.sequences[0].sampling.logprobs = true;
   plan.sequences[0].sampling.top_logprobs = 1;

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
+#include "common/step.h"
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/jobs/token_stream.h"
 #include "tests/testing/random_tree.h"
@@ -45,6 +46,7 @@ struct Reader {
   std::shared_ptr<TokenStream> stream;
   std::vector<int32_t> tokens = {};
   std::string text = {};
+  std::vector<EmittedToken> prompt_logprobs = {};  // As often as they came.
   std::optional<absl::StatusOr<Completion>> end = {};
 
   void Read() {
@@ -53,6 +55,8 @@ struct Reader {
       tokens.push_back(token.token);
     }
     text += delta.text;
+    prompt_logprobs.insert(prompt_logprobs.end(), delta.prompt_logprobs.begin(),
+                           delta.prompt_logprobs.end());
     if (delta.end) end = std::move(delta.end);
   }
 };

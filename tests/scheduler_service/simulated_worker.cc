@@ -26,6 +26,13 @@ std::vector<int32_t> SimulatedOutput(std::span<const int32_t> prompt,
   return simulation::ExpectedOutput(Letters(), prompt, greedy, num_tokens);
 }
 
+std::vector<EmittedToken> SimulatedPromptLogprobs(
+    std::span<const int32_t> prompt, int num_alternatives) {
+  return simulation::ExpectedPromptLogprobs(
+      Letters(), prompt, num_alternatives,
+      SimulatedWorker::SmallLimits().vocabulary);
+}
+
 StepLimits SimulatedWorker::SmallLimits() {
   return {.max_requests = 4,
           .max_nodes = 40,

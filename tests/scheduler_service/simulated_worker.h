@@ -23,6 +23,10 @@ namespace bole::testing {
 std::vector<int32_t> SimulatedOutput(std::span<const int32_t> prompt,
                                      int num_tokens);
 
+// What it reports of the prompt's tokens but the first.
+std::vector<EmittedToken> SimulatedPromptLogprobs(
+    std::span<const int32_t> prompt, int num_alternatives);
+
 // Queues plans for a SimulatedEngine, which runs them when the test says so. A
 // plan that an engine would refuse, that names pages or a slot which hold
 // something else than its sequence's tokens, or that is out of sequence is a

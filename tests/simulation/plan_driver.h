@@ -23,6 +23,7 @@ struct DriverOptions {
   std::optional<DraftShape> draft = {};  // Absent: no speculation.
   int nodes_per_tree = 1;
   int lease_rounds = 1;
+  std::optional<int32_t> prompt_logprobs = {};
 };
 
 // Sequences that run side by side, sequence i in slot i, with pages for a full
@@ -40,6 +41,7 @@ class PlanDriver {
     std::vector<int32_t> tokens = {};  // Prompt and output.
     int committed = 0;
     ProposalTree tree = {};
+    std::vector<EmittedToken> prompt_logprobs = {};
     bool ended = false;
 
     std::vector<int32_t> output() const {
@@ -163,11 +165,15 @@ class PlanDriver {
     if (end < std::ssize(sequence.tokens)) {
       chunk.next_token = sequence.tokens[end];
     }
+    chunk.prompt_logprobs = options_.prompt_logprobs;
     return chunk;
   }
 
   static void Apply(Sequence& sequence, SequenceResult result) {
     sequence.committed = result.committed;
+    for (EmittedToken& token : result.prompt_logprobs) {
+      sequence.prompt_logprobs.push_back(std::move(token));
+    }
     for (const EmittedToken& emitted : result.emitted) {
       sequence.tokens.push_back(emitted.token);
       const auto& stops = sequence.stops;

@@ -21,20 +21,6 @@ bool IsStop(const SequencePlan& sequence, int32_t token) {
   return std::find(stops.begin(), stops.end(), token) != stops.end();
 }
 
-// The token is the likeliest; its alternatives are those that follow it in the
-// vocabulary.
-EmittedToken MakeEmitted(int32_t token, uint64_t bits, int num_alternatives,
-                         int vocabulary) {
-  const auto logprob = static_cast<float>(-ToUniform(bits));
-  EmittedToken emitted{.token = token, .logprob = logprob, .top = {}};
-  const int count = std::min(num_alternatives, vocabulary);
-  for (int i = 0; i < count; ++i) {
-    emitted.top.push_back({.token = (token + i) % vocabulary,
-                           .logprob = logprob - static_cast<float>(i)});
-  }
-  return emitted;
-}
-
 // Emits tokens until the sequence ends.
 class Emitter {
  public:
@@ -48,9 +34,9 @@ class Emitter {
   // The token after `history`. The sequence goes on unless ended() says so.
   int32_t Emit(const History& history) {
     const int32_t token = rule_.Next(history);
-    result_.emitted.push_back(MakeEmitted(token, rule_.Bits(history, kLogprob),
-                                          sequence_.sampling.top_logprobs,
-                                          vocabulary_));
+    result_.emitted.push_back(Report(token, rule_.Bits(history, kLogprob),
+                                     sequence_.sampling.top_logprobs,
+                                     vocabulary_));
     return token;
   }
   bool ended() const {
@@ -146,21 +132,31 @@ bool SimulatedEngine::IsBad(const SequencePlan& sequence, int position) const {
 SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
                                            const StepPlan& plan) {
   const SequencePlan& sequence = chunk.sequence;
-  const TokenRule rule(options_.text, sequence.prompt_length,
-                       sequence.sampling);
+  const TokenRule rule(options_.text, sequence.prompt_length, sequence.sampling,
+                       sequence.stop_tokens);
+  const int num_followers =
+      chunk.prompt_logprobs ? chunk.NumPromptFollowers() : 0;
+  SequenceResult result;
   History history = Read(sequence);
-  for (const int32_t token : chunk.tokens) {
-    memory_.WriteRow(sequence.pages, history.length, RowOf(history, token));
+  for (int i = 0; i < std::ssize(chunk.tokens); ++i) {
+    const int32_t token = chunk.tokens[i];
+    const int position = history.length;
+    memory_.WriteRow(sequence.pages, position, RowOf(history, token));
     history = Append(history, token, sequence.prompt_length);
+    const bool is_drawn =
+        i + 1 == std::ssize(chunk.tokens) && !chunk.next_token;
+    if ((is_drawn || i < num_followers) && IsBad(sequence, position)) {
+      result.bad_logits_position = position;
+    }
+    if (i >= num_followers) continue;
+    result.prompt_logprobs.push_back(
+        ReportOfPrompt(options_.text, history, chunk.Follower(i),
+                       *chunk.prompt_logprobs, options_.limits.vocabulary));
   }
   memory_.WriteSlot(sequence.slot, history);
-  SequenceResult result;
   result.committed = history.length;
-  if (chunk.next_token) return result;
-  if (IsBad(sequence, history.length - 1)) {
-    result.bad_logits_position = history.length - 1;
-    return result;
-  }
+  if (result.bad_logits_position) result.prompt_logprobs.clear();
+  if (chunk.next_token || result.bad_logits_position) return result;
   Emitter(sequence, rule, options_.limits.vocabulary, result).Emit(history);
   if (plan.draft) Draft(sequence, rule, history, *plan.draft, result);
   return result;
@@ -187,8 +183,8 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
   }
 
   // Acceptance: down the tree while it holds what the model writes.
-  const TokenRule rule(options_.text, sequence.prompt_length,
-                       sequence.sampling);
+  const TokenRule rule(options_.text, sequence.prompt_length, sequence.sampling,
+                       sequence.stop_tokens);
   Emitter emitter(sequence, rule, options_.limits.vocabulary, result);
   std::vector<int> path = {0};
   while (true) {

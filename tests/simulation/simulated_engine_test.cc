@@ -102,6 +102,38 @@ TEST_P(AnyPlansTest, AStopTokenEndsASequence) {
   ExpectRight(PlanDriver(engine, GetParam(), sequences).Run());
 }
 
+TEST_P(AnyPlansTest, NoStopTokenComesBeforeMinTokens) {
+  SimulatedEngine engine(Options());
+  std::vector<Sequence> sequences = Two();
+  for (int32_t token = 10; token < 40; ++token) {
+    sequences[0].stops.push_back(token);
+  }
+  sequences[0].sampling.min_tokens = 30;
+
+  const std::vector<Sequence> ran =
+      PlanDriver(engine, GetParam(), sequences).Run();
+
+  ExpectRight(ran);
+  const std::vector<int32_t> output = ran[0].output();
+  ASSERT_GT(output.size(), 30u);
+  for (int i = 0; i < 30; ++i) EXPECT_GE(output[i], 40) << i;
+  EXPECT_LT(output.back(), 40);
+}
+
+TEST_P(AnyPlansTest, LogProbabilitiesOfThePromptDependOnItAlone) {
+  SimulatedEngine engine(Options());
+  DriverOptions options = GetParam();
+  options.prompt_logprobs = 2;
+
+  PlanDriver driver(engine, options, Two());
+  for (const Sequence& sequence : driver.Run()) {
+    EXPECT_EQ(sequence.output(), Expected(sequence));
+    EXPECT_EQ(sequence.prompt_logprobs,
+              ExpectedPromptLogprobs(Options().text, sequence.prompt, 2,
+                                     Options().limits.vocabulary));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Ways, AnyPlansTest,
     ::testing::Values(

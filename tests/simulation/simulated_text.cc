@@ -31,7 +31,14 @@ uint64_t HashOf(const SamplingParams& sampling, uint64_t model_seed) {
   hash = Mix(hash, BitsOf(sampling.presence_penalty));
   hash = Mix(hash, BitsOf(sampling.frequency_penalty));
   hash = Mix(hash, BitsOf(sampling.repetition_penalty));
+  if (sampling.min_tokens > 0) {
+    hash = Mix(hash, static_cast<uint64_t>(sampling.min_tokens));
+  }
   return Mix(hash, HashOfBiases(sampling));
+}
+
+bool Has(std::span<const int32_t> tokens, int32_t token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
 }  // namespace
@@ -67,9 +74,12 @@ History Append(const History& history, int32_t token, int32_t prompt_length) {
 }
 
 TokenRule::TokenRule(const TextOptions& text, int32_t prompt_length,
-                     const SamplingParams& sampling)
+                     const SamplingParams& sampling,
+                     std::span<const int32_t> stops)
     : text_(text),
       prompt_length_(prompt_length),
+      min_tokens_(sampling.min_tokens),
+      stops_(stops),
       parameters_(Mix(HashOf(sampling, text.seed),
                       static_cast<uint64_t>(prompt_length))),
       counts_output_(sampling.presence_penalty != 0 ||
@@ -91,7 +101,17 @@ int32_t TokenRule::Next(const History& history) const {
                      ToUniform(Mix(bits, kStop)) < text_.stop_probability;
   const std::vector<int32_t>& choices =
       stops ? text_.stop_tokens : text_.alphabet;
-  return choices[Mix(bits, kWord) % choices.size()];
+  const uint64_t word = Mix(bits, kWord);
+  const int32_t token = choices[word % choices.size()];
+  const int32_t num_output = std::max(history.length - prompt_length_, 0);
+  if (num_output >= min_tokens_ || !Has(stops_, token)) return token;
+  const std::vector<int32_t>& alphabet = text_.alphabet;
+  const size_t first = word % alphabet.size();
+  for (size_t i = 0; i < alphabet.size(); ++i) {
+    const int32_t other = alphabet[(first + i) % alphabet.size()];
+    if (!Has(stops_, other)) return other;
+  }
+  return token;
 }
 
 std::vector<int32_t> ExpectedOutput(const TextOptions& text,
@@ -100,7 +120,7 @@ std::vector<int32_t> ExpectedOutput(const TextOptions& text,
                                     int num_tokens,
                                     std::span<const int32_t> stops) {
   const auto prompt_length = static_cast<int32_t>(prompt.size());
-  const TokenRule rule(text, prompt_length, sampling);
+  const TokenRule rule(text, prompt_length, sampling, stops);
   History history;
   for (const int32_t token : prompt) {
     history = Append(history, token, prompt_length);
@@ -110,10 +130,43 @@ std::vector<int32_t> ExpectedOutput(const TextOptions& text,
   while (std::ssize(output) < num_tokens) {
     output.push_back(rule.Next(history));
     const int32_t token = output.back();
-    if (std::find(stops.begin(), stops.end(), token) != stops.end()) break;
+    if (Has(stops, token)) break;
     history = Append(history, token, prompt_length);
   }
   return output;
+}
+
+EmittedToken Report(int32_t token, uint64_t bits, int num_alternatives,
+                    int vocabulary) {
+  const auto logprob = static_cast<float>(-ToUniform(bits));
+  EmittedToken report{.token = token, .logprob = logprob, .top = {}};
+  const int count = std::min(num_alternatives, vocabulary);
+  for (int i = 0; i < count; ++i) {
+    report.top.push_back({.token = (token + i) % vocabulary,
+                          .logprob = logprob - static_cast<float>(i)});
+  }
+  return report;
+}
+
+EmittedToken ReportOfPrompt(const TextOptions& text, const History& history,
+                            int32_t token, int num_alternatives,
+                            int vocabulary) {
+  return Report(token, Mix(text.seed, RowOf(history, token)), num_alternatives,
+                vocabulary);
+}
+
+std::vector<EmittedToken> ExpectedPromptLogprobs(
+    const TextOptions& text, std::span<const int32_t> prompt,
+    int num_alternatives, int vocabulary) {
+  std::vector<EmittedToken> reports;
+  History history;
+  for (size_t i = 1; i < prompt.size(); ++i) {
+    history =
+        Append(history, prompt[i - 1], static_cast<int32_t>(prompt.size()));
+    reports.push_back(
+        ReportOfPrompt(text, history, prompt[i], num_alternatives, vocabulary));
+  }
+  return reports;
 }
 
 }  // namespace bole::simulation

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/sampling_params.h"
+#include "common/step.h"
 
 namespace bole::simulation {
 
@@ -54,12 +55,15 @@ struct TextOptions {
 
 // How the tokens of one request are drawn. Which sampling parameters count is
 // as in the engine: temperature 0 ignores the seed and the filters, and the
-// counts of the history matter to requests with penalties alone.
+// counts of the history matter to requests with penalties alone. Where no stop
+// token may be drawn, the next word of the alphabet that is none takes its
+// place; if there is none, it stays.
 class TokenRule {
  public:
-  // `text` must outlive the rule.
+  // `stops`: all that end the request. They and `text` must outlive the rule.
   TokenRule(const TextOptions& text, int32_t prompt_length,
-            const SamplingParams& sampling);
+            const SamplingParams& sampling,
+            std::span<const int32_t> stops = {});
 
   // The token that follows `history`. COST: some 10 ns.
   int32_t Next(const History& history) const;
@@ -72,6 +76,8 @@ class TokenRule {
  private:
   const TextOptions& text_;
   int32_t prompt_length_;
+  int32_t min_tokens_;
+  std::span<const int32_t> stops_;
   uint64_t parameters_;  // A hash of them.
   bool counts_output_;
   bool counts_prompt_;
@@ -84,6 +90,21 @@ std::vector<int32_t> ExpectedOutput(const TextOptions& text,
                                     const SamplingParams& sampling,
                                     int num_tokens,
                                     std::span<const int32_t> stops = {});
+
+// How a token is reported: as the likeliest, with a log probability that `bits`
+// give; its alternatives are those that follow it in the vocabulary.
+EmittedToken Report(int32_t token, uint64_t bits, int num_alternatives,
+                    int vocabulary);
+
+// The same of a prompt's token that follows `history`: whatever else is asked.
+EmittedToken ReportOfPrompt(const TextOptions& text, const History& history,
+                            int32_t token, int num_alternatives,
+                            int vocabulary);
+
+// What a client is sent for the tokens of `prompt` but the first.
+std::vector<EmittedToken> ExpectedPromptLogprobs(
+    const TextOptions& text, std::span<const int32_t> prompt,
+    int num_alternatives, int vocabulary);
 
 }  // namespace bole::simulation
 

@@ -57,6 +57,7 @@ inline SamplingParams RandomSampling(std::mt19937& rng, int vocabulary) {
         i * quarter + UniformInt(rng, 0, quarter - 1), uniform(-50, 50));
   }
   params.seed = std::uniform_int_distribution<uint64_t>()(rng);
+  params.min_tokens = UniformInt(rng, 0, 1) * UniformInt(rng, 1, 1000);
   params.logprobs = UniformInt(rng, 0, 1) == 1;
   if (params.logprobs) params.top_logprobs = UniformInt(rng, 0, 5);
   return params;
@@ -99,6 +100,9 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     } else {
       prefill.sequence.prompt_length = prefill.sequence.committed + rows;
     }
+    if (UniformInt(rng, 0, 1) == 0) {
+      prefill.prompt_logprobs = UniformInt(rng, 0, kMaxRequestedLogprobs);
+    }
     plan.prefills.push_back(std::move(prefill));
   }
   const int sequences = UniformInt(rng, 0, 4);
@@ -128,13 +132,15 @@ inline SequenceResult RandomSequenceResult(std::mt19937& rng) {
   std::uniform_real_distribution<float> logprob(-20, 0);
   SequenceResult result;
   result.committed = UniformInt(rng, 0, 1 << 20);
-  result.emitted.resize(UniformInt(rng, 0, 5));
-  for (EmittedToken& token : result.emitted) {
-    token.token = UniformInt(rng, 0, 1 << 18);
-    token.logprob = logprob(rng);
-    token.top.resize(UniformInt(rng, 0, 3));
-    for (TokenLogprob& top : token.top) {
-      top = {UniformInt(rng, 0, 1 << 18), logprob(rng)};
+  for (auto* tokens : {&result.emitted, &result.prompt_logprobs}) {
+    tokens->resize(UniformInt(rng, 0, 5));
+    for (EmittedToken& token : *tokens) {
+      token.token = UniformInt(rng, 0, 1 << 18);
+      token.logprob = logprob(rng);
+      token.top.resize(UniformInt(rng, 0, 3));
+      for (TokenLogprob& top : token.top) {
+        top = {UniformInt(rng, 0, 1 << 18), logprob(rng)};
+      }
     }
   }
   result.accepted_drafts =
@@ -173,7 +179,7 @@ inline bool Same(const SequencePlan& a, const SequencePlan& b) {
 
 inline bool Same(const PrefillPlan& a, const PrefillPlan& b) {
   return Same(a.sequence, b.sequence) && a.tokens == b.tokens &&
-         a.next_token == b.next_token;
+         a.next_token == b.next_token && a.prompt_logprobs == b.prompt_logprobs;
 }
 
 inline bool Same(const StepPlan& a, const StepPlan& b) {

@@ -38,15 +38,20 @@ class Comparison {
                 const SequenceResult& want) {
     Number(who + "committed", got.committed, want.committed);
     Number(who + "accepted_drafts", got.accepted_drafts, want.accepted_drafts);
-    Number(who + "number of tokens", got.emitted.size(), want.emitted.size());
-    for (size_t i = 0; i < want.emitted.size() && difference_.empty(); ++i) {
-      Token(absl::StrCat(who, "emitted ", i, ": "), got.emitted[i],
-            want.emitted[i]);
-    }
+    Tokens(who + "emitted ", got.emitted, want.emitted);
+    Tokens(who + "prompt_logprobs ", got.prompt_logprobs, want.prompt_logprobs);
     Number(who + "has_proposal", got.proposal.has_value(),
            want.proposal.has_value());
     if (difference_.empty() && want.proposal) {
       Tree(who + "proposal: ", *got.proposal, *want.proposal);
+    }
+  }
+
+  void Tokens(const std::string& who, const std::vector<EmittedToken>& got,
+              const std::vector<EmittedToken>& want) {
+    Number(who + "tokens", got.size(), want.size());
+    for (size_t i = 0; i < want.size() && difference_.empty(); ++i) {
+      Token(absl::StrCat(who, i, ": "), got[i], want[i]);
     }
   }
 

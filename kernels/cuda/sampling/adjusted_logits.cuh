@@ -1,5 +1,6 @@
 // The logits that a row's token is drawn from: clean, with biases and
-// penalties. They are computed anew whenever they are read, and stored nowhere.
+// penalties, and without banned tokens. They are computed anew whenever they
+// are read, and stored nowhere.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_ADJUSTED_LOGITS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_ADJUSTED_LOGITS_CUH_
 
@@ -17,6 +18,13 @@ namespace bole::cuda {
 __device__ inline bool HasPenalties(const SamplingControl& control) {
   return control.presence_penalty != 0 || control.frequency_penalty != 0 ||
          control.repetition_penalty != 1;
+}
+
+// Whether the draw of a row may not be a stop token. position: of the row's own
+// token.
+__device__ inline bool BansStops(const SamplingControl& control,
+                                 int32_t position) {
+  return max(position + 1 - control.prompt_length, 0) < control.min_tokens;
 }
 
 // Rounded after every operation, as the reference is: no fused products.
@@ -47,11 +55,12 @@ __device__ inline int ParentRow(const RowBatch& batch, int first, int row) {
   return -1;
 }
 
-// Whether a request's draws are from the logits as they are, but for NaN.
+// Whether a row's draw is from the logits as they are, but for NaN.
 __device__ inline bool HasPlainLogits(const SampleParams& p, int request,
-                                      const SamplingControl& control) {
+                                      const SamplingControl& control,
+                                      int32_t position) {
   return p.first_bias[request] == p.first_bias[request + 1] &&
-         !HasPenalties(control);
+         !HasPenalties(control) && !BansStops(control, position);
 }
 
 // The logits of one row, for a block of kThreads or each of its warps.
@@ -88,6 +97,7 @@ class AdjustedLogits {
         has_bias_(p.first_bias[request_] < p.first_bias[request_ + 1]),
         has_penalties_(HasPenalties(control_)),
         position_(p.batch.committed[request_] + p.batch.depth[row]),
+        bans_stops_(BansStops(control_, position_)),
         count_(has_penalties_ && p.batch.committed[request_] > 0
                    ? p.counts.count +
                          static_cast<int64_t>(p.batch.slot[request_]) *
@@ -103,6 +113,12 @@ class AdjustedLogits {
     for (int i = p.first_bias[request_] + threadIdx.x;
          i < p.first_bias[request_ + 1]; i += kThreads) {
       Touch(p.bias_token[i]);
+    }
+    if (bans_stops_) {
+      for (int i = p.first_stop[request_] + threadIdx.x;
+           i < p.first_stop[request_ + 1]; i += kThreads) {
+        Touch(p.stop_token[i]);
+      }
     }
     if (has_penalties_) TouchPath();
     __syncthreads();
@@ -155,7 +171,9 @@ class AdjustedLogits {
   }
 
  private:
-  __device__ bool IsPlain() const { return !has_bias_ && !has_penalties_; }
+  __device__ bool IsPlain() const {
+    return !has_bias_ && !has_penalties_ && !bans_stops_;
+  }
 
   __device__ bool IsTouched(int32_t v) const {
     const int bit = v - begin_;
@@ -215,10 +233,19 @@ class AdjustedLogits {
   __device__ __noinline__ float Adjusted(int32_t v, float logit,
                                          int32_t count) const {
     const bool is_touched = IsTouched(v);
-    if (is_touched) logit = Biased(v, logit);
+    if (is_touched) logit = IsBanned(v) ? Impossible() : Biased(v, logit);
     if (!has_penalties_) return logit;
     if (is_touched) count = WithPath(v, count);
     return CleanLogit(Penalized(control_, count, logit));
+  }
+
+  __device__ bool IsBanned(int32_t v) const {
+    if (!bans_stops_) return false;
+    for (int i = p_.first_stop[request_]; i < p_.first_stop[request_ + 1];
+         ++i) {
+      if (p_.stop_token[i] == v) return true;
+    }
+    return false;
   }
 
   __device__ float Biased(int32_t v, float logit) const {
@@ -257,8 +284,9 @@ class AdjustedLogits {
   const bool has_bias_;
   const bool has_penalties_;
   const int32_t position_;
+  const bool bans_stops_;
   const int32_t* const count_;  // [V], or null: no tokens were counted.
-  uint32_t* const touched_;     // Tokens that a bias or the path names.
+  uint32_t* const touched_;     // Tokens that a bias, a ban or the path names.
   Shared& shared_;
 };
 

@@ -78,12 +78,11 @@ __global__ void __launch_bounds__(kPartThreads, 4)
   // While the row's request is looked up.
   bool has_nan = raw.Load(GroupOf(first), logit);
   const int request = p.batch.request[row];
-  const DrawnRow drawn = {
-      .row = row,
-      .control = p.control[request],
-      .next_position =
-          uint64_t{1} + p.batch.committed[request] + p.batch.depth[row],
-      .num_tokens = p.num_valid_tokens};
+  const int32_t position = p.batch.committed[request] + p.batch.depth[row];
+  const DrawnRow drawn = {.row = row,
+                          .control = p.control[request],
+                          .next_position = uint64_t{1} + position,
+                          .num_tokens = p.num_valid_tokens};
   const auto scan = [&](const auto& adjust) {
     for (int i = 0; i < parts_per_block; ++i) {
       const int group = GroupOf(first + i);
@@ -93,7 +92,7 @@ __global__ void __launch_bounds__(kPartThreads, 4)
       ScanGroup(drawn, group, logit, has_nan, groups);
     }
   };
-  if (HasPlainLogits(p, request, drawn.control)) {
+  if (HasPlainLogits(p, request, drawn.control, position)) {
     scan([](int) {});
     return;
   }

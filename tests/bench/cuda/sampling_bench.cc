@@ -185,6 +185,7 @@ std::map<std::string, SamplingControl> Controls() {
                              .repetition_penalty = 1,
                              .prompt_length = 10,
                              .max_tokens = kTreeNodes,
+                             .min_tokens = 0,
                              .top_logprobs = 0};
   std::map<std::string, SamplingControl> controls;
   controls["greedy"] = control;

@@ -24,6 +24,7 @@ inline SamplingControl PlainControl(uint64_t seed) {
           .repetition_penalty = 1,
           .prompt_length = 0,
           .max_tokens = 1 << 20,
+          .min_tokens = 0,
           .top_logprobs = 0};
 }
 

@@ -106,6 +106,12 @@ OracleCase RandomCase(std::mt19937& rng) {
   if (UniformInt(rng, 0, 3) == 0) {
     c.request.control.max_tokens = UniformInt(rng, 1, 3);
   }
+  if (UniformInt(rng, 0, 3) == 0) {
+    c.request.control.min_tokens = UniformInt(rng, 1, 20);
+    for (int i = UniformInt(rng, 0, 2); i > 0; --i) {
+      c.request.stop.push_back(UniformInt(rng, 0, c.vocabulary - 1));
+    }
+  }
   return c;
 }
 
@@ -123,6 +129,20 @@ std::vector<int32_t> CountsOf(const OracleCase& c) {
   return counts;
 }
 
+// Output number i, counted from 0, is no stop token if i < min_tokens. Returns
+// whether any token is left.
+bool Ban(const SampledRequest& request, int position,
+         std::vector<double>& logits) {
+  const int number = position - request.control.prompt_length;
+  if (std::max(number, 0) < request.control.min_tokens) {
+    for (const int32_t token : request.stop) {
+      if (token < std::ssize(logits)) logits[token] = -HUGE_VAL;
+    }
+  }
+  return std::any_of(logits.begin(), logits.end(),
+                     [](double z) { return z > -HUGE_VAL; });
+}
+
 // Plain decoding of the request, for as long as the tree agrees.
 SampledPath OraclePath(const OracleCase& c) {
   const SampledRequest& request = c.request;
@@ -132,16 +152,18 @@ SampledPath OraclePath(const OracleCase& c) {
     history.push_back(request.nodes.token[node]);
     const std::span<const float> logits(request.logits[node].data(),
                                         c.num_valid_tokens);
-    if (std::any_of(logits.begin(), logits.end(),
-                    [](float z) { return std::isnan(z); })) {
+    std::vector<double> adjusted =
+        AdjustedLogits(logits, request.control, request.bias, history);
+    const bool can_draw =
+        Ban(request, static_cast<int>(history.size()), adjusted);
+    if (!can_draw || std::any_of(logits.begin(), logits.end(),
+                                 [](float z) { return std::isnan(z); })) {
       path.visits.push_back({node, kNoToken, 0, {}});
       break;
     }
-    const int32_t token = OracleDraw(
-        FilteredDistribution(
-            AdjustedLogits(logits, request.control, request.bias, history),
-            request.control),
-        request.control, static_cast<int>(history.size()));
+    const int32_t token =
+        OracleDraw(FilteredDistribution(adjusted, request.control),
+                   request.control, static_cast<int>(history.size()));
     const std::vector<double> log_probs = OracleLogProbs(logits);
     path.visits.push_back(
         {node, token, static_cast<float>(log_probs[token]), {}});

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -220,6 +221,42 @@ TEST(SampleTest, ARowWithoutPossibleTokensGivesNoToken) {
 
     ExpectNoToken(request, kVocabulary);
   }
+}
+
+TEST(SampleTest, StopTokensAreBannedFromTheFirstTokensOfTheOutput) {
+  SampledRequest request = Greedy({{7}, {-1}}, {3});
+  request.logits[0][5] = request.logits[0][3] - 0.25f;
+  request.stop = {3, 9};
+  request.control.prompt_length = 1;  // The root is number 0 of the output.
+  for (const float temperature : {0.0f, 1e-3f}) {
+    request.control.temperature = temperature;
+    for (const auto& [min_tokens, token] :
+         {std::pair(0, 3), std::pair(1, 3), std::pair(2, 5), std::pair(9, 5)}) {
+      SCOPED_TRACE(min_tokens);
+      request.control.min_tokens = min_tokens;
+
+      EXPECT_EQ(RunOne(request).next_token, token);
+    }
+  }
+}
+
+TEST(SampleTest, ABanIsStrongerThanABias) {
+  SampledRequest request = Greedy({{7}, {-1}}, {3});
+  request.bias = {{3, 100.0f}};
+  request.stop = {3};
+  request.control.prompt_length = 2;
+  request.control.min_tokens = 1;
+
+  EXPECT_EQ(RunOne(request).next_token, 0);
+}
+
+TEST(SampleTest, NoTokenIsDrawnIfAllAreBanned) {
+  SampledRequest request = Greedy({{7}, {-1}}, {3});
+  for (int v = 0; v < kVocabulary; ++v) request.stop.push_back(v);
+  request.control.prompt_length = 2;
+  request.control.min_tokens = 1;
+
+  ExpectNoToken(request, kVocabulary);
 }
 
 // What it emitted before stays, the rows that no walk visits may be NaN, and

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/tokenizer/streaming_decoder.h"
@@ -30,12 +31,15 @@ struct Outcome {
   }
 };
 
-// The stop string in `text` that ends first, and of those the longest.
+// The stop string in `text` that ends first behind byte `after`, and of those
+// the longest.
 std::optional<std::pair<size_t, std::string>> FirstToEnd(
-    std::string_view text, const std::vector<std::string>& stops) {
+    std::string_view text, size_t after,
+    const std::vector<std::string>& stops) {
   std::optional<std::pair<size_t, std::string>> first;
   for (const std::string& stop : stops) {
-    const size_t begin = text.find(stop);
+    const size_t begin =
+        text.find(stop, after - std::min(after, stop.size() - 1));
     if (begin == std::string_view::npos) continue;
     const size_t end = begin + stop.size();
     if (!first || end < first->first ||
@@ -46,16 +50,18 @@ std::optional<std::pair<size_t, std::string>> FirstToEnd(
   return first;
 }
 
-// The definition. The text of the first tokens that hold a stop string; the
-// U+FFFD of a character that never ends is not searched.
+// The definition. The text of the first tokens that hold a stop string which
+// the last of them completes, and that are min_tokens at least; the U+FFFD of a
+// character that never ends is not searched.
 Outcome Define(const Tokenizer& tokenizer, const TextParams& params,
-               const std::vector<int32_t>& tokens) {
+               int min_tokens, const std::vector<int32_t>& tokens) {
   StreamingDecoder decoder(tokenizer, params.skip_special_tokens);
   std::string text;
   for (size_t n = 0; n < tokens.size(); ++n) {
+    const size_t before = text.size();
     text += decoder.Push(tokens[n]);
-    const auto found = FirstToEnd(text, params.stop);
-    if (!found) continue;
+    const auto found = FirstToEnd(text, before, params.stop);
+    if (!found || std::cmp_less(n + 1, min_tokens)) continue;
     const auto& [end, stop] = *found;
     return {
         text.substr(0, end - (params.include_stop_in_output ? 0 : stop.size())),
@@ -66,8 +72,8 @@ Outcome Define(const Tokenizer& tokenizer, const TextParams& params,
 }
 
 Outcome Stream(const Tokenizer& tokenizer, const TextParams& params,
-               const std::vector<int32_t>& tokens) {
-  OutputText output(tokenizer, params);
+               int min_tokens, const std::vector<int32_t>& tokens) {
+  OutputText output(tokenizer, params, min_tokens);
   Outcome outcome;
   while (outcome.tokens < tokens.size() && !output.matched_stop()) {
     outcome.text += output.Push(tokens[outcome.tokens++]);
@@ -114,9 +120,11 @@ TEST(OutputTextPropertyTest, EqualsItsDefinitionOnTextOfFewCharacters) {
     std::vector<int32_t> tokens(random() % 100);
     for (int32_t& token : tokens) token = alphabet[random() % letters];
 
-    const Outcome got = Stream(*tokenizer, params, tokens);
+    const int min_tokens = random() % 4 == 0 ? 1 + random() % 40 : 0;
 
-    ASSERT_EQ(got, Define(*tokenizer, params, tokens));
+    const Outcome got = Stream(*tokenizer, params, min_tokens, tokens);
+
+    ASSERT_EQ(got, Define(*tokenizer, params, min_tokens, tokens));
     matches += got.matched.has_value();
   }
   EXPECT_GT(matches, 1000);
@@ -144,9 +152,9 @@ TEST(OutputTextPropertyTest, EqualsItsDefinitionOnTokensOfTheDemoModel) {
     }
     const TextParams params = RandomParams(random, stops);
 
-    const Outcome got = Stream(tokenizer, params, tokens);
+    const Outcome got = Stream(tokenizer, params, /*min_tokens=*/0, tokens);
 
-    ASSERT_EQ(got, Define(tokenizer, params, tokens));
+    ASSERT_EQ(got, Define(tokenizer, params, /*min_tokens=*/0, tokens));
     matches += got.matched.has_value();
   }
   EXPECT_GT(matches, 250);

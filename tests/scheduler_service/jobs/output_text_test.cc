@@ -152,6 +152,27 @@ TEST_F(OutputTextTest, AStopStringOfCharactersThatTokensSplit) {
   EXPECT_EQ(text.matched_stop(), "\u00E9\U0001F642");
 }
 
+TEST_F(OutputTextTest, AStopStringThatIsCompleteTooEarlyEndsNothing) {
+  params_.stop = {"aba"};
+  OutputText text(*tokenizer_, params_, /*min_tokens=*/4);
+
+  // What it leaves behind may begin the next one.
+  EXPECT_EQ(PushAll(text, "aba"), "||ab");
+  EXPECT_FALSE(text.matched_stop());
+  EXPECT_EQ(text.Push('b'), "");
+  EXPECT_EQ(text.Push('a'), "");
+  EXPECT_EQ(text.matched_stop(), "aba");
+}
+
+TEST_F(OutputTextTest, TheLastTokenThatHasToBeThereMayCompleteAStopString) {
+  params_.stop = {"b"};
+  OutputText text(*tokenizer_, params_, /*min_tokens=*/2);
+
+  EXPECT_EQ(text.Push('b'), "b");
+  EXPECT_EQ(text.Push('b'), "");
+  EXPECT_EQ(text.matched_stop(), "b");
+}
+
 TEST_F(OutputTextTest, SpecialTokensAreSkippedOrCanStopTheText) {
   OutputText skipped = With({"<s>", "xy"});
   EXPECT_EQ(skipped.Push('x'), "");

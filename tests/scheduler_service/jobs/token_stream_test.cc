@@ -157,6 +157,25 @@ TEST(TokenStreamTest, LogProbabilitiesCount) {
             sizeof(EmittedToken) + 20 * sizeof(TokenLogprob));
 }
 
+TEST(TokenStreamTest, WhatThereIsOfThePromptComesOnceAndOnTopOfTheBound) {
+  const size_t token_bytes = sizeof(EmittedToken);
+  TokenStream stream([] {}, {.max_waiting_bytes = 2 * token_bytes});
+  const std::vector<EmittedToken> prompt(10, Token(5));
+
+  stream.Append({Token(1)}, "", prompt);
+  EXPECT_EQ(stream.waiting_bytes(), 11 * token_bytes);
+  stream.Append({Token(2)}, "");
+  EXPECT_FALSE(stream.overflowed());
+
+  const TokenDelta delta = stream.Take();
+  EXPECT_EQ(delta.prompt_logprobs, prompt);
+  EXPECT_EQ(Ids(delta), (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(stream.waiting_bytes(), 0u);
+  for (int i = 0; i < 3; ++i) stream.Append({Token(i)}, "");
+  EXPECT_TRUE(stream.overflowed());
+  EXPECT_EQ(stream.Take().prompt_logprobs, std::vector<EmittedToken>());
+}
+
 TEST(TokenStreamTest, AStreamThatHoldsTooMuchOverflowsAndKeepsNoMore) {
   const size_t token_bytes = sizeof(EmittedToken);
   int told = 0;

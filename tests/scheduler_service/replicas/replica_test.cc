@@ -46,9 +46,8 @@ class ReplicaTest : public ::testing::Test, public ReplicaOwner {
     return limits;
   }
 
-  void OnAdvanced(Job& job, std::vector<EmittedToken> tokens,
-                  std::string /*text*/) override {
-    for (const EmittedToken& token : tokens) {
+  void OnAdvanced(Job& job, Job::Progress progress) override {
+    for (const EmittedToken& token : progress.tokens) {
       told_[job.id()].tokens.push_back(token.token);
     }
   }

@@ -4,34 +4,29 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "kernels/reference/reference_backend.h"
 #include "tests/testing/random_tree.h"
-#include "worker_service/loaded_model.h"
 
 namespace bole::testing_support {
-namespace {
 
 using ::bole::testing::UniformInt;
 
-struct DenseModel {
-  DenseModel() : backend(/*num_threads=*/1) {
+DenseModel& DenseModel::Get() {
+  static DenseModel& dense = *[] {
+    auto* loading = new DenseModel;
     absl::StatusOr<LoadedModel> loaded =
-        LoadModel("tests/golden/dense", backend);
+        LoadModel("tests/golden/dense", loading->backend);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    model = *std::move(loaded);
-  }
-
-  ReferenceBackend backend;
-  LoadedModel model;
-};
-
-}  // namespace
+    loading->model = *std::move(loaded);
+    return loading;
+  }();
+  return dense;
+}
 
 absl::StatusOr<std::vector<GenerateResult>> TryRunDense(
     const GenerateOptions& options, const EngineOptions& engine_options,
     const std::vector<GenerateRequest>& requests,
     const TokenCallback& on_token) {
-  static DenseModel dense;
+  DenseModel& dense = DenseModel::Get();
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
       dense.model.config, *dense.model.weights, dense.backend, engine_options);
   if (!engine.ok()) return engine.status();

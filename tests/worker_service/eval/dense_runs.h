@@ -7,15 +7,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/reference/reference_backend.h"
 #include "worker_service/engine.h"
 #include "worker_service/eval/generator.h"
+#include "worker_service/loaded_model.h"
 
 namespace bole::testing_support {
 
 inline constexpr int kValidTokens = 8;
 inline constexpr int kMaxContext = 512;
 
-// On a new engine; the checkpoint is loaded once for the process.
+// The checkpoint, loaded once for the process.
+struct DenseModel {
+  static DenseModel& Get();
+
+  ReferenceBackend backend{/*num_threads=*/1};
+  LoadedModel model;
+};
+
+// On a new engine.
 absl::StatusOr<std::vector<GenerateResult>> TryRunDense(
     const GenerateOptions& options, const EngineOptions& engine_options,
     const std::vector<GenerateRequest>& requests,

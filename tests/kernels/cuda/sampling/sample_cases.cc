@@ -82,6 +82,9 @@ SampledRequest RandomRequest(std::mt19937& rng, int vocabulary, int num_valid) {
   if (UniformInt(rng, 0, 3) == 0) {
     request.control.max_tokens = UniformInt(rng, 1, 3);
   }
+  if (UniformInt(rng, 0, 3) == 0) {
+    request.control.min_tokens = UniformInt(rng, 1, 25);
+  }
   return request;
 }
 

@@ -246,6 +246,42 @@ TEST_P(SampleTest, DrawsFromAFullVocabulary) {
   EXPECT_LE(num_differing_, 1) << differing_;
 }
 
+// Stop tokens that lie in several parts of a row, and are the likeliest: alone
+// and beside biases and penalties, however a token is drawn.
+TEST_P(SampleTest, StopTokensAreBannedFromAFullVocabulary) {
+  const int vocabulary = 248320;
+  const int num_valid = 248077;
+  const std::vector<int32_t> stops = {0, 4095, 4096, 100000, num_valid - 1};
+  std::vector<SamplingControl> controls(6, PlainControl(3));
+  controls[0].temperature = 0;
+  controls[1].top_p = 0.9f;
+  controls[2].top_k = 20;
+  controls[3].top_k = 5000;
+  controls[4].frequency_penalty = 0.5f;
+  SampleCase c = {.requests = {},
+                  .vocabulary = vocabulary,
+                  .num_valid_tokens = num_valid,
+                  .counts = RandomCounts(rng_, vocabulary)};
+  std::normal_distribution<float> normal(0, 1);
+  for (size_t i = 0; i < controls.size(); ++i) {
+    std::vector<float> logits(vocabulary);
+    for (float& z : logits) z = normal(rng_);
+    for (const int32_t token : stops) logits[token] = 25;
+    SampledRequest request = OneRow(logits, controls[i]);
+    request.stop = stops;
+    request.control.prompt_length = request.committed;  // Number 1 is drawn.
+    if (i == 5) request.bias = {{4095, 10.0f}, {7, 1.0f}};
+    for (const int min_tokens : {1, 2}) {
+      request.control.min_tokens = min_tokens;
+      c.requests.push_back(request);
+    }
+  }
+
+  ASSERT_NO_FATAL_FAILURE(Compare(c));
+
+  EXPECT_LE(num_differing_, 1) << differing_;
+}
+
 // A chain of 400 nodes, each the likeliest after its parent. The last draw
 // depends on how often the chain has every token.
 TEST_P(SampleTest, PenaltiesCountEveryAncestorOfADeepNode) {

@@ -1,0 +1,125 @@
+// The engine's part for log probabilities of a prompt's tokens. They need no
+// operator of their own: Sample() reports the log probability of what it draws
+// in the model's own distribution, and a large enough bias makes it draw the
+// token that the prompt has.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "worker_service/engine.h"
+#include "worker_service/round_shape.h"
+
+namespace bole {
+
+// A row of a prefill pass that a token of the prompt follows.
+struct Engine::PromptRow {
+  size_t chunk;
+  int32_t row;       // In the pass.
+  int32_t position;  // In the sequence.
+  int32_t token;     // That follows.
+  int32_t num_top;   // Alternatives to report.
+};
+
+namespace {
+
+// Draws that token.
+SequencePlan DrawOf(int32_t token, int32_t num_top) {
+  SequencePlan plan;
+  plan.sampling.temperature = 0;
+  plan.sampling.logit_bias = {{token, std::numeric_limits<float>::max()}};
+  plan.sampling.top_logprobs = num_top;
+  return plan;
+}
+
+}  // namespace
+
+void Engine::LayPromptRows(int rows, TransferBlock& up, TransferBlock& down) {
+  up.Clear();
+  down.Clear();
+  last_rows_.Lay(
+      {.max_requests = rows, .max_rows = rows, .mask_words = 0, .max_pages = 0},
+      up);
+  last_row_index_ = up.Take<int32_t>(rows);
+  sampling_.LayParameters({.requests = rows, .rows = rows}, up);
+  sampling_.LayResults(down);
+  LayOptional(up, down);
+}
+
+absl::Status Engine::AddPromptLogprobs(const StepPlan& plan, Results& results) {
+  std::vector<PromptRow> rows;
+  int32_t first_row = 0;
+  for (size_t c = 0; c < plan.prefills.size(); ++c) {
+    const PrefillPlan& chunk = plan.prefills[c];
+    const int count = chunk.prompt_logprobs ? chunk.NumPromptFollowers() : 0;
+    for (int i = 0; i < count; ++i) {
+      rows.push_back({.chunk = c,
+                      .row = first_row + i,
+                      .position = chunk.sequence.committed + i,
+                      .token = chunk.Follower(i),
+                      .num_top = *chunk.prompt_logprobs});
+    }
+    first_row += static_cast<int32_t>(chunk.tokens.size());
+  }
+  std::span<const PromptRow> left = rows;
+  while (!left.empty()) {
+    const size_t count = std::min<size_t>(
+        left.size(), static_cast<size_t>(options_.max_requests));
+    BOLE_RETURN_IF_ERROR(ReadPromptRows(left.first(count), results));
+    left = left.subspan(count);
+  }
+  for (SequenceResult& result : results) {
+    if (!result.bad_logits_position) continue;
+    result.prompt_logprobs.clear();
+    result.emitted.clear();
+    result.proposal.reset();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::ReadPromptRows(std::span<const PromptRow> rows,
+                                    Results& results) {
+  const auto count = static_cast<int>(rows.size());
+  LayPromptRows(RequestBucket(count, options_.max_requests), up_, down_);
+  HostRows host;
+  const int32_t any_token = 0;  // The row's own matters to penalties alone.
+  std::vector<SequencePlan> draws;
+  draws.reserve(rows.size());
+  std::vector<const SequencePlan*> plans;
+  for (int i = 0; i < count; ++i) {
+    host.AddChain({&any_token, 1});
+    draws.push_back(DrawOf(rows[i].token, rows[i].num_top));
+    plans.push_back(&draws.back());
+    last_row_index_.host[i] = rows[i].row;
+  }
+  last_rows_.Fill(host, {});
+  sampling_.Fill(plans);
+  BOLE_RETURN_IF_ERROR(Upload(plans));
+  BOLE_RETURN_IF_ERROR(QueueTokens());
+  BOLE_RETURN_IF_ERROR(QueueDownload(plans, /*image=*/0));
+  BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
+  BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
+  Results drawn = ReadResults(plans, /*shape=*/std::nullopt, /*image=*/0);
+  for (int i = 0; i < count; ++i) {
+    SequenceResult& result = results[rows[i].chunk];
+    if (drawn[i].bad_logits_position) {
+      result.bad_logits_position =
+          std::min(rows[i].position, result.bad_logits_position.value_or(
+                                         std::numeric_limits<int32_t>::max()));
+      continue;
+    }
+    EmittedToken& token = result.prompt_logprobs.emplace_back(
+        std::move(drawn[i].emitted.front()));
+    if (token.token == rows[i].token) continue;
+    // Not even the bias made it possible.
+    token.token = rows[i].token;
+    token.logprob = -std::numeric_limits<float>::infinity();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bole
