@@ -81,17 +81,17 @@ constexpr Bad kBadSampling[] = {
 constexpr Bad kBadInput[] = {
     {"input", [](R& r, S&) { r.clear_text(); }},
     {"prompt", [](R& r, S&) { r.set_text(""); }},
-    {"prompt", [](R& r, S&) { r.mutable_tokenized(); }},
+    {"prompt", [](R& r, S&) { r.mutable_token_ids(); }},
     {"prompt token 1",
      [](R& r, S&) {
-       r.mutable_tokenized()->add_input_ids(1);
-       r.mutable_tokenized()->add_input_ids(1 << 20);
+       r.mutable_token_ids()->add_ids(1);
+       r.mutable_token_ids()->add_ids(1 << 20);
      }},
     {"prompt token 0",
-     [](R& r, S&) { r.mutable_tokenized()->add_input_ids(0xFFFFFFFF); }},
+     [](R& r, S&) { r.mutable_token_ids()->add_ids(0xFFFFFFFF); }},
     {"prompt",
      [](R& r, S&) {
-       r.mutable_tokenized()->mutable_input_ids()->Resize(100000, 1);
+       r.mutable_token_ids()->mutable_ids()->Resize(100000, 1);
      }},
     {"text", [](R& r, S&) { r.set_text(std::string(3 << 20, 'a')); }},
     {"request_id", [](R& r, S&) { r.set_request_id(std::string(129, 'x')); }},
@@ -286,7 +286,7 @@ TEST_F(E2eRefusedTest, AQueueIsFullOfTokensToo) {
   Call running(system().stub(), GreedyRequest(kPrompt, kForever));
   ASSERT_TRUE(system().WaitForLoad(1, 0));
   v1::GenerateRequest large = GreedyRequest("", 2);
-  large.mutable_tokenized()->mutable_input_ids()->Resize(200, 100);
+  large.mutable_token_ids()->mutable_ids()->Resize(200, 100);
   Call waiting(system().stub(), large);
   ASSERT_TRUE(system().WaitForLoad(1, 1));
 

@@ -28,7 +28,7 @@ const std::vector<int32_t>& Prompt() {
 v1::GenerateRequest Ask(int max_tokens) {
   v1::GenerateRequest request;
   request.set_request_id("mine");
-  request.mutable_tokenized()->mutable_input_ids()->Add(Prompt().begin(),
+  request.mutable_token_ids()->mutable_ids()->Add(Prompt().begin(),
                                                         Prompt().end());
   request.mutable_sampling_params()->set_max_tokens(max_tokens);
   return request;
@@ -118,7 +118,7 @@ TEST(InferenceServiceTest, ACallEndsAtItsDeadlineAndGivesEverythingBack) {
 // Read on the thread for long messages.
 v1::GenerateRequest AskAtLength(int max_tokens) {
   v1::GenerateRequest request = Ask(max_tokens);
-  request.mutable_tokenized()->set_original_text(std::string(100'000, 'x'));
+  request.mutable_token_ids()->set_original_text(std::string(100'000, 'x'));
   return request;
 }
 

@@ -22,7 +22,7 @@ int RetryDelay(const OpenCall& call) {
 v1::GenerateRequest Ask(int max_tokens) {
   v1::GenerateRequest request;
   for (const int token : {'q', 'r', 's'}) {
-    request.mutable_tokenized()->add_input_ids(token);
+    request.mutable_token_ids()->add_ids(token);
   }
   request.mutable_sampling_params()->set_max_tokens(max_tokens);
   return request;

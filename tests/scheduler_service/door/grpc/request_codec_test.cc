@@ -17,7 +17,7 @@ using testing::TinyWorker;
 
 v1::GenerateRequest Ids(const std::vector<uint32_t>& ids) {
   v1::GenerateRequest message;
-  message.mutable_tokenized()->mutable_input_ids()->Add(ids.begin(), ids.end());
+  message.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
   return message;
 }
 
