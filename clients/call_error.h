@@ -22,12 +22,12 @@ struct FieldViolation {
 // have is empty: gRPC makes some errors itself, and these have no details.
 struct CallError {
   grpc::StatusCode code = grpc::StatusCode::OK;
-  std::string message;
-  std::string reason;                           // "QUEUE_REQUESTS"
-  std::map<std::string, std::string> metadata;  // Of the reason.
-  std::vector<FieldViolation> violations;
-  std::optional<std::chrono::milliseconds> retry_after;
-  std::optional<v1::Usage> usage;  // Of a request that had been admitted.
+  std::string message = {};
+  std::string reason = {};                           // "QUEUE_REQUESTS"
+  std::map<std::string, std::string> metadata = {};  // Of the reason.
+  std::vector<FieldViolation> violations = {};
+  std::optional<std::chrono::milliseconds> retry_after = {};
+  std::optional<v1::Usage> usage = {};  // Of a request that had been admitted.
 };
 
 // Details of another domain, or of a type that is not known, are left out.

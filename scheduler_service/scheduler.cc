@@ -42,8 +42,9 @@ void Scheduler::Handle(Mail mail, TimePoint now) {
   for (WorkerEvent& event : mail.events) On(std::move(event));
   for (const auto& [id, worker] : workers_) worker.replica->CheckDeadline(now_);
   LetGoOfRemoved();
-  if (mail.stopped)
+  if (mail.stopped) {
     EndAll(Failed(FailureReason::kDraining, "the server is stopping"));
+  }
   EndCancelled(mail.cancelled);
   EndOverdue();
   EndForlorn();

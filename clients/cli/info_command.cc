@@ -111,12 +111,13 @@ std::string InfoJson(const Info& info) {
   const auto parsed = [](const google::protobuf::Message& message) {
     return nlohmann::ordered_json::parse(ToJson(message));
   };
-  return nlohmann::ordered_json({{"models", parsed(info.models)["models"]},
-                                 {"server", parsed(info.server)},
-                                 {"workers", parsed(info.workers)["workers"]},
-                                 {"load", parsed(info.load)},
-                                 {"problems", parsed(info.audit)["problems"]}})
-      .dump();
+  const nlohmann::ordered_json json = {
+      {"models", parsed(info.models)["models"]},
+      {"server", parsed(info.server)},
+      {"workers", parsed(info.workers)["workers"]},
+      {"load", parsed(info.load)},
+      {"problems", parsed(info.audit)["problems"]}};
+  return json.dump();
 }
 
 // The model that was named, or else all of them. Returns the exit code.

@@ -66,7 +66,9 @@ TEST_F(SchedulerLeaseTest, WhatARequestBoundsIsNotLentAndTheTextIsTheSame) {
       EXPECT_LE(forest.num_nodes(), bounds.max_nodes);
       for (const int32_t depth : forest.depth) {
         EXPECT_LE(depth, bounds.max_depth);
-        if (bounds.mode == SpeculationMode::kOff) EXPECT_EQ(depth, 0);
+        if (bounds.mode == SpeculationMode::kOff) {
+          EXPECT_EQ(depth, 0);
+        }
       }
       RunRound();
     }

@@ -236,7 +236,7 @@ TEST(InferenceServiceTest, ModelInfoIsTheWorkersAndTheTokenizers) {
 }
 
 TEST(InferenceServiceTest, EveryModelIsListedWithAndWithoutAWorker) {
-  testing::ScopedDirectory directory;
+  ScopedDirectory directory;
   directory.Write("tokenizer.json", testing::TinyTokenizerJson());
   SchedulerServerOptions options;
   options.models = {"other=" + directory.path()};
