@@ -128,7 +128,7 @@ Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
 
   Answer answer{.choices = printer.TakeChoices()};
   if (!status.ok()) {
-    answer.exit_code = connection.Report(status, *call.context());
+    answer.exit_code = connection.Report(status);
   }
   return answer;
 }

@@ -25,16 +25,16 @@ std::string MakeUpId() {
 
 absl::Status CheckId(const std::string& id) {
   BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the size of request_id", id.size(), kMaxRequestIdBytes));
+      CheckAtMost(SizeOf("request_id"), id.size(), kMaxRequestIdBytes));
   if (IsValidUtf8(id)) return absl::OkStatus();
   return BadField("request_id", Quoted(id), "UTF-8");
 }
 
-absl::Status CheckTokens(const std::string& of,
+absl::Status CheckTokens(const std::string& field, const std::string& of,
                          const std::vector<int32_t>& tokens, int vocabulary) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
-    return BadField(absl::StrCat(of, " token ", i),
+    return BadField({field, absl::StrCat(of, " token ", i)},
                     static_cast<uint32_t>(tokens[i]),
                     absl::StrCat("[0, ", vocabulary, ")"));
   }
@@ -44,14 +44,16 @@ absl::Status CheckTokens(const std::string& of,
 absl::Status CheckPrompt(const std::vector<int32_t>& prompt, int capacity,
                          int vocabulary) {
   if (prompt.empty()) {
-    return BadField("the number of prompt tokens", 0, "1 and more");
+    return BadField({"input", "the number of prompt tokens"}, 0, "1 and more");
   }
   if (std::ssize(prompt) >= capacity) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the prompt has ", capacity, " tokens or more; the worker holds ",
-        capacity, " of a request, at least one of them new"));
+    return AboutField(
+        "input",
+        absl::InvalidArgumentError(absl::StrCat(
+            "the prompt has ", capacity, " tokens or more; the worker holds ",
+            capacity, " of a request, at least one of them new")));
   }
-  return CheckTokens("prompt", prompt, vocabulary);
+  return CheckTokens("input", "prompt", prompt, vocabulary);
 }
 
 // The text goes on: nothing in `request.resumed` ends it.
@@ -59,9 +61,9 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
                           int vocabulary) {
   const std::vector<int32_t>& resumed = request.resumed;
   const std::string field = absl::StrCat("resume[", request.choice, "]");
-  BOLE_RETURN_IF_ERROR(CheckTokens(field, resumed, vocabulary));
+  BOLE_RETURN_IF_ERROR(CheckTokens(field, field, resumed, vocabulary));
   if (std::ssize(resumed) >= *request.sampling.max_tokens) {
-    return BadField(absl::StrCat("the number of ", field, " tokens"),
+    return BadField({field, absl::StrCat("the number of ", field, " tokens")},
                     resumed.size(),
                     absl::StrCat("fewer than max_tokens, which are ",
                                  *request.sampling.max_tokens));
@@ -70,14 +72,15 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
   OutputText text(tokenizer, request.text);
   for (size_t i = 0; i < resumed.size(); ++i) {
     if (std::find(stops.begin(), stops.end(), resumed[i]) != stops.end()) {
-      return BadField(absl::StrCat(field, " token ", i), resumed[i],
+      return BadField({field, absl::StrCat(field, " token ", i)}, resumed[i],
                       "tokens that do not stop the text");
     }
     text.Push(resumed[i]);
     if (text.matched_stop()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the text of ", field, " ends with the stop string ",
-                       Quoted(*text.matched_stop())));
+      return AboutField(field,
+                        absl::InvalidArgumentError(absl::StrCat(
+                            "the text of ", field, " ends with the stop string ",
+                            Quoted(*text.matched_stop()))));
     }
   }
   return absl::OkStatus();
@@ -118,8 +121,8 @@ int ContextCapacity(const StepLimits& limits) {
 absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
                                                 const Tokenizer& tokenizer,
                                                 EncodeOptions options) {
-  BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the size of the text", text.size(), kMaxTextBytes));
+  BOLE_RETURN_IF_ERROR(CheckAtMost({"text", "the size of the text"},
+                                   text.size(), kMaxTextBytes));
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text, options);
   if (!ids.ok()) return InField("text", ids.status());
   return ids;
@@ -139,6 +142,8 @@ absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
   all.stop_tokens = StopTokens(body.sampling, worker);
   all.sampling = std::move(body.sampling);
   all.text = std::move(body.text);
+  all.speculation = body.speculation;
+  all.cache_salt = std::move(body.cache_salt);
   auto* const text = std::get_if<std::string>(&body.prompt);
   if (text != nullptr) {
     BOLE_ASSIGN_OR_RETURN(all.prompt, EncodeText(*text, tokenizer));
@@ -164,8 +169,10 @@ absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
     all.sampling.prompt_logprobs.reset();
   }
   if (choices.requests.empty()) {
-    return absl::InvalidArgumentError(
-        "every choice of resume is complete; nothing is left to do");
+    return AboutField(
+        "resume",
+        absl::InvalidArgumentError(
+            "every choice of resume is complete; nothing is left to do"));
   }
   if (body.echo) {
     choices.echo =

@@ -17,6 +17,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/speculation.h"
 
 namespace bole {
 
@@ -45,6 +46,8 @@ struct RequestBody {
   SamplingParams sampling;  // Validate() holds; max_tokens may be absent.
   TextParams text;
   int priority = 0;
+  std::optional<SpeculationOverride> speculation = std::nullopt;
+  std::string cache_salt = {};  // As Request has them.
 };
 
 // What one message becomes.

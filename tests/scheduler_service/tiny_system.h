@@ -142,6 +142,7 @@ struct TinySystem {
     channel = grpc::CreateChannel(server->address().ToString(),
                                   grpc::InsecureChannelCredentials());
     stub = v1::BoleService::NewStub(channel);
+    admin = v1::Admin::NewStub(channel);
     // The loop hears of its workers after the server has begun to answer.
     BOLE_CHECK(Eventually([&] {
       return with_worker ? Health() == "1"
@@ -179,6 +180,7 @@ struct TinySystem {
   std::unique_ptr<SchedulerServer> server;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::BoleService::Stub> stub;
+  std::unique_ptr<v1::Admin::Stub> admin;
 };
 
 // A Generate call that a test reads when it likes.
@@ -215,14 +217,6 @@ class OpenCall {
     return reader_->Finish();
   }
   void Cancel() { context_.TryCancel(); }
-
-  // The value, or "" if there is none. After Finish().
-  std::string TrailingMetadata(const std::string& key) const {
-    const auto& all = context_.GetServerTrailingMetadata();
-    const auto found = all.find(key);
-    if (found == all.end()) return "";
-    return std::string(found->second.data(), found->second.size());
-  }
 
   std::string request_id;
   std::string model;

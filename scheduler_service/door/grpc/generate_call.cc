@@ -76,7 +76,7 @@ std::optional<Refusal> GenerateCall::Submit(ReadMessage message, bool chunks) {
 
 void GenerateCall::Refuse(const Refusal& refusal) {
   shared_.door.metrics().Refused(refusal.reason);
-  Finish(RefuseCall(refusal, context_));
+  Finish(ToGrpcStatus(refusal));
 }
 
 bool GenerateCall::cancelled() const {
@@ -139,14 +139,15 @@ void GenerateCall::SendLast(const v1::GenerateResponse& response) {
   StartWriteAndFinish(&response, grpc::WriteOptions(), grpc::Status::OK);
 }
 
-void GenerateCall::End(const absl::Status& status, const v1::Usage& /*usage*/) {
-  Finish(ToGrpcStatus(status));
+void GenerateCall::End(const absl::Status& status, const v1::Usage& usage) {
+  Finish(ToGrpcStatus(status, usage));
 }
 
 bool GenerateCall::Break(const absl::Status& why) {
   // A status that is sent in the usual way waits behind the message that the
   // client does not take. One that cancels the call does not: the transport
-  // writes it at once and resets the stream.
+  // writes it at once and resets the stream. It has no room for the details of
+  // an error: the client gets code and message alone.
   MutexLock lock(mutex_);
   if (done_) return false;
   const grpc::Status status = ToGrpcStatus(why);
