@@ -90,7 +90,8 @@ bool PeerTable::IsSettled(Time now) const {
 }
 
 PeerView PeerTable::View(Time now) const {
-  PeerView view{.settled = IsSettled(now), .living = {}};
+  PeerView view;
+  view.settled = IsSettled(now);
   std::set<uint64_t> told = {self_.instance};
   if (self_.leaving) {
     view.leaving.push_back(self_.name);
