@@ -37,7 +37,7 @@ Scheduler::Scheduler(const SchedulerOptions& options,
 
 void Scheduler::Handle(Mail mail, TimePoint now) {
   now_ = now;
-  draining_ = mail.draining;
+  draining_ = draining_ || mail.draining;
   for (auto& request : mail.requests) Accept(std::move(request));
   for (WorkerEvent& event : mail.events) On(std::move(event));
   for (const auto& [id, worker] : workers_) worker.replica->CheckDeadline(now_);

@@ -58,7 +58,8 @@ Connection::Connection(const ConnectionFlags& flags, Interrupt& interrupt)
       interrupt_(interrupt),
       channel_(OpenChannel(flags.server)),
       bole_(v1::BoleService::NewStub(channel_)),
-      health_(grpc::health::v1::Health::NewStub(channel_)) {}
+      health_(grpc::health::v1::Health::NewStub(channel_)),
+      peers_(peer::v1::Peers::NewStub(channel_)) {}
 
 int Connection::Report(const grpc::Status& status,
                        const grpc::ClientContext& context) const {

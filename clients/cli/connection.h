@@ -13,6 +13,7 @@
 #include "grpcpp/support/status.h"
 #include "proto/bole.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
+#include "proto/peers.grpc.pb.h"
 
 namespace bole {
 
@@ -37,6 +38,7 @@ class Connection {
   Connection(const ConnectionFlags& flags, Interrupt& interrupt);
 
   v1::BoleService::Stub& bole() { return *bole_; }
+  peer::v1::Peers::Stub& peers() { return *peers_; }
   const std::string& model() const { return flags_.model; }
   grpc::health::v1::Health::Stub& health() { return *health_; }
 
@@ -55,6 +57,7 @@ class Connection {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::BoleService::Stub> bole_;
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+  std::unique_ptr<peer::v1::Peers::Stub> peers_;
 };
 
 // The context of one call: it ends with --timeout, and with Ctrl-C.

@@ -84,6 +84,52 @@ std::string ServerTable(const v1::GetServerInfoResponse& server,
   return FormatTable(rows);
 }
 
+const char* StateText(peer::v1::Scheduler::State state) {
+  switch (state) {
+    case peer::v1::Scheduler::LIVING:
+      return "living";
+    case peer::v1::Scheduler::LEAVING:
+      return "leaving";
+    case peer::v1::Scheduler::SILENT:
+      return "silent";
+    default:
+      return "unknown";
+  }
+}
+
+std::string ShareText(const peer::v1::ModelShare& share) {
+  if (!share.known()) {
+    return absl::StrCat(share.model(), ", not known yet; ", share.held(),
+                        " held");
+  }
+  return absl::StrCat(share.model(), ", ", share.share(), " of ",
+                      share.workers(), " workers; ", share.held(), " held, ",
+                      share.giving_back(), " being given back");
+}
+
+std::string SharesTable(const peer::v1::GetSharesResponse& shares) {
+  std::vector<TableRow> rows;
+  for (const peer::v1::ModelShare& share : shares.models()) {
+    rows.push_back({"share", ShareText(share)});
+  }
+  for (const peer::v1::Scheduler& scheduler : shares.schedulers()) {
+    rows.push_back(
+        {"scheduler",
+         absl::StrCat(scheduler.name(), ", ", StateText(scheduler.state()),
+                      scheduler.is_self() ? ", this one" : "")});
+  }
+  return rows.empty() ? "" : FormatTable(rows);
+}
+
+// Nothing from a scheduler that shares no workers, or is too old to tell.
+peer::v1::GetSharesResponse GetShares(Connection& connection) {
+  Call call(connection);
+  peer::v1::GetSharesResponse shares;
+  const grpc::Status status = connection.peers().GetShares(
+      call.context(), peer::v1::GetSharesRequest(), &shares);
+  return status.ok() ? shares : peer::v1::GetSharesResponse();
+}
+
 int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
   Connection connection(flags, interrupt);
   v1::GetModelInfoResponse model;
@@ -94,12 +140,15 @@ int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
   exit_code = CallBole(connection, &v1::BoleService::Stub::GetServerInfo,
                        v1::GetServerInfoRequest(), server);
   if (exit_code != kExitOk) return exit_code;
+  const peer::v1::GetSharesResponse shares = GetShares(connection);
   if (flags.json) {
-    std::printf("{\"model\":%s,\"server\":%s}\n", ToJson(model).c_str(),
-                ToJson(server).c_str());
+    std::printf("{\"model\":%s,\"server\":%s,\"sharing\":%s}\n",
+                ToJson(model).c_str(), ToJson(server).c_str(),
+                ToJson(shares).c_str());
   } else {
-    std::printf("%s\n%s", ModelTable(model).c_str(),
-                ServerTable(server, flags.server).c_str());
+    std::printf("%s\n%s%s", ModelTable(model).c_str(),
+                ServerTable(server, flags.server).c_str(),
+                SharesTable(shares).c_str());
   }
   return kExitOk;
 }

@@ -31,6 +31,8 @@ std::shared_ptr<peer::v1::Peers::Stub> NewStub(const std::string& address,
   const int pause = static_cast<int>(interval.count());
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A proxy for the web is not asked.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, pause / 2);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, pause);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, pause / 2);
