@@ -54,7 +54,8 @@ void Claims::Lost(WorkerId id, Loss how, Time now) {
   Worker& worker = workers_.at(id);
   const bool obeyed = worker.state != State::kAsked;
   if (obeyed) worker.seen = now;
-  if (worker.state == State::kGivingBack || how == Loss::kClosed) {
+  if (worker.state == State::kGivingBack ||
+      (leaving_ && how == Loss::kClosed)) {
     ++shares_.num_given_back;
   } else if (leaving_ && obeyed) {
     worker.wanted = true;
@@ -63,8 +64,7 @@ void Claims::Lost(WorkerId id, Loss how, Time now) {
   worker.not_before = now;
   if (!obeyed) worker.not_before += options_.retry;
   if (how == Loss::kSentAway) worker.not_before = now + options_.sent_away;
-  // Whether it still answers has to be seen.
-  worker.answers = worker.answers && how == Loss::kClosed;
+  worker.answers = false;  // Until it is seen to.
   worker.state = State::kWatched;
   worker.since = now;
 }

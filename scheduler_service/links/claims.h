@@ -62,7 +62,7 @@ class Claims {
   // It obeys this scheduler.
   void Connected(WorkerId worker, const std::string& model, Time now);
   enum class Loss {
-    kClosed,    // This scheduler said that it can go.
+    kClosed,    // This scheduler let it go.
     kSentAway,  // It wants to hear nothing of this scheduler for a while.
     kOther,     // It refused, or the connection broke.
   };

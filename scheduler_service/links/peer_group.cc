@@ -1,15 +1,10 @@
 #include "scheduler_service/links/peer_group.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
-#include "grpcpp/support/channel_arguments.h"
-#include "proto/grpc_status.h"
 
 namespace bole {
 namespace {
@@ -22,48 +17,7 @@ constexpr milliseconds kLeastInterval(50);
 // Those that live answer a farewell within this time.
 constexpr milliseconds kFarewell(500);
 
-constexpr size_t kMaxNameBytes = 128;
-
-// gRPC's own pauses between attempts to connect, which grow to minutes, would
-// make a peer look silent that is back.
-std::shared_ptr<peer::v1::Peers::Stub> NewStub(const std::string& address,
-                                               milliseconds interval) {
-  const int pause = static_cast<int>(interval.count());
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A proxy for the web is not asked.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, pause / 2);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, pause);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, pause / 2);
-  return peer::v1::Peers::NewStub(grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), arguments));
-}
-
-absl::StatusOr<Peer> Decode(const peer::v1::PingResponse& message) {
-  if (message.instance() == 0) {
-    return absl::InvalidArgumentError("instance is 0");
-  }
-  if (message.name().size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("name has ", message.name().size(), " bytes"));
-  }
-  return Peer{.instance = message.instance(),
-              .started_us = message.started_us(),
-              .name = message.name(),
-              .models = {message.models().begin(), message.models().end()},
-              .leaving = message.leaving()};
-}
-
 }  // namespace
-
-struct PeerGroup::Call {
-  std::string address;
-  std::shared_ptr<peer::v1::Peers::Stub> stub;
-  grpc::ClientContext context;
-  peer::v1::PingRequest request;
-  peer::v1::PingResponse response;
-};
 
 absl::StatusOr<std::unique_ptr<PeerGroup>> PeerGroup::Start(
     PeerGroupOptions options, const OnError& on_error) {
@@ -103,9 +57,10 @@ PeerGroup::~PeerGroup() {
     changed_.NotifyAll();
   }
   thread_.join();
+  // Their ends wait for answers, which take the mutex.
+  std::map<std::string, std::shared_ptr<PeerClient>> clients;
   MutexLock lock(mutex_);
-  for (Call* call : calls_) call->context.TryCancel();
-  while (!calls_.empty()) changed_.Wait(mutex_);
+  clients.swap(clients_);
 }
 
 void PeerGroup::Run() {
@@ -127,49 +82,49 @@ bool PeerGroup::WaitForNext() {
 }
 
 void PeerGroup::PingAll(milliseconds timeout) {
+  std::vector<std::shared_ptr<PeerClient>> ended;  // After the lock.
   std::vector<std::string> addresses;
   {
     MutexLock lock(mutex_);
     addresses = table_.addresses(steady_clock::now());
-    std::erase_if(stubs_, [&](const auto& stub) {
-      return !std::binary_search(addresses.begin(), addresses.end(),
-                                 stub.first);
-    });
+    for (auto at = clients_.begin(); at != clients_.end();) {
+      const bool is_asked =
+          std::binary_search(addresses.begin(), addresses.end(), at->first);
+      if (!is_asked) ended.push_back(std::move(at->second));
+      at = is_asked ? std::next(at) : clients_.erase(at);
+    }
   }
   for (const std::string& address : addresses) Ping(address, timeout);
 }
 
 void PeerGroup::Ping(const std::string& address, milliseconds timeout) {
-  auto call = std::make_shared<Call>();
-  call->address = address;
-  call->context.set_deadline(std::chrono::system_clock::now() + timeout);
+  std::shared_ptr<PeerClient> client;
+  Peer self;
   {
     MutexLock lock(mutex_);
-    if (stopping_) return;
-    std::shared_ptr<peer::v1::Peers::Stub>& stub = stubs_[address];
-    if (stub == nullptr) stub = NewStub(address, options_.interval);
-    call->stub = stub;
-    call->request.set_instance(table_.self().instance);
-    call->request.set_leaving(table_.self().leaving);
-    calls_.insert(call.get());
+    std::shared_ptr<PeerClient>& of = clients_[address];
+    if (of == nullptr) {
+      of = std::make_shared<PeerClient>(address, options_.interval / 2);
+    }
+    client = of;
+    self = table_.self();
+    ++num_pings_;
   }
-  call->stub->async()->Ping(
-      &call->context, &call->request, &call->response,
-      [this, call](const grpc::Status& status) {
-        OnEnd(*call, status.ok() ? absl::OkStatus() : FromGrpcStatus(status));
-      });
+  client->Ping(self.instance, self.leaving, timeout,
+               [this, address](const absl::StatusOr<Peer>& answer) {
+                 OnEnd(address, answer);
+               });
 }
 
-void PeerGroup::OnEnd(Call& call, const absl::Status& status) {
-  const absl::StatusOr<Peer> peer =
-      status.ok() ? Decode(call.response) : absl::StatusOr<Peer>(status);
+void PeerGroup::OnEnd(const std::string& address,
+                      const absl::StatusOr<Peer>& answer) {
   MutexLock lock(mutex_);
-  if (peer.ok()) {
-    table_.Answered(call.address, *peer, steady_clock::now());
+  if (answer.ok()) {
+    table_.Answered(address, *answer, steady_clock::now());
   } else {
-    table_.Failed(call.address);
+    table_.Failed(address);
   }
-  calls_.erase(&call);
+  --num_pings_;
   changed_.NotifyAll();
 }
 
@@ -203,7 +158,7 @@ void PeerGroup::Leave() {
   const auto end = steady_clock::now() + kFarewell;
   PingAll(kFarewell);
   MutexLock lock(mutex_);
-  while (!calls_.empty() && changed_.WaitUntil(mutex_, end)) continue;
+  while (num_pings_ > 0 && changed_.WaitUntil(mutex_, end)) continue;
 }
 
 }  // namespace bole

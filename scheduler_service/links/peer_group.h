@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
-#include "proto/peers.grpc.pb.h"
 #include "scheduler_service/links/discovery.h"
+#include "scheduler_service/links/peer_client.h"
 #include "scheduler_service/links/peer_table.h"
 
 namespace bole {
@@ -62,8 +61,6 @@ class PeerGroup {
   void Leave();
 
  private:
-  struct Call;  // A ping on its way.
-
   explicit PeerGroup(PeerGroupOptions options);
 
   void Run();
@@ -71,16 +68,16 @@ class PeerGroup {
   bool WaitForNext();
   void PingAll(std::chrono::milliseconds timeout);
   void Ping(const std::string& address, std::chrono::milliseconds timeout);
-  void OnEnd(Call& call, const absl::Status& status);
+  void OnEnd(const std::string& address, const absl::StatusOr<Peer>& answer);
 
   const PeerGroupOptions options_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   PeerTable table_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::shared_ptr<peer::v1::Peers::Stub>> stubs_
-      ABSL_GUARDED_BY(mutex_);  // By address.
-  std::set<Call*> calls_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<PeerClient>> clients_
+      ABSL_GUARDED_BY(mutex_);                 // By address.
+  int num_pings_ ABSL_GUARDED_BY(mutex_) = 0;  // Under way.
   bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -87,7 +87,9 @@ void WorkerPool::Follow(WorkerId worker, const WorkerNews& news) {
     member.draining = true;
   } else if (const auto* lost = std::get_if<WorkerLost>(&news)) {
     if (lost->closed) {
-      Note(absl::StrCat("has given back worker ", address));
+      Note(absl::StrCat(
+          member.draining ? "has let go worker " : "has given back worker ",
+          address));
       member.told_answers = false;
     }
     claims_->Lost(worker, LossOf(*lost), steady_clock::now());

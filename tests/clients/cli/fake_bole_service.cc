@@ -145,6 +145,17 @@ grpc::ServerUnaryReactor* FakeBoleService::GetServerInfo(
   return Ok(context);
 }
 
+grpc::ServerUnaryReactor* FakePeersService::GetShares(
+    grpc::CallbackServerContext* context,
+    const peer::v1::GetSharesRequest* /*request*/,
+    peer::v1::GetSharesResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (shares) *response = *shares;
+  reactor->Finish(shares ? grpc::Status::OK
+                         : grpc::Status(grpc::UNIMPLEMENTED, "none"));
+  return reactor;
+}
+
 FakeServer::FakeServer() {
   grpc::EnableDefaultHealthCheckService(true);
   service_.model.set_model("fake");
@@ -153,6 +164,7 @@ FakeServer::FakeServer() {
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port_);
   builder.RegisterService(&service_);
+  builder.RegisterService(&peers_);
   server_ = builder.BuildAndStart();
   BOLE_CHECK(server_ != nullptr);
   SetServing(true);

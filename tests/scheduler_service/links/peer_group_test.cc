@@ -1,6 +1,11 @@
 // Groups that ping each other over loopback.
 #include "scheduler_service/links/peer_group.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -20,6 +25,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/links/peer_client.h"
 #include "scheduler_service/links/peer_table.h"
 #include "scheduler_service/links/peers_service.h"
 #include "scheduler_service/links/share.h"
@@ -236,6 +242,28 @@ TEST(PeerGroupNameTest, ANameIsLookedUpAgain) {
   }
 
   EXPECT_TRUE(Eventually([&] { return b.Living() == "s1 s2"; }));
+}
+
+TEST(PeerClientTest, ItsEndDoesNotWaitForWhoNeverAnswers) {
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in bound = {};
+  bound.sin_family = AF_INET;
+  bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(bound);
+  auto* const address = reinterpret_cast<sockaddr*>(&bound);
+  ASSERT_EQ(bind(silent, address, size), 0);
+  ASSERT_EQ(listen(silent, 8), 0);
+  ASSERT_EQ(getsockname(silent, address, &size), 0);
+  absl::Status ended;
+  auto client = std::make_unique<PeerClient>(
+      "127.0.0.1:" + std::to_string(ntohs(bound.sin_port)), kInterval);
+
+  client->Ping(/*instance=*/1, /*leaving=*/false, std::chrono::hours(1),
+               [&](const auto& answer) { ended = answer.status(); });
+  client.reset();
+
+  EXPECT_TRUE(absl::IsCancelled(ended)) << ended;
+  close(silent);
 }
 
 TEST(PeerGroupNameTest, WhatIsNoAddressIsRefused) {
