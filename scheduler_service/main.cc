@@ -14,6 +14,7 @@
 #include "common/draft_shape.h"
 #include "common/termination.h"
 #include "scheduler_service/door/door_limits.h"
+#include "scheduler_service/links/share.h"
 #include "scheduler_service/scheduler_server.h"
 
 namespace {
@@ -26,6 +27,7 @@ struct Flags {
   int stalled_reader_seconds = 60;
   size_t max_undelivered_mb = 16;
   size_t max_output_mb = 1024;
+  std::string share;
   bool allow_remote = false;
 
   void AddTo(bole::CommandLine& app);
@@ -66,6 +68,16 @@ void Flags::AddAddressesTo(bole::CommandLine& app) {
           "HOST:PORT of a worker, or of many: a name is looked up again as its "
           "addresses change; any number of times")
       .OneValueEachTime();
+  app.Add("--peers", server.peers,
+          "HOST:PORT of the schedulers that have the same workers, this one "
+          "among them or not: a name that stands for all of them is looked up "
+          "again and again; any number of times. Each claims its share of the "
+          "workers, gives the surplus back, and takes over from one that is "
+          "silent")
+      .OneValueEachTime();
+  app.Add("--share", share,
+          "K/N: of every model's workers claim what is due to the K-th of N "
+          "schedulers, living or not; instead of --peers");
   app.Add("--worker-timeout-ms", worker_timeout_ms,
           "a worker is lost after this many milliseconds of silence")
       .Range(100, 3'600'000);
@@ -132,6 +144,21 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
         absl::StrCat("--worker ", address, " is there twice"));
   }
   bole::SchedulerServerOptions options = server;
+  if (!share.empty()) {
+    if (!server.peers.empty()) {
+      return absl::InvalidArgumentError(
+          "--share is for schedulers without --peers: leave one of them out");
+    }
+    const absl::StatusOr<bole::Place> place = bole::ParsePlace(share);
+    if (!place.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--share: ", place.status().message()));
+    }
+    options.share = *place;
+  }
+  options.note = [](const std::string& what) {
+    std::fprintf(stderr, "bole-scheduler: %s\n", what.c_str());
+  };
   options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
   options.scheduler.round_timeout = std::chrono::milliseconds(round_timeout_ms);
   if (allow_remote) options.reach = bole::Reach::kAnywhere;

@@ -38,6 +38,7 @@ Scheduler::Scheduler(const SchedulerOptions& options,
 
 void Scheduler::Handle(Mail mail, TimePoint now) {
   now_ = now;
+  draining_ = draining_ || mail.draining;
   for (auto& request : mail.requests) Accept(std::move(request));
   for (WorkerEvent& event : mail.events) On(std::move(event));
   for (const auto& [id, worker] : workers_) worker.replica->CheckDeadline(now_);
@@ -206,6 +207,7 @@ void Scheduler::StartRounds() {
   for (ServedModel& model : models_) {
     model.MakeRoom();
     PlaceWaiting(model);
+    if (draining_ && options_.frees_workers_early) model.CloseEmpty();
     model.StartRounds(now_);
   }
 }

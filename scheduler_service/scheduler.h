@@ -48,6 +48,9 @@ struct SchedulerOptions {
   std::chrono::milliseconds reconnect_grace{30'000};
   // As ReplicaOptions has it.
   std::chrono::milliseconds round_timeout{120'000};
+  // While it drains, a worker on which nothing runs is let go at once, for the
+  // schedulers with which it is shared.
+  bool frees_workers_early = false;
 };
 
 // Owns every request from its arrival to its end, and one replica for each
@@ -156,6 +159,7 @@ class Scheduler final : private ReplicaOwner {
   std::vector<ServedModel> models_;  // By ModelId.
 
   TimePoint now_;
+  bool draining_ = false;
   absl::flat_hash_map<JobId, Entry> jobs_;
   // Jobs without a deadline are left out.
   std::set<std::pair<TimePoint, JobId>> deadlines_;

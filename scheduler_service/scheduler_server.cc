@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "common/net/metrics_endpoint.h"
@@ -19,12 +24,16 @@
 #include "scheduler_service/door/grpc/admin_service.h"
 #include "scheduler_service/door/grpc/inference_service.h"
 #include "scheduler_service/links/grpc_worker_client.h"
+#include "scheduler_service/links/peer_group.h"
+#include "scheduler_service/links/peer_table.h"
+#include "scheduler_service/links/peers_service.h"
 #include "scheduler_service/links/scheduler_identity.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/links/worker_pool.h"
 #include "scheduler_service/models/model_catalog.h"
 #include "scheduler_service/models/worker_presence.h"
 #include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/share_metrics.h"
 
 namespace bole {
 namespace {
@@ -45,34 +54,69 @@ int MaxCallsPerConnection(const DoorLimits& door) {
       std::min(kMost, door.max_open_requests + kOtherCallsPerConnection));
 }
 
+bool IsShared(const SchedulerServerOptions& options) {
+  return options.share || !options.peers.empty();
+}
+
+SchedulerOptions LoopOptions(const SchedulerServerOptions& options) {
+  SchedulerOptions scheduler = options.scheduler;
+  scheduler.frees_workers_early = IsShared(options);
+  return scheduler;
+}
+
+Peer SelfOf(const SchedulerIdentity& identity, const ModelCatalog& catalog) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  Peer self{.instance = identity.instance,
+            .started_us = now.count(),
+            .name = identity.name};
+  for (int i = 0; i < catalog.size(); ++i) {
+    self.models.push_back(catalog.at(ModelId(i)).name);
+  }
+  return self;
+}
+
 }  // namespace
 
 // Later members use earlier ones.
 struct SchedulerServer::Parts {
   Parts(const SchedulerServerOptions& options, ModelCatalog served)
       : catalog(std::move(served)),
-        loop(options.scheduler, catalog, metrics),
+        loop(LoopOptions(options), catalog, metrics),
         door(options.door, models, loop, *metrics.registry()),
         service(door, loop),
         admin(loop) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
   absl::Status Connect(const SchedulerServerOptions& options);
+  absl::StatusOr<SharedPoolOptions> Share(const SchedulerServerOptions& options,
+                                          const SchedulerIdentity& identity);
+  PlaceOf PlaceAmongPeers(uint64_t instance);
+  // Says so on change.
+  void NotePeers(const PeerView& view);
+  // Says to peers and claims that this scheduler leaves.
+  void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(stop_mutex);
   // News of a worker, on a thread of its client.
   void Note(WorkerEvent event);
   void UpdateHealth();
 
   const ModelCatalog catalog;
   Metrics metrics;
+  // The next three are for shared workers.
+  std::unique_ptr<ShareMetrics> share_metrics;
+  std::function<void(const std::string&)> note;
+  std::string noted_peers;
   WorkerPresence presence{catalog};
   const AskedModels models{catalog, presence};
   SchedulerLoop loop;
   FrontDoor door;
   InferenceService service;
   AdminService admin;
+  PeersService peers_service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
-  std::unique_ptr<WorkerPool> workers;                // Until Stop().
+  std::unique_ptr<PeerGroup> peers;     // Null without any, or after Stop().
+  std::unique_ptr<WorkerPool> workers;  // Until Stop().
 
   Mutex health_mutex;
   bool draining ABSL_GUARDED_BY(health_mutex) = false;
@@ -82,7 +126,8 @@ struct SchedulerServer::Parts {
 
 absl::Status SchedulerServer::Parts::Listen(
     const SchedulerServerOptions& options) {
-  grpc::Service* services[] = {&service, &admin};
+  std::vector<grpc::Service*> services = {&service, &admin};
+  if (IsShared(options)) services.push_back(&peers_service);
   BOLE_ASSIGN_OR_RETURN(
       host, ServiceHost::Start({.address = options.address,
                                 .reach = options.reach,
@@ -102,16 +147,82 @@ absl::Status SchedulerServer::Parts::Listen(
 absl::Status SchedulerServer::Parts::Connect(
     const SchedulerServerOptions& options) {
   loop.Start([this](WorkerId worker) { return workers->LetGo(worker); });
-  const GrpcWorkerClientOptions client{
-      .address = {},
-      .scheduler = NewSchedulerIdentity(host->address().port),
-      .worker_timeout = options.worker_timeout};
+  WorkerPoolOptions pool{
+      .workers = options.workers,
+      .client = {.address = {},
+                 .scheduler = NewSchedulerIdentity(host->address().port),
+                 .worker_timeout = options.worker_timeout}};
+  if (IsShared(options)) {
+    BOLE_ASSIGN_OR_RETURN(pool.shared, Share(options, pool.client.scheduler));
+  }
   BOLE_ASSIGN_OR_RETURN(
       workers, WorkerPool::Start(
-                   {.workers = options.workers, .client = client},
-                   [this](WorkerEvent event) { Note(std::move(event)); },
+                   pool, [this](WorkerEvent event) { Note(std::move(event)); },
                    [this](const absl::Status& why) { presence.Note(why); }));
+  if (!IsShared(options)) return absl::OkStatus();
+  peers_service.Open(
+      {.peers = peers.get(), .shares = [this] { return workers->shares(); }});
   return absl::OkStatus();
+}
+
+absl::StatusOr<SharedPoolOptions> SchedulerServer::Parts::Share(
+    const SchedulerServerOptions& options, const SchedulerIdentity& identity) {
+  note = options.note;
+  share_metrics = std::make_unique<ShareMetrics>(*metrics.registry());
+  SharedPoolOptions shared{
+      .place_of = nullptr, .model_of = nullptr, .note = options.note};
+  shared.model_of =
+      [this](const WorkerDescription& worker) -> absl::StatusOr<std::string> {
+    BOLE_ASSIGN_OR_RETURN(const ModelId id, catalog.ModelOf(worker));
+    return catalog.at(id).name;
+  };
+  shared.on_shares = [this](const PoolShares& shares) {
+    const PeerView view = peers ? peers->view() : PeerView();
+    share_metrics->Set(shares, view);
+    if (note && view.settled) NotePeers(view);
+  };
+  if (options.share) {
+    shared.place_of = [place = *options.share](const std::string&) {
+      return std::optional<Place>(place);
+    };
+    return shared;
+  }
+  BOLE_ASSIGN_OR_RETURN(
+      peers, PeerGroup::Start(
+                 {.names = options.peers, .self = SelfOf(identity, catalog)},
+                 [this](const absl::Status& why) {
+                   if (note)
+                     note(absl::StrCat("looks for peers: ", why.ToString()));
+                 }));
+  shared.place_of = PlaceAmongPeers(identity.instance);
+  return shared;
+}
+
+PlaceOf SchedulerServer::Parts::PlaceAmongPeers(uint64_t instance) {
+  return [this, instance](const std::string& model) {
+    return PlaceIn(peers->view(), instance, model);
+  };
+}
+
+void SchedulerServer::Parts::NotePeers(const PeerView& view) {
+  const auto names = [](const char* what,
+                        const std::vector<std::string>& listed) {
+    return listed.empty() ? ""
+                          : absl::StrCat(what, absl::StrJoin(listed, ", "));
+  };
+  std::vector<std::string> living;
+  for (const Peer& peer : view.living) living.push_back(peer.name);
+  std::string text = absl::StrCat(names("shares its workers: ", living),
+                                  names("; leaving: ", view.leaving),
+                                  names("; silent: ", view.silent));
+  if (text == noted_peers) return;
+  noted_peers = std::move(text);
+  note(noted_peers);
+}
+
+void SchedulerServer::Parts::Leave() {
+  if (peers) peers->Leave();
+  if (workers) workers->Leave();
 }
 
 void SchedulerServer::Parts::Note(WorkerEvent event) {
@@ -164,6 +275,10 @@ bool SchedulerServer::Drain(std::chrono::steady_clock::time_point deadline) {
   }
   parts_->UpdateHealth();
   parts_->door.Drain();
+  {
+    MutexLock lock(parts_->stop_mutex);
+    parts_->Leave();
+  }
   return parts_->loop.Drain(deadline) &&
          parts_->door.open_calls().AwaitNone(deadline);
 }
@@ -173,12 +288,15 @@ void SchedulerServer::Stop() {
   if (parts_->stopped) return;
   parts_->stopped = true;
   parts_->door.Drain();
+  parts_->Leave();
   // Drain() then returns, whenever it was called.
   parts_->loop.Drain(std::chrono::steady_clock::now());
   parts_->loop.Stop();
   parts_->door.open_calls().StopWaiting();
   parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
+  parts_->peers_service.Close();
   parts_->workers.reset();
+  parts_->peers.reset();
 }
 
 }  // namespace bole

@@ -4,13 +4,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
 #include "scheduler_service/door/door_limits.h"
+#include "scheduler_service/links/share.h"
 #include "scheduler_service/scheduler.h"
 #include "scheduler_service/scheduler_loop.h"
 
@@ -25,6 +28,13 @@ struct SchedulerServerOptions {
   Reach reach = Reach::kLoopback;       // Applies to both addresses.
   // As WorkerPoolOptions has them. At least one.
   std::vector<std::string> workers = {};
+  // How they are shared with other schedulers; at most one of the two. Without
+  // both, all of them are this one's.
+  // As PeerGroupOptions has them.
+  std::vector<std::string> peers = {};
+  std::optional<Place> share = std::nullopt;
+  // Told, by several threads, what is claimed and given back. May be null.
+  std::function<void(const std::string&)> note = nullptr;
   SchedulerOptions scheduler = {};
   // A worker that is silent for this time is lost.
   std::chrono::milliseconds worker_timeout{10000};
@@ -52,7 +62,8 @@ class SchedulerServer {
 
   // Reports not serving, refuses new requests, and waits until those there are
   // have ended and their clients have taken everything, until `deadline`, or
-  // until Stop(). Returns whether all have.
+  // until Stop(). Returns whether all have. Workers that are shared are given
+  // back one by one, as soon as nothing runs on them.
   bool Drain(std::chrono::steady_clock::time_point deadline);
 
   // Ends every request with UNAVAILABLE, and listens no more. Output that

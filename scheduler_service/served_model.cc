@@ -112,6 +112,13 @@ absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
   return nullptr;
 }
 
+void ServedModel::CloseEmpty() {
+  if (!waiting_.empty()) return;
+  for (Replica* replica : replicas_) {
+    if (replica->free()) replica->CloseIfEmpty();
+  }
+}
+
 void ServedModel::StartRounds(TimePoint now) {
   for (Replica* replica : replicas_) {
     if (replica->free()) replica->StartRound(!waiting_.empty(), now);

@@ -56,6 +56,9 @@ class ServedModel {
   // COST: O(placements of the model).
   absl::StatusOr<Replica*> PlaceFor(const Job& job, const std::string& lost_on,
                                     TimePoint now);
+  // Nothing new comes: lets the workers go on which nothing runs, unless
+  // somebody waits.
+  void CloseEmpty();
   // Sends the next plans. REQUIRES: MakeRoom().
   void StartRounds(TimePoint now);
 

@@ -15,13 +15,14 @@ some two hours on two cores.
   sanitized  everything under AddressSanitizer, slow tests included
   fuzz       every fuzz target for two minutes
   kills      100 demo workers killed and 100 simulated ones failing under streams
+  peers      schedulers killed, stopped and restarted that share their workers
   tidy       clang-tidy over the whole tree, static analyzer included
 
 BAZEL names the command to run instead of "bazel", options included.
 EOT
 }
 
-all_stages=(exact sanitized fuzz kills tidy)
+all_stages=(exact sanitized fuzz kills peers tidy)
 
 stage_exact() {
   local bazel
@@ -49,6 +50,13 @@ stage_kills() {
     tests/e2e/kill_workers.py --kills 100 --workers "$workers" || status=1
   done
   return "$status"
+}
+
+stage_peers() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" build //tests/e2e:peers_test
+  tests/e2e/peers.py --rounds 10 --stops 4
 }
 
 stage_tidy() { tests/lint/clang_tidy.sh; }

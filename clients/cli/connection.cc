@@ -71,7 +71,8 @@ Connection::Connection(const ConnectionFlags& flags, Interrupt& interrupt)
       channel_(OpenChannel(flags.server)),
       bole_(v1::BoleService::NewStub(channel_)),
       admin_(v1::Admin::NewStub(channel_)),
-      health_(grpc::health::v1::Health::NewStub(channel_)) {}
+      health_(grpc::health::v1::Health::NewStub(channel_)),
+      peers_(peer::v1::Peers::NewStub(channel_)) {}
 
 int Connection::Report(const grpc::Status& status) const {
   const bool reached = channel_->GetState(/*try_to_connect=*/false) !=

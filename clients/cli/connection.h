@@ -13,6 +13,7 @@
 #include "grpcpp/support/status.h"
 #include "proto/bole.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
+#include "proto/peers.grpc.pb.h"
 
 namespace bole {
 
@@ -38,6 +39,7 @@ class Connection {
 
   v1::BoleService::Stub& bole() { return *bole_; }
   v1::Admin::Stub& admin() { return *admin_; }
+  peer::v1::Peers::Stub& peers() { return *peers_; }
   const std::string& model() const { return flags_.model; }
   grpc::health::v1::Health::Stub& health() { return *health_; }
 
@@ -56,6 +58,7 @@ class Connection {
   std::unique_ptr<v1::BoleService::Stub> bole_;
   std::unique_ptr<v1::Admin::Stub> admin_;
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+  std::unique_ptr<peer::v1::Peers::Stub> peers_;
 };
 
 // The context of one call: it ends with --timeout, and with Ctrl-C.

@@ -81,6 +81,7 @@ struct Info {
   v1::ListWorkersResponse workers;
   v1::GetLoadResponse load;
   v1::AuditResponse audit;
+  peer::v1::GetSharesResponse shares;
 };
 
 std::string ServerTable(const Info& info, const std::string& address) {
@@ -107,6 +108,43 @@ std::string ServerTable(const Info& info, const std::string& address) {
   return FormatTable(rows);
 }
 
+const char* StateText(peer::v1::Scheduler::State state) {
+  switch (state) {
+    case peer::v1::Scheduler::LIVING:
+      return "living";
+    case peer::v1::Scheduler::LEAVING:
+      return "leaving";
+    case peer::v1::Scheduler::SILENT:
+      return "silent";
+    default:
+      return "unknown";
+  }
+}
+
+std::string ShareText(const peer::v1::ModelShare& share) {
+  if (!share.known()) {
+    return absl::StrCat(share.model(), ", not known yet; ", share.held(),
+                        " held");
+  }
+  return absl::StrCat(share.model(), ", ", share.share(), " of ",
+                      share.workers(), " workers; ", share.held(), " held, ",
+                      share.giving_back(), " being given back");
+}
+
+std::string SharesTable(const peer::v1::GetSharesResponse& shares) {
+  std::vector<TableRow> rows;
+  for (const peer::v1::ModelShare& share : shares.models()) {
+    rows.push_back({"share", ShareText(share)});
+  }
+  for (const peer::v1::Scheduler& scheduler : shares.schedulers()) {
+    rows.push_back(
+        {"scheduler",
+         absl::StrCat(scheduler.name(), ", ", StateText(scheduler.state()),
+                      scheduler.is_self() ? ", this one" : "")});
+  }
+  return rows.empty() ? "" : FormatTable(rows);
+}
+
 std::string InfoJson(const Info& info) {
   const auto parsed = [](const google::protobuf::Message& message) {
     return nlohmann::ordered_json::parse(ToJson(message));
@@ -116,7 +154,8 @@ std::string InfoJson(const Info& info) {
       {"server", parsed(info.server)},
       {"workers", parsed(info.workers)["workers"]},
       {"load", parsed(info.load)},
-      {"problems", parsed(info.audit)["problems"]}};
+      {"problems", parsed(info.audit)["problems"]},
+      {"sharing", parsed(info.shares)}};
   return json.dump();
 }
 
@@ -129,6 +168,15 @@ int AskModels(Connection& connection, v1::ListModelsResponse& models) {
   }
   return CallBole(connection, &Stub::GetModelInfo, v1::GetModelInfoRequest(),
                   *models.add_models());
+}
+
+// Nothing from a scheduler that shares no workers, or is too old to tell.
+peer::v1::GetSharesResponse GetShares(Connection& connection) {
+  Call call(connection);
+  peer::v1::GetSharesResponse shares;
+  const grpc::Status status = connection.peers().GetShares(
+      call.context(), peer::v1::GetSharesRequest(), &shares);
+  return status.ok() ? shares : peer::v1::GetSharesResponse();
 }
 
 int Ask(Connection& connection, Info& info) {
@@ -144,7 +192,10 @@ int Ask(Connection& connection, Info& info) {
   exit_code =
       CallAdmin(connection, &Admin::GetLoad, v1::GetLoadRequest(), info.load);
   if (exit_code != kExitOk) return exit_code;
-  return CallAdmin(connection, &Admin::Audit, v1::AuditRequest(), info.audit);
+  exit_code =
+      CallAdmin(connection, &Admin::Audit, v1::AuditRequest(), info.audit);
+  if (exit_code == kExitOk) info.shares = GetShares(connection);
+  return exit_code;
 }
 
 int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
@@ -160,6 +211,7 @@ int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
     std::printf("%s\n", ModelTable(model).c_str());
   }
   std::fputs(ServerTable(info, flags.server).c_str(), stdout);
+  std::fputs(SharesTable(info.shares).c_str(), stdout);
   return kExitOk;
 }
 

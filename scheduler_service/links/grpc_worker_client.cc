@@ -61,6 +61,12 @@ GrpcWorkerClient::~GrpcWorkerClient() {
   thread_.join();
 }
 
+void GrpcWorkerClient::Connect() {
+  MutexLock lock(mutex_);
+  asked_ = true;
+  changed_.NotifyAll();
+}
+
 void GrpcWorkerClient::Send(uint64_t epoch, uint64_t plan_number,
                             const StepPlan& plan) {
   MutexLock lock(mutex_);
@@ -82,10 +88,28 @@ void GrpcWorkerClient::Run() {
   uint64_t epoch = 0;
   absl::Status why;
   do {
-    epoch = NextEpoch(epoch);
-    why = RunConnection(epoch);
-    sink_(WorkerLost{epoch, why});
+    if (IsToConnect()) {
+      epoch = NextEpoch(epoch);
+      closed_ = false;
+      why = RunConnection(epoch);
+      sink_(WorkerLost{epoch, why, closed_});
+    } else {
+      why = Look();
+    }
   } while (WaitBeforeRetry(why));
+}
+
+bool GrpcWorkerClient::IsToConnect() {
+  if (!options_.on_look) return true;
+  MutexLock lock(mutex_);
+  return std::exchange(asked_, false);
+}
+
+absl::Status GrpcWorkerClient::Look() {
+  const absl::StatusOr<WorkerDescription> description =
+      Describe(*NewStub(options_.address));
+  options_.on_look(description);
+  return description.status();
 }
 
 absl::Status GrpcWorkerClient::RunConnection(uint64_t epoch) {
@@ -102,6 +126,7 @@ absl::Status GrpcWorkerClient::RunConnection(uint64_t epoch) {
   absl::Status why = stream.AwaitEnd(options_.worker_timeout);
   MutexLock lock(mutex_);
   stream_ = nullptr;
+  closed_ = stream.closed();
   if (stream.opened()) backoff_ = options_.min_backoff;
   return why;
 }
@@ -126,16 +151,25 @@ absl::StatusOr<WorkerDescription> GrpcWorkerClient::Describe(
   return DecodeDescription(response);
 }
 
-bool GrpcWorkerClient::WaitBeforeRetry(const absl::Status& why) {
-  const milliseconds longest =
-      absl::IsAborted(why) ? options_.aborted_backoff : backoff_;
+milliseconds GrpcWorkerClient::PauseAfter(const absl::Status& why) {
+  if (why.ok()) {  // It was looked at.
+    backoff_ = options_.min_backoff;
+    return options_.look_interval;
+  }
+  const milliseconds pause = backoff_;
   backoff_ = std::min(2 * backoff_, options_.max_backoff);
+  return absl::IsAborted(why) && !options_.on_look ? options_.aborted_backoff
+                                                   : pause;
+}
+
+bool GrpcWorkerClient::WaitBeforeRetry(const absl::Status& why) {
+  const milliseconds longest = PauseAfter(why);
   std::uniform_real_distribution<double> share(0.5, 1);
   const auto retry_at =
       steady_clock::now() +
       std::chrono::duration_cast<microseconds>(longest * share(random_));
   MutexLock lock(mutex_);
-  while (!stopping_ && steady_clock::now() < retry_at) {
+  while (!stopping_ && !asked_ && steady_clock::now() < retry_at) {
     changed_.WaitUntil(mutex_, retry_at);
   }
   return !stopping_;

@@ -33,17 +33,24 @@ struct GrpcWorkerClientOptions {
   // After ABORTED: another scheduler took the worker over, and without it the
   // two would take it from each other without end; or Disconnect() said so.
   std::chrono::milliseconds aborted_backoff{30'000};
+  // If set, a connection is made for each Connect() alone. While there is none
+  // the worker is asked what it is, at this interval or, while it does not
+  // answer, at those above, and this is told.
+  std::function<void(const absl::StatusOr<WorkerDescription>&)> on_look =
+      nullptr;
+  std::chrono::milliseconds look_interval{1'000};
 };
 
 // Connects to one worker from its construction to its destruction, again and
 // again, also while the worker obeys another scheduler: its refusal, which
-// names that one, is then why the connection is lost.
+// names that one, is then why the connection is lost. With `on_look` it
+// connects when it is told to.
 //
 // Epochs ascend. They are microseconds since 1970 for the sake of workers
 // before protocol version 1, which compare those of all schedulers.
 //
-// Thread-safe. The sink is called by several threads, never by two at a time,
-// and not after the destructor.
+// Thread-safe. The sink and `on_look` are called by several threads, never by
+// two at a time, and not after the destructor.
 class GrpcWorkerClient final : public WorkerClient {
  public:
   GrpcWorkerClient(const GrpcWorkerClientOptions& options,
@@ -53,6 +60,11 @@ class GrpcWorkerClient final : public WorkerClient {
   GrpcWorkerClient(const GrpcWorkerClient&) = delete;
   GrpcWorkerClient& operator=(const GrpcWorkerClient&) = delete;
 
+  // Makes one attempt to connect, soon. WorkerConnected or WorkerLost follows,
+  // and after the one the other. REQUIRES: `on_look`, and no attempt since
+  // then.
+  void Connect();
+
   void Send(uint64_t epoch, uint64_t plan_number,
             const StepPlan& plan) override;
   void Close(uint64_t epoch) override;
@@ -60,9 +72,13 @@ class GrpcWorkerClient final : public WorkerClient {
 
  private:
   void Run();
+  // Takes back what Connect() asked for.
+  bool IsToConnect();
   // Connects, and returns why the connection ended or was not made.
   absl::Status RunConnection(uint64_t epoch);
+  absl::Status Look();
   absl::StatusOr<WorkerDescription> Describe(worker::v1::Worker::Stub& stub);
+  std::chrono::milliseconds PauseAfter(const absl::Status& why);
   // Returns false if the client is being destroyed.
   bool WaitBeforeRetry(const absl::Status& why);
 
@@ -72,10 +88,12 @@ class GrpcWorkerClient final : public WorkerClient {
   // Used by the thread alone.
   std::minstd_rand random_;
   std::chrono::milliseconds backoff_;
+  bool closed_ = false;  // The last connection, in good order.
 
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // By Connect().
   // The call that is going on; null if there is none.
   grpc::ClientContext* describing_ ABSL_GUARDED_BY(mutex_) = nullptr;
   WorkerStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;

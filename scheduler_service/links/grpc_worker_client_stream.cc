@@ -182,6 +182,7 @@ void WorkerStream::Cancel(const absl::Status& why) {
 
 void WorkerStream::OnDone(const grpc::Status& status) {
   MutexLock lock(mutex_);
+  closed_ = closing_ && why_.ok() && status.ok();
   if (why_.ok()) {
     why_ = status.ok() ? absl::UnavailableError("the worker ended the stream")
                        : FromGrpcStatus(status);
@@ -221,6 +222,11 @@ void WorkerStream::GiveSignOfLife(Clock::time_point now) {
 bool WorkerStream::opened() const {
   MutexLock lock(mutex_);
   return opened_;
+}
+
+bool WorkerStream::closed() const {
+  MutexLock lock(mutex_);
+  return closed_;
 }
 
 }  // namespace bole

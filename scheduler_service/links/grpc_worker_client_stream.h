@@ -54,6 +54,8 @@ class WorkerStream final
 
   // Whether the worker ever answered.
   bool opened() const;
+  // Whether the call ended in good order after Close().
+  bool closed() const;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -89,6 +91,7 @@ class WorkerStream final
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;  // Start no operation.
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
   Clock::time_point last_heard_ ABSL_GUARDED_BY(mutex_);
   std::chrono::milliseconds sign_interval_ ABSL_GUARDED_BY(mutex_){0};

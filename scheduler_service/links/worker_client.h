@@ -72,14 +72,17 @@ struct WorkerOutcome {
   absl::StatusOr<StepResult> result;
   double step_seconds = 0;  // In the engine.
 };
-// The worker wants to leave: it takes plans, but should get no new requests.
+// The worker is to leave, by its own wish or because another scheduler is to
+// have it: it takes plans, but should get no new requests.
 struct WorkerDraining {
   uint64_t epoch;
+  bool draining = true;  // False: it stays after all.
 };
 // The connection ended, or could not be made. Nothing more comes of this epoch.
 struct WorkerLost {
   uint64_t epoch;
   absl::Status why;
+  bool closed = false;  // In good order, because Close() was called.
 };
 using WorkerNews = std::variant<WorkerAdded, WorkerRemoved, WorkerConnected,
                                 WorkerOutcome, WorkerDraining, WorkerLost>;

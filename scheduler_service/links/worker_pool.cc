@@ -25,14 +25,26 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Start(
             on_error));
     pool->discoveries_.push_back(std::move(started));
   }
+  if (options.shared) {
+    pool->ticker_ = std::thread([pool = pool.get()] { pool->Run(); });
+  }
   return pool;
 }
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options, Sink sink)
-    : options_(options), sink_(std::move(sink)) {}
+    : options_(options), sink_(std::move(sink)) {
+  if (!options_.shared) return;
+  claims_.emplace(options_.client.scheduler.instance, options_.shared->claims);
+}
 
 WorkerPool::~WorkerPool() {
   discoveries_.clear();
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    stopped_.NotifyAll();
+  }
+  if (ticker_.joinable()) ticker_.join();
   // Their threads may wait for the mutex.
   std::map<std::string, Member> members;
   Clients let_go;
@@ -55,6 +67,7 @@ void WorkerPool::OnFound(const std::string& name,
   for (auto& [address, member] : members_) {
     if (member.removed || wanted.contains(address)) continue;
     member.removed = true;
+    if (claims_) claims_->Remove(member.id);
     sink_({.worker = member.id, .news = WorkerRemoved()});
   }
 }
@@ -64,39 +77,59 @@ void WorkerPool::Add(const std::string& address) {
   if (at != members_.end() && !at->second.removed) return;
   if (at == members_.end()) {
     const WorkerId id(num_added_++);
-    GrpcWorkerClientOptions client = options_.client;
-    client.address = address;
     at = members_
              .emplace(address,
-                      Member{.id = id,
-                             .client = std::make_unique<GrpcWorkerClient>(
-                                 client,
-                                 [this, id](WorkerNews news) {
-                                   Tell(id, std::move(news));
-                                 })})
+                      Member{.id = id, .client = NewClient(id, address)})
              .first;
   }
   at->second.removed = false;
+  if (claims_) claims_->Add(at->second.id, address);
   sink_({.worker = at->second.id,
          .news =
              WorkerAdded{.name = address, .client = at->second.client.get()}});
 }
 
+std::unique_ptr<GrpcWorkerClient> WorkerPool::NewClient(
+    WorkerId id, const std::string& address) {
+  GrpcWorkerClientOptions client = options_.client;
+  client.address = address;
+  if (options_.shared) {
+    client.on_look =
+        [this, id](const absl::StatusOr<WorkerDescription>& description) {
+          OnLook(id, description);
+        };
+  }
+  return std::make_unique<GrpcWorkerClient>(
+      client, [this, id](WorkerNews news) { Tell(id, std::move(news)); });
+}
+
 void WorkerPool::Tell(WorkerId worker, WorkerNews news) {
-  // Until Add() has told of the worker.
-  if (!std::holds_alternative<WorkerOutcome>(news)) MutexLock lock(mutex_);
+  if (std::holds_alternative<WorkerOutcome>(news)) {
+    sink_({.worker = worker, .news = std::move(news)});
+    return;
+  }
+  // Until Add() has told of the worker; and Obey() tells of it as well.
+  MutexLock lock(mutex_);
+  if (claims_) Follow(worker, news);
   sink_({.worker = worker, .news = std::move(news)});
 }
 
 bool WorkerPool::LetGo(WorkerId worker) {
   MutexLock lock(mutex_);
+  auto& [address, member] = *Find(worker);
+  if (!member.removed) return false;
+  let_go_.push_back(std::move(member.client));
+  if (claims_) claims_->Forget(worker);
+  members_.erase(members_.find(address));
+  return true;
+}
+
+std::map<std::string, WorkerPool::Member>::value_type* WorkerPool::Find(
+    WorkerId worker) {
   const auto at = std::find_if(
       members_.begin(), members_.end(),
       [worker](const auto& member) { return member.second.id == worker; });
-  if (!at->second.removed) return false;
-  let_go_.push_back(std::move(at->second.client));
-  members_.erase(at);
-  return true;
+  return at == members_.end() ? nullptr : &*at;
 }
 
 }  // namespace bole

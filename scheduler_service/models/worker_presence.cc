@@ -15,10 +15,10 @@ void WorkerPresence::Note(const WorkerEvent& event) {
   MutexLock lock(mutex_);
   if (const auto* connected = std::get_if<WorkerConnected>(&event.news)) {
     Connect(event.worker, connected->description);
-  } else if (std::holds_alternative<WorkerDraining>(event.news)) {
+  } else if (const auto* told = std::get_if<WorkerDraining>(&event.news)) {
     for (OfModel& model : models_) {
       for (Worker& worker : model.connected) {
-        if (worker.id == event.worker) worker.draining = true;
+        if (worker.id == event.worker) worker.draining = told->draining;
       }
     }
   } else if (const auto* lost = std::get_if<WorkerLost>(&event.news)) {

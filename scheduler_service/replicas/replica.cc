@@ -76,9 +76,9 @@ void Replica::On(WorkerConnected event) {
 }
 
 void Replica::On(const WorkerDraining& event) {
-  if (!connected() || event.epoch != epoch_) return;
+  if (!connected() || event.epoch != epoch_ || connection_->closed) return;
   changed_ = true;
-  connection_->draining = true;
+  connection_->draining = event.draining;
 }
 
 void Replica::On(const WorkerLost& event, TimePoint now) {
@@ -292,13 +292,18 @@ std::span<const std::unique_ptr<Placement>> Replica::Coming() const {
   return suspect == all.end() ? all : all.subspan(suspect - all.begin(), 1);
 }
 
+void Replica::CloseIfEmpty() {
+  if (num_running() > 0 || connection_->closed) return;
+  changed_ = true;
+  connection_->draining = true;
+  connection_->closed = true;
+  link_.client->Close(epoch_);
+}
+
 void Replica::StartRound(bool others_wait, TimePoint now) {
   Connection& connection = *connection_;
   connection.evicting = false;
-  if (connection.draining && num_running() == 0 && !connection.closed) {
-    connection.closed = true;
-    link_.client->Close(epoch_);
-  }
+  if (connection.draining) CloseIfEmpty();
   const auto coming = Coming();
   PlannedRound round = PlanRound(coming, policy_, connection.plan_options,
                                  others_wait || connection.draining ||

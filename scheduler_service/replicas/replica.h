@@ -140,6 +140,8 @@ class Replica {
   // Gives out the pages for the coming round. If anybody had to be evicted for
   // them, nobody is accepted until the round is sent. REQUIRES: free().
   void MakeRoom();
+  // Lets the worker go if nothing runs there; nothing will. REQUIRES: free().
+  void CloseIfEmpty();
   // Sends the next plan, if there is anything to run, or lets a worker go that
   // wants to leave and has nothing to run. REQUIRES: free(), MakeRoom().
   void StartRound(bool others_wait, TimePoint now);
@@ -162,7 +164,7 @@ class Replica {
     std::optional<RoundInFlight> in_flight;
     uint64_t next_plan_number = 1;
     bool draining = false;
-    bool closed = false;    // The draining worker was told that it can leave.
+    bool closed = false;    // It drains, and was told that it can leave.
     bool evicting = false;  // Somebody was evicted for the coming round.
     double round_seconds = 0;  // How long recent rounds took, on average.
     std::optional<TimePoint> outcome_at;  // Since when the worker waits.

@@ -3,15 +3,18 @@
 
     bazel build //tests/e2e:kill_workers_test //clients/cli:bole
     tests/e2e/rolling_restart.py
+    tests/e2e/rolling_restart.py --schedulers 2
 
 Each gets SIGTERM, ends, and is started again at its address, while `bole bench`
-sends requests all the time, and again what was refused or broke. Passes if every
-request ended well, and nothing is left in the scheduler.
+sends requests to each scheduler all the time, and again what was refused or
+broke. Several schedulers share the workers. Passes if every request ended well,
+and nothing is left in the schedulers.
 
 Needs Debian's python3-grpcio. Run it from the root of the tree.
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -27,7 +30,7 @@ sys.path[:0] = ["tests/e2e/stubs", "bazel-bin/tests/e2e/stubs", "tests/e2e"]
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
-from fleet import FleetError, Worker, wait_until, what_is_held
+from fleet import FleetError, Worker, free_port, wait_until, what_is_held
 from proto import bole_pb2, bole_pb2_grpc
 from services import MODEL, SCHEDULER, WORKER, built
 
@@ -42,38 +45,17 @@ def worker_command():
             "1", "--max-requests", "16", "--context", "1024"]
 
 
-def scheduler_command(workers):
-    command = [built(SCHEDULER), "--model", MODEL]
-    for worker in workers:
-        command += ["--worker", worker.address]
-    return command
+class Scheduler(Worker):
+    """One at `address` that shares the workers with those at `peers`."""
 
-
-def bench_command(address, options, report):
-    return [built(BOLE), "bench", "--server", address, "--synthetic", "64:48",
-            "--rate", str(options.rate), "--duration", str(options.seconds),
-            "-n", "1000000", "--retries", "200", "--out", report]
-
-
-class Restarts:
-    """A scheduler and its workers, killed at the end of a `with`."""
-
-    def __init__(self):
-        self.services = []
-
-    def __enter__(self):
-        for _ in range(NUM_WORKERS):
-            self.services.append(Worker(worker_command()))
-        self.services.append(Worker(scheduler_command(self.services)))
-        return self
-
-    def __exit__(self, *_):
-        for service in self.services:
-            service.kill()
-
-    @property
-    def address(self):
-        return self.services[-1].address
+    def __init__(self, address, peers, workers):
+        self.address = address
+        self._command = [built(SCHEDULER), "--model", MODEL]
+        for peer in peers:
+            self._command += ["--peers", peer]
+        for worker in workers:
+            self._command += ["--worker", worker.address]
+        self.start()
 
     @contextlib.contextmanager
     def admin(self):
@@ -87,9 +69,48 @@ class Restarts:
                                         timeout=10).workers
             return sum(w.connected for w in workers)
 
+
+def bench_command(address, options, report):
+    return [built(BOLE), "bench", "--server", address, "--synthetic", "64:48",
+            "--rate", str(options.rate), "--duration", str(options.seconds),
+            "-n", "1000000", "--retries", "200", "--out", report]
+
+
+class Restarts:
+    """Schedulers and their workers, killed at the end of a `with`."""
+
+    def __init__(self, num_schedulers):
+        self.num_schedulers = num_schedulers
+        self.services = []
+
+    def __enter__(self):
+        for _ in range(NUM_WORKERS):
+            self.services.append(Worker(worker_command()))
+        workers = list(self.services)
+        addresses = [f"127.0.0.1:{free_port()}"
+                     for _ in range(self.num_schedulers)]
+        peers = addresses if self.num_schedulers > 1 else []
+        for address in addresses:
+            self.services.append(Scheduler(address, peers, workers))
+        return self
+
+    def __exit__(self, *_):
+        for service in self.services:
+            service.kill()
+
+    @property
+    def schedulers(self):
+        return self.services[NUM_WORKERS:]
+
     def await_all(self):
-        wait_until(lambda: self.num_connected() == NUM_WORKERS, 60,
-                   "all workers")
+        """Until all workers are there, and every scheduler has its share."""
+        least = NUM_WORKERS // self.num_schedulers
+
+        def are_shared():
+            held = [s.num_connected() for s in self.schedulers]
+            return sum(held) == NUM_WORKERS and min(held) >= least
+
+        wait_until(are_shared, 60, "all workers")
 
     def restart(self, service):
         """How long it took to end."""
@@ -104,30 +125,40 @@ class Restarts:
         return seconds
 
 
-def run(options, report):
-    with Restarts() as fleet:
-        fleet.await_all()
-        with subprocess.Popen(bench_command(fleet.address, options, report),
-                              stdout=subprocess.DEVNULL) as bench:
-            time.sleep(PAUSE_SECONDS)
-            for service in fleet.services:
-                seconds = fleet.restart(service)
-                kind = ("scheduler" if service is fleet.services[-1]
-                        else "worker")
-                print(f"{kind} {service.address} ended within {seconds:.1f} s "
-                      "and is back", flush=True)
-                if bench.poll() is not None:
-                    raise FleetError("the load ended before the restarts: "
-                                     "--seconds is too short")
-                time.sleep(PAUSE_SECONDS)
-            bench.wait(timeout=options.seconds + 120)
-        with fleet.admin() as admin:
-            wait_until(lambda: not what_is_held(admin), 30, "idle")
-            problems = admin.Audit(bole_pb2.AuditRequest()).problems
-    counts = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
+def check_idle(scheduler):
+    with scheduler.admin() as admin:
+        wait_until(lambda: not what_is_held(admin), 30, "idle")
+        problems = admin.Audit(bole_pb2.AuditRequest()).problems
     if problems:
         raise FleetError(f"something is left: {problems}")
-    return counts
+
+
+def run(options, folder):
+    """What `bole bench` reports of each scheduler."""
+    reports = []
+    with Restarts(options.schedulers) as fleet, contextlib.ExitStack() as loads:
+        fleet.await_all()
+        benches = []
+        for scheduler in fleet.schedulers:
+            reports.append(pathlib.Path(folder, f"{len(reports)}.json"))
+            benches.append(loads.enter_context(subprocess.Popen(
+                bench_command(scheduler.address, options, str(reports[-1])),
+                stdout=subprocess.DEVNULL)))
+        time.sleep(PAUSE_SECONDS)
+        for service in fleet.services:
+            seconds = fleet.restart(service)
+            kind = ("scheduler" if service in fleet.schedulers else "worker")
+            print(f"{kind} {service.address} ended within {seconds:.1f} s "
+                  "and is back", flush=True)
+            if any(bench.poll() is not None for bench in benches):
+                raise FleetError("the load ended before the restarts: "
+                                 "--seconds is too short")
+            time.sleep(PAUSE_SECONDS)
+        for bench in benches:
+            bench.wait(timeout=options.seconds + 120)
+        for scheduler in fleet.schedulers:
+            check_idle(scheduler)
+    return [json.loads(r.read_text(encoding="utf-8")) for r in reports]
 
 
 def main():
@@ -135,22 +166,25 @@ def main():
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=float, default=3,
-                        help="requests per second")
+                        help="requests per second to each scheduler")
+    parser.add_argument("--schedulers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60,
                         help="how long requests are sent")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            report = run(options, str(pathlib.Path(folder, "report.json")))
+            reports = run(options, folder)
         except (FleetError, OSError, subprocess.TimeoutExpired,
                 grpc.RpcError) as error:
             print(f"FAILED: {type(error).__name__}: {error}")
             return 1
-    counts = report["counts"]
+    counts = collections.Counter()
+    for report in reports:
+        counts.update(report["counts"])
+        for reason, count in report["failures"].items():
+            print(f"FAILED: {reason} ({count} times)")
     print(f"{counts['requests']} requests, {counts['succeeded']} ended well, "
           f"{counts['retries']} retries, {counts['resumes']} resumed")
-    for reason, count in report["failures"].items():
-        print(f"FAILED: {reason} ({count} times)")
     return 0 if counts["succeeded"] == counts["requests"] > 0 else 1
 
 

@@ -86,7 +86,7 @@ forbid 'clients/' "$cuda|kernels/|common/net/|scheduler_service/|worker_service/
 
 forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
   'protobuf stays at the edge: codecs, RPC services, their calls and writers, clients, recordings' \
-  'scheduler_service/door/grpc/|(scheduler|worker)_service/([a-z]+/)?([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|recorder)(_[a-z]+)?\.(h|cc)$'
+  'scheduler_service/door/grpc/|(scheduler|worker)_service/([a-z]+/)?([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|peer_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
 forbid 'scheduler_service/door/' "$rpc|scheduler_service/door/grpc/" \
   'the door knows no protocol; what speaks gRPC is in door/grpc' \

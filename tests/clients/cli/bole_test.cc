@@ -366,6 +366,28 @@ TEST_F(BoleTest, InfoNamesModelWorkerAndWhatIsWrong) {
   EXPECT_THAT(bole.out(), HasSubstr("0 running, 5 waiting"));
 }
 
+TEST_F(BoleTest, InfoTellsHowWorkersAreShared) {
+  Process alone = Start({"info"});
+  EXPECT_EQ(alone.Wait(), 0);
+  EXPECT_THAT(alone.out(), Not(HasSubstr("scheduler")));
+  peer::v1::GetSharesResponse& shares = server_.peers().shares.emplace();
+  peer::v1::ModelShare& share = *shares.add_models();
+  share.set_known(true);
+  share.set_workers(4);
+  share.set_held(3);
+  peer::v1::Scheduler& silent = *shares.add_schedulers();
+  silent.set_state(peer::v1::Scheduler::SILENT);
+
+  Process bole = Start({"info"});
+  Process json = Start({"info", "--json"});
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_THAT(bole.out(), HasSubstr("0 of 4 workers; 3 held, "));
+  EXPECT_THAT(bole.out(), HasSubstr(", silent\n"));
+  EXPECT_EQ(json.Wait(), 0);
+  const nlohmann::json info = nlohmann::json::parse(json.out());
+  EXPECT_EQ(info["sharing"]["models"][0]["held"], 3);
+}
+
 TEST_F(BoleTest, AModelIsAskedForByItsName) {
   service().model.set_synthetic(true);
 

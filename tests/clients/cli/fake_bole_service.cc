@@ -191,6 +191,17 @@ grpc::ServerUnaryReactor* FakeAdmin::Audit(grpc::CallbackServerContext* context,
   return Ok(context);
 }
 
+grpc::ServerUnaryReactor* FakePeersService::GetShares(
+    grpc::CallbackServerContext* context,
+    const peer::v1::GetSharesRequest* /*request*/,
+    peer::v1::GetSharesResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (shares) *response = *shares;
+  reactor->Finish(shares ? grpc::Status::OK
+                         : grpc::Status(grpc::UNIMPLEMENTED, "none"));
+  return reactor;
+}
+
 FakeServer::FakeServer() {
   grpc::EnableDefaultHealthCheckService(true);
   service_.model.set_model("fake");
@@ -201,6 +212,7 @@ FakeServer::FakeServer() {
                            &port_);
   builder.RegisterService(&service_);
   builder.RegisterService(&admin_);
+  builder.RegisterService(&peers_);
   server_ = builder.BuildAndStart();
   BOLE_CHECK(server_ != nullptr);
   SetServing(true);

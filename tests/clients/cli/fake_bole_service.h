@@ -3,6 +3,7 @@
 #define BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/mutex.h"
 #include "grpcpp/server.h"
 #include "proto/bole.grpc.pb.h"
+#include "proto/peers.grpc.pb.h"
 
 namespace bole::testing_support {
 
@@ -97,13 +99,25 @@ class FakeAdmin final : public v1::Admin::CallbackService {
   const FakeBoleService& told_;
 };
 
-// The service, serving on a free port with grpc.health.v1.
+// Who shares its workers, once it is set.
+class FakePeersService final : public peer::v1::Peers::CallbackService {
+ public:
+  std::optional<peer::v1::GetSharesResponse> shares;
+
+  grpc::ServerUnaryReactor* GetShares(
+      grpc::CallbackServerContext* context,
+      const peer::v1::GetSharesRequest* request,
+      peer::v1::GetSharesResponse* response) override;
+};
+
+// The services, serving on a free port with grpc.health.v1.
 class FakeServer {
  public:
   FakeServer();
   ~FakeServer();
 
   FakeBoleService& service() { return service_; }
+  FakePeersService& peers() { return peers_; }
   std::string address() const;
 
   // What health says of bole.v1.BoleService; at first that it serves.
@@ -112,6 +126,7 @@ class FakeServer {
  private:
   FakeBoleService service_;
   FakeAdmin admin_{service_};
+  FakePeersService peers_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/links/scripted_connection.h"
 
@@ -46,6 +48,57 @@ TEST(GrpcWorkerClientTest, ALostStreamIsReportedAndMadeAgainWithAHigherEpoch) {
   EXPECT_EQ(lost->epoch, first->epoch);
   EXPECT_EQ(lost->why, absl::InternalError("out of order"));
   EXPECT_GT(second->epoch, first->epoch);
+}
+
+TEST(GrpcWorkerClientTest, AnEndThatWasAskedForIsTold) {
+  Connection connection(Idle);
+  const auto connected = connection.log.NextAs<WorkerConnected>();
+  ASSERT_TRUE(connected);
+
+  connection.client->Close(connected->epoch);
+
+  const auto closed = connection.log.NextAs<WorkerLost>();
+  ASSERT_TRUE(closed);
+  EXPECT_TRUE(closed->closed);
+  const auto again = connection.log.NextAs<WorkerConnected>();
+  ASSERT_TRUE(again);
+  connection.client->Disconnect(again->epoch, absl::InternalError("wrong"));
+  const auto lost = connection.log.NextAs<WorkerLost>();
+  ASSERT_TRUE(lost);
+  EXPECT_FALSE(lost->closed);
+}
+
+TEST(GrpcWorkerClientTest, OneThatLooksConnectsWhenItIsToldToAndOnce) {
+  Mutex mutex;
+  CondVar changed;
+  int looks = 0;
+  const auto await_looks = [&](int more) {
+    const auto end = steady_clock::now() + seconds(20);
+    MutexLock lock(mutex);
+    const int want = looks + more;
+    while (looks < want && changed.WaitUntil(mutex, end)) continue;
+    return looks >= want;
+  };
+  Connection connection(Idle, [&](GrpcWorkerClientOptions& options) {
+    options.look_interval = milliseconds(1);
+    options.on_look = [&](const absl::StatusOr<WorkerDescription>& worker) {
+      EXPECT_TRUE(worker.ok() && worker->model == TinyWorker().model);
+      MutexLock lock(mutex);
+      ++looks;
+      changed.NotifyAll();
+    };
+  });
+  ASSERT_TRUE(await_looks(3));
+  EXPECT_EQ(connection.worker.num_calls(), 0);
+
+  connection.client->Connect();
+
+  const auto connected = connection.log.NextAs<WorkerConnected>();
+  ASSERT_TRUE(connected);
+  connection.client->Close(connected->epoch);
+  ASSERT_TRUE(connection.log.NextAs<WorkerLost>());
+  ASSERT_TRUE(await_looks(3));
+  EXPECT_EQ(connection.worker.num_calls(), 1);
 }
 
 TEST(GrpcWorkerClientTest, ASilentWorkerIsLost) {

@@ -49,6 +49,16 @@ TEST_F(WorkerPresenceTest, AConnectedWorkerIsReadyUntilItDrains) {
   EXPECT_FALSE(presence.Get(ModelId(0)).ready());
 }
 
+TEST_F(WorkerPresenceTest, AWorkerThatStaysAfterAllIsReadyAgain) {
+  WorkerPresence presence(catalog_);
+  presence.Note(Connected(1, "m"));
+  presence.Note(Of(0, WorkerDraining{1}));
+
+  presence.Note(Of(0, WorkerDraining{.epoch = 1, .draining = false}));
+
+  EXPECT_TRUE(presence.Get(ModelId(0)).ready());
+}
+
 TEST_F(WorkerPresenceTest, ALostWorkerIsRememberedWithTheReason) {
   WorkerPresence presence(catalog_);
   presence.Note(Connected(1, "m"));

@@ -281,6 +281,23 @@ TEST_F(ReplicaTest, ADrainingWorkerIsLetGoWhenNothingRuns) {
   EXPECT_EQ(worker_.closed(), worker_.epoch());
 }
 
+TEST_F(ReplicaTest, ADrainingWorkerMayStayUntilItIsLetGo) {
+  Connect();
+  Place(20, 1);
+  Start();
+  replica_.On(WorkerDraining{worker_.epoch()});
+
+  replica_.On(WorkerDraining{.epoch = worker_.epoch(), .draining = false});
+  EXPECT_TRUE(replica_.accepts());
+
+  replica_.On(WorkerDraining{worker_.epoch()});
+  Answer();
+  Start();
+  ASSERT_EQ(worker_.closed(), worker_.epoch());
+  replica_.On(WorkerDraining{.epoch = worker_.epoch(), .draining = false});
+  EXPECT_FALSE(replica_.accepts());
+}
+
 TEST_F(ReplicaTest, RoundsAreLentWhenNobodyWaits) {
   Connect();
   const Job& job = Place();

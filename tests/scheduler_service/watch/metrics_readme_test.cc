@@ -8,8 +8,11 @@
 #include "gtest/gtest.h"
 #include "scheduler_service/door/door_metrics.h"
 #include "scheduler_service/jobs/admission.h"
+#include "scheduler_service/links/peer_table.h"
+#include "scheduler_service/links/share.h"
 #include "scheduler_service/watch/metrics.h"
 #include "scheduler_service/watch/scheduler_status.h"
+#include "scheduler_service/watch/share_metrics.h"
 
 namespace bole {
 namespace {
@@ -34,6 +37,9 @@ TEST(MetricsReadmeTest, HasTheNamesThatAreServedAndNoOthers) {
   status.workers = {{.name = "worker"}};
   metrics.SetLoad(status, AdmissionLoad());
   const DoorMetrics door_metrics(*metrics.registry());
+  ShareMetrics share_metrics(*metrics.registry());
+  share_metrics.Set({.models = {{.model = "demo", .place = Place()}}},
+                    PeerView());
   std::set<std::string> served;
   for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
     served.insert(family.name);

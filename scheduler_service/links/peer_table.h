@@ -1,0 +1,93 @@
+// Who of the schedulers that share a pool lives.
+#ifndef BOLE_SCHEDULER_SERVICE_LINKS_PEER_TABLE_H_
+#define BOLE_SCHEDULER_SERVICE_LINKS_PEER_TABLE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler_service/links/share.h"
+
+namespace bole {
+
+// What a scheduler says of itself to another one.
+struct Peer {
+  uint64_t instance = 0;                 // Random for each process, not 0.
+  int64_t started_us = 0;                // Since 1970, by its own clock.
+  std::string name = {};                 // For people.
+  std::vector<std::string> models = {};  // That it serves.
+  bool leaving = false;
+};
+
+// Those that share the pool at a moment.
+struct PeerView {
+  // All of them had the time to answer: who is missing does not live.
+  bool settled = false;
+  std::vector<Peer> living;          // This one included; the oldest first.
+  std::vector<std::string> leaving;  // Names.
+  std::vector<std::string> silent;   // Names, or addresses that never answered.
+};
+
+// The place of the scheduler `instance` among the living ones that serve
+// `model`; none if the view is not settled, or it is not among them.
+std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
+                             const std::string& model);
+
+// Remembers which address answered when, and as whom. Who answered within the
+// last while, at any address, and does not leave, lives; this scheduler always
+// does until it leaves, and is known by its instance where it answers itself.
+//
+// A state machine without threads or clocks. Not thread-safe.
+class PeerTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `names`: of which SetAddresses() will tell.
+  PeerTable(Peer self, const std::vector<std::string>& names,
+            std::chrono::milliseconds patience, Time now);
+
+  // What a name stands for from now on. Addresses that it no longer stands for
+  // are kept until they are silent: a scheduler that is not ready may be left
+  // out by those who answer for the name.
+  void SetAddresses(const std::string& name,
+                    std::vector<std::string> addresses);
+  // Those to ask, each once.
+  std::vector<std::string> addresses(Time now) const;
+
+  void Answered(const std::string& address, const Peer& peer, Time now);
+  void Failed(const std::string& address);
+  // That one said so unasked. Nothing happens if nobody answered as it.
+  void Left(uint64_t instance);
+  void LeaveSelf() { self_.leaving = true; }
+
+  const Peer& self() const { return self_; }
+  bool IsLiving(uint64_t instance, Time now) const;
+  PeerView View(Time now) const;
+
+ private:
+  struct Address {
+    bool tried = false;
+    std::optional<Peer> peer;  // Who answered last.
+    Time heard;
+  };
+
+  bool IsFound(const std::string& address) const;
+  bool IsHeard(const Address& address, Time now) const {
+    return address.peer && now - address.heard < patience_;
+  }
+  bool IsSettled(Time now) const;
+
+  Peer self_;
+  const std::chrono::milliseconds patience_;
+  const Time started_;
+  // What each name stands for; none: not known yet.
+  std::map<std::string, std::optional<std::vector<std::string>>> found_;
+  std::map<std::string, Address> addresses_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_LINKS_PEER_TABLE_H_
