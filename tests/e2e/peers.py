@@ -151,8 +151,8 @@ class Streams:
         self._clients.expected = clients.expected
         self.failures = self._clients.failures
         self._threads = [
-            threading.Thread(target=self._clients._ask_and_compare,
-                             args=(i, "while its scheduler leaves"))
+            threading.Thread(target=self._clients.ask_and_compare,
+                             args=(i, 1, "while its scheduler leaves"))
             for i in range(count)]
         for thread in self._threads:
             thread.start()

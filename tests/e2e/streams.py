@@ -141,7 +141,7 @@ class Clients:
                 self._open.pop(key)
                 self.ended += 1
 
-    def _ask_and_compare(self, number, count, was):
+    def ask_and_compare(self, number, count, was):
         """`was`: in which run, for messages."""
         try:
             got = self._ask(number, count)
@@ -173,7 +173,7 @@ class Clients:
                     number = next(numbers, None)
                 if number is None:
                     return
-                self._ask_and_compare(number, NUM_CHOICES, "undisturbed")
+                self.ask_and_compare(number, NUM_CHOICES, "undisturbed")
 
         for thread in self._run(work):
             thread.join()
@@ -189,7 +189,7 @@ class Clients:
         def work(client):
             rng = random.Random(f"{self.seed} {round_number} {client}")
             while not self._stopping.is_set():
-                self._ask_and_compare(rng.randrange(len(self.requests)),
+                self.ask_and_compare(rng.randrange(len(self.requests)),
                                       1 + client % NUM_CHOICES, "disturbed")
 
         self._threads = self._run(work)
