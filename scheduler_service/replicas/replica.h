@@ -164,8 +164,8 @@ class Replica {
     std::optional<RoundInFlight> in_flight;
     uint64_t next_plan_number = 1;
     bool draining = false;
-    bool closed = false;    // It drains, and was told that it can leave.
-    bool evicting = false;  // Somebody was evicted for the coming round.
+    bool closed = false;       // It drains, and was told that it can leave.
+    bool evicting = false;     // Somebody was evicted for the coming round.
     double round_seconds = 0;  // How long recent rounds took, on average.
     std::optional<TimePoint> outcome_at;  // Since when the worker waits.
   };

@@ -122,7 +122,9 @@ class ProcessesTest(unittest.TestCase):
         for flags in [["--max-open-requests", "0"],
                       ["--max-open-requests", "many"],
                       ["--stalled-reader-seconds", "0"],
-                      ["--max-undelivered-mb", "8", "--max-output-mb", "4"]]:
+                      ["--max-undelivered-mb", "8", "--max-output-mb", "4"],
+                      ["--share", "3/2"],
+                      ["--share", "1/2", "--peers", "127.0.0.1:8400"]]:
             result = subprocess.run([SCHEDULER, "--model", MODEL, *flags],
                                     capture_output=True, text=True, timeout=60)
             self.assertNotEqual(result.returncode, 0)
