@@ -69,7 +69,7 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
                                  *request.sampling.max_tokens));
   }
   const std::vector<int32_t>& stops = request.stop_tokens;
-  OutputText text(tokenizer, request.text);
+  OutputText text(tokenizer, request.text, request.sampling.min_tokens);
   for (size_t i = 0; i < resumed.size(); ++i) {
     if (std::find(stops.begin(), stops.end(), resumed[i]) != stops.end()) {
       return BadField({field, absl::StrCat(field, " token ", i)}, resumed[i],
