@@ -36,4 +36,21 @@ ProposalTree TrimTree(const ProposalTree& tree, int max_nodes, int max_depth) {
   return likely;
 }
 
+ProposalTree LikeliestChain(const ProposalTree& tree) {
+  ProposalTree chain;
+  std::vector<int> likeliest(tree.size(), kNoParent);  // Child of a node.
+  for (int node = 1; node < tree.size(); ++node) {
+    int& child = likeliest[tree.parent[node]];
+    if (child == kNoParent || tree.log_rho[node] > tree.log_rho[child]) {
+      child = node;
+    }
+  }
+  for (int node = 0; node != kNoParent; node = likeliest[node]) {
+    chain.parent.push_back(chain.size() - 1);
+    chain.token.push_back(tree.token[node]);
+    chain.log_rho.push_back(tree.log_rho[node]);
+  }
+  return chain;
+}
+
 }  // namespace bole

@@ -11,6 +11,10 @@ namespace bole {
 // max_nodes >= 1, max_depth >= 0.
 ProposalTree TrimTree(const ProposalTree& tree, int max_nodes, int max_depth);
 
+// The root, its likeliest child, the likeliest child of that, and so on. Of
+// equally likely ones the first. COST: O(nodes).
+ProposalTree LikeliestChain(const ProposalTree& tree);
+
 }  // namespace bole
 
 #endif  // BOLE_COMMON_TRIM_TREE_H_

@@ -58,5 +58,42 @@ TEST(TrimTreeTest, KeepsTheLikeliestOfTheShallow) {
   }
 }
 
+TEST(LikeliestChainTest, FollowsTheLikeliestChildToItsEnd) {
+  // 0 - 1 - 3
+  //   + 2 - 4 - 6   (5 is another child of 2.)
+  const ProposalTree tree = {.parent = {kNoParent, 0, 0, 1, 2, 2, 4},
+                             .token = {10, 11, 12, 13, 14, 15, 16},
+                             .log_rho = {0, -2, -1, -2.5f, -3, -3, -9}};
+
+  const ProposalTree chain = LikeliestChain(tree);
+
+  EXPECT_EQ(chain, (ProposalTree{.parent = {kNoParent, 0, 1, 2},
+                                 .token = {10, 12, 14, 16},
+                                 .log_rho = {0, -1, -3, -9}}));
+}
+
+TEST(LikeliestChainTest, IsAPathOfTheTreeThatNoSiblingBeats) {
+  std::mt19937 rng(2);
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    const ProposalTree tree = RandomTree(rng, UniformInt(rng, 1, 60));
+
+    const ProposalTree chain = LikeliestChain(tree);
+
+    ASSERT_TRUE(Validate(chain).ok()) << Validate(chain);
+    int node = 0;
+    for (int level = 0; level < chain.size(); ++level) {
+      EXPECT_EQ(chain.token[level], tree.token[node]);
+      int next = kNoParent;
+      for (int i = 1; i < tree.size(); ++i) {
+        if (tree.parent[i] != node) continue;
+        if (next == kNoParent || tree.log_rho[i] > tree.log_rho[next]) next = i;
+      }
+      EXPECT_EQ(next == kNoParent, level + 1 == chain.size());
+      if (next != kNoParent) node = next;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bole
