@@ -1,37 +1,87 @@
 // Errors about a message of a peer: the field, its value, what is allowed.
+//
+// The field travels in a payload of the status, so that nobody reads it out of
+// the message.
 #ifndef BOLE_COMMON_FIELD_ERROR_H_
 #define BOLE_COMMON_FIELD_ERROR_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace bole {
 
+inline constexpr char kFieldPayload[] = "bole/field";
+
+// What is wrong with a message: a field by its path, or a quantity of it.
+struct FieldRef {
+  // NOLINTBEGIN(google-explicit-constructor): most errors are about a field.
+  FieldRef(std::string field) : path(std::move(field)), text(path) {}
+  FieldRef(const char* field) : FieldRef(std::string(field)) {}
+  // NOLINTEND(google-explicit-constructor)
+  FieldRef(std::string path, std::string text)
+      : path(std::move(path)), text(std::move(text)) {}
+
+  std::string path;  // "sampling_params.stop"
+  std::string text;  // "the number of sampling_params.stop"
+};
+
+inline FieldRef SizeOf(const std::string& path) {
+  return {path, absl::StrCat("the size of ", path)};
+}
+inline FieldRef NumberOf(const std::string& path) {
+  return {path, absl::StrCat("the number of ", path)};
+}
+
+// The status, which is not OK, and that it is about this field.
+inline absl::Status AboutField(const std::string& path, absl::Status status) {
+  status.SetPayload(kFieldPayload, absl::Cord(path));
+  return status;
+}
+
+// The path of the field that an error is about, if it is about one.
+inline std::optional<std::string> FieldOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kFieldPayload);
+  if (!payload) return std::nullopt;
+  return std::string(*payload);
+}
+
 // INVALID_ARGUMENT: "FIELD is VALUE; allowed is ALLOWED".
-inline absl::Status BadField(const absl::AlphaNum& field,
-                             const absl::AlphaNum& value,
+inline absl::Status BadField(const FieldRef& field, const absl::AlphaNum& value,
                              const absl::AlphaNum& allowed) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is ", value, "; allowed is ", allowed));
+  return AboutField(field.path,
+                    absl::InvalidArgumentError(absl::StrCat(
+                        field.text, " is ", value, "; allowed is ", allowed)));
 }
 
 // The same if a count or size is above `max`, else OK.
-inline absl::Status CheckAtMost(const absl::AlphaNum& field, size_t value,
+inline absl::Status CheckAtMost(const FieldRef& field, size_t value,
                                 size_t max) {
   if (value <= max) return absl::OkStatus();
   return BadField(field, value, absl::StrCat("[0, ", max, "]"));
 }
 
+// UNIMPLEMENTED: "FIELD is not implemented".
+inline absl::Status UnimplementedField(const std::string& path) {
+  return AboutField(path, absl::UnimplementedError(
+                              absl::StrCat(path, " is not implemented")));
+}
+
 // INVALID_ARGUMENT: "FIELD: " and the message of `status`, whatever its code:
-// what a library thinks of a client's text is the client's to mend.
-inline absl::Status InField(const absl::AlphaNum& field,
+// what a library thinks of a client's text is the client's to mend. If it is
+// about a field itself, that one is within FIELD.
+inline absl::Status InField(const std::string& path,
                             const absl::Status& status) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", status.message()));
+  const std::optional<std::string> inner = FieldOf(status);
+  return AboutField(
+      inner ? absl::StrCat(path, ".", *inner) : path,
+      absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message())));
 }
 
 // The start of a client's text, fit to stand in a message.

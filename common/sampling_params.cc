@@ -2,47 +2,45 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/field_error.h"
 #include "common/status_macros.h"
 
 namespace bole {
 namespace {
 
-absl::Status Refuse(absl::string_view field, const absl::AlphaNum& value,
-                    absl::string_view allowed) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is ", value, "; allowed is ", allowed));
-}
-
 // Written so that NaN is refused.
 absl::Status CheckWithin(absl::string_view field, float value, float low,
                          float high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Refuse(field, value, absl::StrCat("[", low, ", ", high, "]"));
+  return BadField(std::string(field), value,
+                  absl::StrCat("[", low, ", ", high, "]"));
 }
 
 absl::Status CheckAboveZero(absl::string_view field, float value, float high) {
   if (value > 0 && value <= high) return absl::OkStatus();
-  return Refuse(field, value, absl::StrCat("(0, ", high, "]"));
+  return BadField(std::string(field), value, absl::StrCat("(0, ", high, "]"));
 }
 
 absl::Status CheckAtLeast(absl::string_view field, int32_t value, int32_t low) {
   if (value >= low) return absl::OkStatus();
-  return Refuse(field, value, absl::StrCat(low, " and more"));
+  return BadField(std::string(field), value, absl::StrCat(low, " and more"));
 }
 
 absl::Status CheckToken(absl::string_view field, int32_t token,
                         int vocabulary) {
   if (token >= 0 && token < vocabulary) return absl::OkStatus();
-  return Refuse(field, token, absl::StrCat("a token in [0, ", vocabulary, ")"));
+  return BadField(std::string(field), token,
+                  absl::StrCat("a token in [0, ", vocabulary, ")"));
 }
 
 absl::Status CheckCount(absl::string_view field, size_t count, size_t max) {
   if (count <= max) return absl::OkStatus();
-  return Refuse(absl::StrCat("the number of ", field), count,
-                absl::StrCat("[0, ", max, "]"));
+  return BadField(NumberOf(std::string(field)), count,
+                  absl::StrCat("[0, ", max, "]"));
 }
 
 absl::Status CheckLogitBias(const SamplingParams& params, int vocabulary) {
@@ -52,15 +50,19 @@ absl::Status CheckLogitBias(const SamplingParams& params, int vocabulary) {
   tokens.reserve(bias.size());
   for (const auto& [token, value] : bias) {
     BOLE_RETURN_IF_ERROR(CheckToken("logit_bias", token, vocabulary));
-    BOLE_RETURN_IF_ERROR(CheckWithin(absl::StrCat("logit_bias of ", token),
-                                     value, -kMaxLogitBias, kMaxLogitBias));
+    if (!(value >= -kMaxLogitBias && value <= kMaxLogitBias)) {
+      return BadField(
+          {"logit_bias", absl::StrCat("logit_bias of ", token)}, value,
+          absl::StrCat("[", -kMaxLogitBias, ", ", kMaxLogitBias, "]"));
+    }
     tokens.push_back(token);
   }
   std::sort(tokens.begin(), tokens.end());
   const auto twin = std::adjacent_find(tokens.begin(), tokens.end());
   if (twin == tokens.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("logit_bias has token ", *twin, " twice"));
+  return AboutField("logit_bias",
+                    absl::InvalidArgumentError(absl::StrCat(
+                        "logit_bias has token ", *twin, " twice")));
 }
 
 absl::Status CheckFilters(const SamplingParams& params) {
@@ -91,11 +93,11 @@ absl::Status Validate(const SamplingParams& params, int vocabulary) {
     BOLE_RETURN_IF_ERROR(CheckToken("stop_token_ids", token, vocabulary));
   }
   if (params.top_logprobs < 0 || params.top_logprobs > kMaxRequestedLogprobs) {
-    return Refuse("top_logprobs", params.top_logprobs,
-                  absl::StrCat("[0, ", kMaxRequestedLogprobs, "]"));
+    return BadField("top_logprobs", params.top_logprobs,
+                    absl::StrCat("[0, ", kMaxRequestedLogprobs, "]"));
   }
   if (params.top_logprobs > 0 && !params.logprobs) {
-    return Refuse("top_logprobs", params.top_logprobs, "0 without logprobs");
+    return BadField("top_logprobs", params.top_logprobs, "0 without logprobs");
   }
   return absl::OkStatus();
 }

@@ -10,8 +10,12 @@
 
 namespace bole {
 
-// Messages travel in the trailing metadata, which peers bound.
-inline constexpr size_t kMaxStatusMessageBytes = 2048;
+// Messages travel in the trailing metadata, which peers bound to 8 KiB: percent
+// encoded, and up to twice more in the details of an error.
+inline constexpr size_t kMaxStatusMessageBytes = 1024;
+
+// The domain of the reasons in ErrorInfo.
+inline constexpr char kErrorDomain[] = "bole";
 
 // The same code, and the message cut to kMaxStatusMessageBytes. Payloads are
 // left out.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "scheduler_service/jobs/failure.h"
 
 namespace bole {
 namespace {
@@ -41,7 +42,9 @@ void Scheduler::Handle(Mail mail, TimePoint now) {
   for (WorkerEvent& event : mail.events) On(std::move(event));
   for (const auto& [id, worker] : workers_) worker.replica->CheckDeadline(now_);
   LetGoOfRemoved();
-  if (mail.stopped) EndAll(absl::UnavailableError("the server is stopping"));
+  if (mail.stopped) {
+    EndAll(Failed(FailureReason::kDraining, "the server is stopping"));
+  }
   EndCancelled(mail.cancelled);
   EndOverdue();
   EndForlorn();
@@ -153,11 +156,14 @@ void Scheduler::OnDisplaced(Job& job, Displacement reason,
   entry.replica = nullptr;
   if (reason == Displacement::kEvicted) metrics_.Preempted();
   if (job.losses > Job::kSuspectLosses) {
-    return Finish(job, absl::UnavailableError(absl::StrCat(
-                           job.losses,
-                           " workers were lost under this request, the last "
-                           "one while it ran alone: ",
-                           why.ToString())));
+    return Finish(
+        job,
+        Failed(FailureReason::kWorkersLost,
+               absl::StrCat(
+                   job.losses,
+                   " workers were lost under this request, the last "
+                   "one while it ran alone: ",
+                   why.ToString(absl::StatusToStringMode::kWithNoExtraData))));
   }
   metrics_.Migrated(NameOf(reason));
   WaitingWith(job).Push(job);
@@ -167,24 +173,26 @@ void Scheduler::EndCancelled(const std::vector<JobId>& cancelled) {
   for (const JobId id : cancelled) {
     const auto at = jobs_.find(id);
     if (at == jobs_.end()) continue;
-    End(*at->second.job, absl::CancelledError("the client cancelled"));
+    End(*at->second.job,
+        Failed(FailureReason::kCancelled, "the client cancelled"));
   }
 }
 
 void Scheduler::EndOverdue() {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
     Job& job = *jobs_.at(deadlines_.begin()->second).job;
-    End(job,
-        absl::DeadlineExceededError(absl::StrCat(
-            "the deadline passed after ", job.num_output(), " output tokens")));
+    End(job, Failed(FailureReason::kDeadline,
+                    absl::StrCat("the deadline passed after ", job.num_output(),
+                                 " output tokens")));
   }
 }
 
 void Scheduler::EndForlorn() {
   for (ServedModel& model : models_) {
     if (now_ < ForlornAt(model)) continue;
-    EndWaiting(model, absl::UnavailableError(absl::StrCat(
-                          "no worker is there: ", model.loss()->why)));
+    EndWaiting(model,
+               Failed(FailureReason::kNoWorker,
+                      absl::StrCat("no worker is there: ", model.loss()->why)));
   }
 }
 
@@ -302,9 +310,13 @@ SchedulerStatus Scheduler::status() {
   SchedulerStatus status;
   status.speculation = options_.speculation;
   for (const ServedModel& model : models_) {
-    const int waiting = static_cast<int>(model.waiting().size());
-    status.waiting += waiting;
-    status.models.push_back({.name = model.name(), .waiting = waiting});
+    const FairQueue& waiting = model.waiting();
+    status.waiting += static_cast<int>(waiting.size());
+    status.models.push_back({.name = model.name(),
+                             .running = model.num_running(),
+                             .waiting = static_cast<int>(waiting.size()),
+                             .waiting_tokens = waiting.tokens(),
+                             .waiting_bytes = waiting.bytes()});
   }
   for (const auto& [id, of] : workers_) {
     const WorkerStatus& worker = of.replica->status();

@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "scheduler_service/door/asked_models.h"
 #include "scheduler_service/door/front_door.h"
+#include "scheduler_service/door/grpc/admin_service.h"
 #include "scheduler_service/door/grpc/inference_service.h"
 #include "scheduler_service/links/grpc_worker_client.h"
 #include "scheduler_service/links/scheduler_identity.h"
@@ -52,7 +53,8 @@ struct SchedulerServer::Parts {
       : catalog(std::move(served)),
         loop(options.scheduler, catalog, metrics),
         door(options.door, models, loop, *metrics.registry()),
-        service(door, loop) {}
+        service(door, loop),
+        admin(loop) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
   absl::Status Connect(const SchedulerServerOptions& options);
@@ -67,6 +69,7 @@ struct SchedulerServer::Parts {
   SchedulerLoop loop;
   FrontDoor door;
   InferenceService service;
+  AdminService admin;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
   std::unique_ptr<WorkerPool> workers;                // Until Stop().
@@ -79,7 +82,7 @@ struct SchedulerServer::Parts {
 
 absl::Status SchedulerServer::Parts::Listen(
     const SchedulerServerOptions& options) {
-  grpc::Service* services[] = {&service};
+  grpc::Service* services[] = {&service, &admin};
   BOLE_ASSIGN_OR_RETURN(
       host, ServiceHost::Start({.address = options.address,
                                 .reach = options.reach,

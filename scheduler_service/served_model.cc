@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "scheduler_service/jobs/failure.h"
 #include "scheduler_service/replicas/placements.h"
 #include "scheduler_service/replicas/router.h"
 
@@ -117,6 +118,12 @@ void ServedModel::StartRounds(TimePoint now) {
   }
 }
 
+int ServedModel::num_running() const {
+  int running = 0;
+  for (const Replica* replica : replicas_) running += replica->num_running();
+  return running;
+}
+
 bool ServedModel::IsAnyConnected() const {
   return std::any_of(
       replicas_.begin(), replicas_.end(),
@@ -128,7 +135,8 @@ absl::Status ServedModel::CheckOtherThan(const std::string& lost_on) const {
     if (replica->name() == lost_on) continue;
     if (replica->connected() && !replica->draining()) return absl::OkStatus();
   }
-  return absl::UnavailableError(
+  return Failed(
+      FailureReason::kWorkersLost,
       absl::StrCat("workers were lost under this request, the last one ",
                    lost_on, ", and no other worker is there to run it alone"));
 }

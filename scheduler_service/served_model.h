@@ -59,6 +59,8 @@ class ServedModel {
   // Sends the next plans. REQUIRES: MakeRoom().
   void StartRounds(TimePoint now);
 
+  // Requests that have a place.
+  int num_running() const;
   bool IsAnyConnected() const;
   // When its last worker was lost, and why; nothing if one is connected.
   struct Loss {

@@ -38,8 +38,8 @@ v1::GenerateRequest Conversation::Request(const Turn& turn) const {
     request.mutable_sampling_params()->set_max_tokens(*turn.output_tokens);
   }
   if (std::holds_alternative<std::vector<Segment>>(turn.input)) {
-    request.mutable_tokenized()->mutable_input_ids()->Assign(ids_.begin(),
-                                                             ids_.end());
+    request.mutable_token_ids()->mutable_ids()->Assign(ids_.begin(),
+                                                       ids_.end());
     return request;
   }
   if (!options_.chat) {

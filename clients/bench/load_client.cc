@@ -3,29 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "clients/call_error.h"
 #include "common/check.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
 #include "proto/grpc_status.h"
 
 namespace bole::bench {
-namespace {
-
-std::optional<double> RetryAfter(const grpc::ClientContext& context) {
-  const auto& metadata = context.GetServerTrailingMetadata();
-  const auto found = metadata.find("retry-after-ms");
-  double milliseconds = 0;
-  if (found == metadata.end() ||
-      !absl::SimpleAtod(
-          absl::string_view(found->second.data(), found->second.size()),
-          &milliseconds)) {
-    return std::nullopt;
-  }
-  return milliseconds / 1000;
-}
-
-}  // namespace
 
 // One call. gRPC calls its methods one after another.
 class LoadClient::Stream final
@@ -78,7 +62,12 @@ class LoadClient::Stream final
     if (status.ok() && !has_complete_) {
       ended_.status = absl::InternalError("the answer has no end");
     }
-    ended_.retry_after_seconds = RetryAfter(context_);
+    CallError error = ReadError(status);
+    ended_.reason = std::move(error.reason);
+    if (error.retry_after) {
+      ended_.retry_after_seconds =
+          std::chrono::duration<double>(*error.retry_after).count();
+    }
     if (!ended_.arrivals.empty()) --client_.num_streaming_;
     client_.OnEnd(std::move(ended_));  // Destroys this.
   }

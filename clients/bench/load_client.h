@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct EndedCall {
   std::vector<uint32_t> ids;  // The tokens that arrived.
   std::string text;           // The text that came with them.
   absl::Status status;
+  std::string reason;  // The server's, if it gave one.
   std::optional<double> retry_after_seconds;
   v1::GenerateComplete complete;  // If status is OK.
 };

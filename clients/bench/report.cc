@@ -60,7 +60,7 @@ void AddCounts(const RequestRecord& record, Report& report) {
     return;
   }
   ++(IsRefusal(record) ? report.num_refused : report.num_failed);
-  ++report.failures[FailureReason(record.status)];
+  ++report.failures[FailureReason(record)];
 }
 
 double Rate(double amount, double seconds) {

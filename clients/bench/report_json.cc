@@ -27,6 +27,7 @@ ordered_json Row(const RequestRecord& record) {
   return {{"instance", record.instance},
           {"turn", record.turn},
           {"status", absl::StatusCodeToString(record.status.code())},
+          {"reason", record.reason},
           {"scheduled", record.scheduled},
           {"sent", record.sent},
           {"end", record.end},

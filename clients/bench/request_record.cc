@@ -1,7 +1,5 @@
 #include "clients/bench/request_record.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace bole::bench {
@@ -33,16 +31,10 @@ bool IsRefusal(const RequestRecord& record) {
                                      absl::IsUnavailable(record.status));
 }
 
-std::string FailureReason(const absl::Status& status) {
-  const std::string code = absl::StatusCodeToString(status.code());
-  const std::string message(status.message().data(), status.message().size());
-  const size_t colon = message.find(": ");
-  const bool has_reason =
-      colon != std::string::npos && colon > 0 &&
-      std::all_of(message.begin(),
-                  message.begin() + static_cast<std::ptrdiff_t>(colon),
-                  [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
-  return has_reason ? absl::StrCat(code, " ", message.substr(0, colon)) : code;
+std::string FailureReason(const RequestRecord& record) {
+  const std::string code = absl::StatusCodeToString(record.status.code());
+  if (record.reason.empty() || record.reason == code) return code;
+  return absl::StrCat(code, " ", record.reason);
 }
 
 }  // namespace bole::bench

@@ -30,6 +30,7 @@ struct RequestRecord {
   std::vector<TokenArrival> arrivals;  // In order.
   // How the last attempt ended.
   absl::Status status;
+  std::string reason = {};  // The server's for that, if it gave one.
   // As the server reports them at the end; 0 if it did not end well.
   int prompt_tokens = 0;
   int cached_tokens = 0;
@@ -53,9 +54,8 @@ std::optional<double> TimePerOutputToken(const RequestRecord& record);
 bool IsRefusal(const RequestRecord& record);
 
 // Why a request did not end well, for counting: the code's name, and the
-// reason that a message of the scheduler begins with, up to its colon:
-// "RESOURCE_EXHAUSTED queue_requests".
-std::string FailureReason(const absl::Status& status);
+// server's reason if it says more: "RESOURCE_EXHAUSTED QUEUE_REQUESTS".
+std::string FailureReason(const RequestRecord& record);
 
 }  // namespace bole::bench
 

@@ -99,7 +99,7 @@ Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
   if (status.ok()) {
     answer.complete = std::move(*response.mutable_complete());
   } else {
-    answer.exit_code = connection.Report(status, *call.context());
+    answer.exit_code = connection.Report(status);
   }
   return answer;
 }

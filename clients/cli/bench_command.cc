@@ -25,6 +25,7 @@
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/status_line.h"
+#include "clients/cli/summary.h"
 #include "common/command_line.h"
 #include "common/status_macros.h"
 
@@ -88,18 +89,12 @@ int AskServer(Connection& connection, Server& server) {
 
 bench::RunDescription Describe(const BenchFlags& flags, const Plan& plan,
                                const Server& server) {
-  const v1::SpeculationPolicy& speculation = server.info.speculation();
   return {
       {"server", flags.connection.server},
       {"version", server.info.version()},
       {"model", absl::StrCat(server.model.model(),
                              server.model.synthetic() ? ", synthetic" : "")},
-      {"speculation",
-       speculation.mode() == "off"
-           ? "off"
-           : absl::StrCat(speculation.mode(), ", top-k ", speculation.top_k(),
-                          ", depth ", speculation.depth(), ", ",
-                          speculation.nodes(), " nodes")},
+      {"speculation", SpeculationText(server.info.speculation())},
       {"workload",
        absl::StrCat(plan.workload.name, " (", plan.workload.format, ", ",
                     plan.workload.sessions.size(), " sessions)")},

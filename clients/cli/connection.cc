@@ -5,21 +5,33 @@
 #include <chrono>
 #include <cstdio>
 
+#include "clients/call_error.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
 #include "clients/cli/terminal_text.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
+#include "nlohmann/json.hpp"
 
 namespace bole {
 namespace {
 
-std::optional<std::string> TrailingMetadata(const grpc::ClientContext& context,
-                                            const std::string& key) {
-  const auto& metadata = context.GetServerTrailingMetadata();
-  const auto found = metadata.find(key);
-  if (found == metadata.end()) return std::nullopt;
-  return std::string(found->second.data(), found->second.size());
+// {"code":...,"message":...}, and what of the rest is there.
+std::string ErrorJson(const Failure& failure, const CallError& error) {
+  nlohmann::ordered_json json = {{"code", failure.code},
+                                 {"message", error.message}};
+  if (!error.reason.empty()) json["reason"] = error.reason;
+  if (!error.metadata.empty()) json["metadata"] = error.metadata;
+  for (const FieldViolation& violation : error.violations) {
+    json["fields"].push_back(
+        {{"field", violation.field}, {"description", violation.description}});
+  }
+  if (error.retry_after) json["retry_after_ms"] = error.retry_after->count();
+  if (error.usage) {
+    json["usage"] = nlohmann::ordered_json::parse(ToJson(*error.usage));
+  }
+  return json.dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/false,
+                   nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -58,25 +70,23 @@ Connection::Connection(const ConnectionFlags& flags, Interrupt& interrupt)
       interrupt_(interrupt),
       channel_(OpenChannel(flags.server)),
       bole_(v1::BoleService::NewStub(channel_)),
+      admin_(v1::Admin::NewStub(channel_)),
       health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
-int Connection::Report(const grpc::Status& status,
-                       const grpc::ClientContext& context) const {
+int Connection::Report(const grpc::Status& status) const {
   const bool reached = channel_->GetState(/*try_to_connect=*/false) !=
                        GRPC_CHANNEL_TRANSIENT_FAILURE;
-  const Failure failure = Explain(
-      status, {.address = flags_.server,
-               .reached = reached,
-               .timeout_seconds = flags_.timeout_seconds,
-               .retry_after_ms = TrailingMetadata(context, "retry-after-ms")});
+  const CallError error = ReadError(status);
+  const Failure failure =
+      Explain(error, {.address = flags_.server,
+                      .reached = reached,
+                      .timeout_seconds = flags_.timeout_seconds});
   const std::string sentence = isatty(STDERR_FILENO) != 0
                                    ? SafeForTerminal(failure.sentence)
                                    : failure.sentence;
   std::fprintf(stderr, "bole: %s\n", sentence.c_str());
   if (flags_.json) {
-    std::printf("{\"error\":{\"code\":\"%s\",\"message\":%s}}\n",
-                failure.code.c_str(),
-                JsonString(status.error_message()).c_str());
+    std::printf("{\"error\":%s}\n", ErrorJson(failure, error).c_str());
   }
   return failure.exit_code;
 }

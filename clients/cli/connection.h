@@ -37,6 +37,7 @@ class Connection {
   Connection(const ConnectionFlags& flags, Interrupt& interrupt);
 
   v1::BoleService::Stub& bole() { return *bole_; }
+  v1::Admin::Stub& admin() { return *admin_; }
   const std::string& model() const { return flags_.model; }
   grpc::health::v1::Health::Stub& health() { return *health_; }
 
@@ -44,8 +45,7 @@ class Connection {
   // the exit code.
   //
   // REQUIRES: !status.ok(), and no other call came after it.
-  int Report(const grpc::Status& status,
-             const grpc::ClientContext& context) const;
+  int Report(const grpc::Status& status) const;
 
  private:
   friend class Call;
@@ -54,6 +54,7 @@ class Connection {
   Interrupt& interrupt_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::BoleService::Stub> bole_;
+  std::unique_ptr<v1::Admin::Stub> admin_;
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 
@@ -69,19 +70,33 @@ class Call {
   CancelOnInterrupt cancel_on_interrupt_;
 };
 
-// A unary call of the scheduler, about the model of the connection: its status,
-// the answer in `response`, and Report() if it failed. `method` is one of
-// v1::BoleService::Stub. Returns the exit code.
-template <typename Method, typename Request, typename Response>
-int CallBole(Connection& connection, Method method, Request request,
-             Response& response) {
+// A unary call, about the model of the connection: its answer is in `response`,
+// and Report() tells if it failed. `method` is one of `stub`. Returns the exit
+// code.
+template <typename Stub, typename Method, typename Request, typename Response>
+int CallUnary(Connection& connection, Stub& stub, Method method,
+              Request request, Response& response) {
   if constexpr (requires { request.set_model(connection.model()); }) {
     request.set_model(connection.model());
   }
   Call call(connection);
   const grpc::Status status =
-      (connection.bole().*method)(call.context(), request, &response);
-  return status.ok() ? 0 : connection.Report(status, *call.context());
+      (stub.*method)(call.context(), request, &response);
+  return status.ok() ? 0 : connection.Report(status);
+}
+
+// `method` is one of v1::BoleService::Stub.
+template <typename Method, typename Request, typename Response>
+int CallBole(Connection& connection, Method method, const Request& request,
+             Response& response) {
+  return CallUnary(connection, connection.bole(), method, request, response);
+}
+
+// `method` is one of v1::Admin::Stub.
+template <typename Method, typename Request, typename Response>
+int CallAdmin(Connection& connection, Method method, const Request& request,
+              Response& response) {
+  return CallUnary(connection, connection.admin(), method, request, response);
 }
 
 }  // namespace bole

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -52,12 +53,13 @@ std::string Unavailable(const std::string& message, const CallFacts& facts) {
                       "one with --server");
 }
 
-std::string Overloaded(const std::string& message, const CallFacts& facts) {
-  std::string sentence = absl::StrCat("the server has no room: ", message);
-  if (facts.retry_after_ms) {
-    absl::StrAppend(&sentence, "; try again in ", *facts.retry_after_ms, " ms");
+std::string NotImplemented(const CallError& error, const CallFacts& facts) {
+  if (error.reason.empty()) {
+    return absl::StrCat(
+        facts.address,
+        " answers, but not as Bole's scheduler: ", error.message);
   }
-  return sentence;
+  return absl::StrCat("the server does not offer that: ", error.message);
 }
 
 std::string TimeIsUp(const CallFacts& facts) {
@@ -66,9 +68,9 @@ std::string TimeIsUp(const CallFacts& facts) {
                       ")");
 }
 
-std::string Sentence(const grpc::Status& status, const CallFacts& facts) {
-  const std::string& message = status.error_message();
-  switch (status.error_code()) {
+std::string Sentence(const CallError& error, const CallFacts& facts) {
+  const std::string& message = error.message;
+  switch (error.code) {
     case grpc::StatusCode::CANCELLED:
       return "cancelled";
     case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -76,7 +78,7 @@ std::string Sentence(const grpc::Status& status, const CallFacts& facts) {
     case grpc::StatusCode::UNAVAILABLE:
       return Unavailable(message, facts);
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return Overloaded(message, facts);
+      return absl::StrCat("the server has no room: ", message);
     case grpc::StatusCode::INVALID_ARGUMENT:
       return absl::StrCat("the server cannot accept the request: ", message);
     case grpc::StatusCode::NOT_FOUND:
@@ -84,14 +86,13 @@ std::string Sentence(const grpc::Status& status, const CallFacts& facts) {
     case grpc::StatusCode::FAILED_PRECONDITION:
       return absl::StrCat("the server cannot do that now: ", message);
     case grpc::StatusCode::UNIMPLEMENTED:
-      return absl::StrCat(facts.address,
-                          " answers, but not as Bole's scheduler: ", message);
+      return NotImplemented(error, facts);
     case grpc::StatusCode::PERMISSION_DENIED:
       return absl::StrCat("the server does not allow it: ", message);
     case grpc::StatusCode::UNAUTHENTICATED:
       return absl::StrCat("the server does not know who asks: ", message);
     default:
-      return absl::StrCat("the server failed (", CodeName(status.error_code()),
+      return absl::StrCat("the server failed (", CodeName(error.code),
                           "): ", message);
   }
 }
@@ -112,10 +113,21 @@ int ExitCodeFor(grpc::StatusCode code) {
 
 }  // namespace
 
-Failure Explain(const grpc::Status& status, const CallFacts& facts) {
-  return {.exit_code = ExitCodeFor(status.error_code()),
-          .code = CodeName(status.error_code()),
-          .sentence = Sentence(status, facts)};
+Failure Explain(const CallError& error, const CallFacts& facts) {
+  std::string sentence = Sentence(error, facts);
+  if (error.retry_after) {
+    absl::StrAppend(&sentence, "; try again in ", error.retry_after->count(),
+                    " ms");
+  }
+  for (const FieldViolation& violation : error.violations) {
+    absl::StrAppend(&sentence, "\n  field ", violation.field);
+    if (violation.description != error.message) {
+      absl::StrAppend(&sentence, ": ", violation.description);
+    }
+  }
+  return {.exit_code = ExitCodeFor(error.code),
+          .code = CodeName(error.code),
+          .sentence = std::move(sentence)};
 }
 
 int UsageError(const std::string& sentence) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "clients/call_error.h"
 #include "grpcpp/support/status.h"
 
 namespace bole {
@@ -28,8 +29,6 @@ struct CallFacts {
   std::string address;
   bool reached = true;  // False: no connection could be made.
   std::optional<double> timeout_seconds = std::nullopt;
-  // As the server sent it.
-  std::optional<std::string> retry_after_ms = std::nullopt;
 };
 
 struct Failure {
@@ -38,8 +37,8 @@ struct Failure {
   std::string sentence;  // Without a full stop or a line feed.
 };
 
-// REQUIRES: !status.ok()
-Failure Explain(const grpc::Status& status, const CallFacts& facts);
+// REQUIRES: the code is not OK.
+Failure Explain(const CallError& error, const CallFacts& facts);
 
 // Says on stderr what is wrong with a command line. Returns kExitUsage.
 int UsageError(const std::string& sentence);

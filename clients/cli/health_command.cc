@@ -65,7 +65,7 @@ int PrintHealth(const Flags& flags, Connection& connection) {
     HealthCheckResponse response;
     const grpc::Status status = connection.health().Check(
         call.context(), RequestFor(service), &response);
-    if (!status.ok()) return connection.Report(status, *call.context());
+    if (!status.ok()) return connection.Report(status);
     serving = serving && response.status() == HealthCheckResponse::SERVING;
     const std::string& said =
         HealthCheckResponse::ServingStatus_Name(response.status());

@@ -1,4 +1,4 @@
-// bole info: the model and the server.
+// bole info: the models, the server, its workers and its load.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -10,8 +10,11 @@
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/json_output.h"
+#include "clients/cli/summary.h"
 #include "clients/cli/table.h"
 #include "common/command_line.h"
+#include "google/protobuf/message.h"
+#include "nlohmann/json.hpp"
 
 namespace bole {
 namespace {
@@ -28,7 +31,8 @@ const char* SyntheticText(bool synthetic) {
 
 std::string ModelTable(const v1::GetModelInfoResponse& model) {
   const std::vector<TableRow> rows = {
-      {"model", absl::StrCat(model.model(), SyntheticText(model.synthetic()))},
+      {"model", absl::StrCat(model.model(), SyntheticText(model.synthetic()),
+                             model.ready() ? "" : ", without a worker")},
       {"context", absl::StrCat(model.max_context(), " tokens")},
       {"vocabulary", absl::StrCat(model.vocab_size(), " tokens")},
       {"stop tokens", OrNone(absl::StrJoin(model.eos_token_ids(), " "))},
@@ -40,67 +44,122 @@ std::string ModelTable(const v1::GetModelInfoResponse& model) {
   return FormatTable(rows);
 }
 
+std::string PoolText(const v1::Pool& pool) {
+  return absl::StrCat(pool.free(), " free of ", pool.total());
+}
+
 std::string WorkerText(const v1::WorkerInfo& worker) {
   if (!worker.connected()) {
     return absl::StrCat(worker.address(),
                         ", not connected: ", OrNone(worker.last_error()));
   }
-  return absl::StrCat(worker.address(), ", ", worker.model(),
-                      SyntheticText(worker.synthetic()), ", ", worker.device(),
-                      ", epoch ", worker.epoch());
+  return absl::StrCat(
+      worker.address(), ", ", worker.model(), SyntheticText(worker.synthetic()),
+      ", ", worker.device(), ", epoch ", worker.epoch(),
+      worker.draining() ? ", draining" : "", ", ", worker.running_requests(),
+      " running, slots ", PoolText(worker.slots()), ", pages ",
+      PoolText(worker.pages()));
 }
 
-std::string PoolText(const v1::Pool& pool) {
-  return absl::StrCat(pool.free(), " free of ", pool.total());
+std::string LoadText(const v1::Load& load) {
+  return absl::StrCat(load.running_requests(), " running, ",
+                      load.waiting_requests(), " waiting (",
+                      load.waiting_tokens(), " tokens, ", load.waiting_bytes(),
+                      " bytes)");
 }
 
-std::string SpeculationText(const v1::SpeculationPolicy& policy) {
-  if (policy.mode() == "off") return "off";
-  return absl::StrCat(policy.mode(), ", top-k ", policy.top_k(), ", depth ",
-                      policy.depth(), ", ", policy.nodes(), " nodes, budget ",
-                      policy.policy());
+std::string ProblemText(const v1::AuditProblem& problem) {
+  return problem.worker().empty()
+             ? problem.text()
+             : absl::StrCat("worker ", problem.worker(), ": ", problem.text());
 }
 
-std::string ServerTable(const v1::GetServerInfoResponse& server,
-                        const std::string& address) {
-  const v1::Load& load = server.load();
+// All that the server tells.
+struct Info {
+  v1::ListModelsResponse models;
+  v1::GetServerInfoResponse server;
+  v1::ListWorkersResponse workers;
+  v1::GetLoadResponse load;
+  v1::AuditResponse audit;
+};
+
+std::string ServerTable(const Info& info, const std::string& address) {
+  const v1::GetServerInfoResponse& server = info.server;
   std::vector<TableRow> rows = {
       {"server", absl::StrCat(address, server.draining() ? ", draining" : "")},
       {"version", server.version()},
       {"up", FixedPoint(server.uptime_seconds(), 0) + " s"},
+      {"speculation", SpeculationText(server.speculation())},
   };
-  for (const v1::WorkerInfo& worker : server.workers()) {
+  for (const v1::WorkerInfo& worker : info.workers.workers()) {
     rows.push_back({"worker", WorkerText(worker)});
   }
-  rows.insert(rows.end(),
-              {{"requests", absl::StrCat(load.running_requests(), " running, ",
-                                         load.waiting_requests(), " waiting (",
-                                         load.waiting_tokens(), " tokens, ",
-                                         load.waiting_bytes(), " bytes)")},
-               {"slots", PoolText(load.slots())},
-               {"pages", PoolText(load.pages())},
-               {"audit", load.audit().empty() ? "correct" : load.audit()},
-               {"speculation", SpeculationText(server.speculation())}});
+  rows.push_back({"requests", LoadText(info.load.total())});
+  if (info.load.models_size() > 1) {
+    for (const v1::Load& load : info.load.models()) {
+      rows.push_back({"requests of " + load.model(), LoadText(load)});
+    }
+  }
+  for (const v1::AuditProblem& problem : info.audit.problems()) {
+    rows.push_back({"audit", ProblemText(problem)});
+  }
+  if (info.audit.problems().empty()) rows.push_back({"audit", "correct"});
   return FormatTable(rows);
+}
+
+std::string InfoJson(const Info& info) {
+  const auto parsed = [](const google::protobuf::Message& message) {
+    return nlohmann::ordered_json::parse(ToJson(message));
+  };
+  const nlohmann::ordered_json json = {
+      {"models", parsed(info.models)["models"]},
+      {"server", parsed(info.server)},
+      {"workers", parsed(info.workers)["workers"]},
+      {"load", parsed(info.load)},
+      {"problems", parsed(info.audit)["problems"]}};
+  return json.dump();
+}
+
+// The model that was named, or else all of them. Returns the exit code.
+int AskModels(Connection& connection, v1::ListModelsResponse& models) {
+  using Stub = v1::BoleService::Stub;
+  if (connection.model().empty()) {
+    return CallBole(connection, &Stub::ListModels, v1::ListModelsRequest(),
+                    models);
+  }
+  return CallBole(connection, &Stub::GetModelInfo, v1::GetModelInfoRequest(),
+                  *models.add_models());
+}
+
+int Ask(Connection& connection, Info& info) {
+  using Admin = v1::Admin::Stub;
+  int exit_code = AskModels(connection, info.models);
+  if (exit_code != kExitOk) return exit_code;
+  exit_code = CallBole(connection, &v1::BoleService::Stub::GetServerInfo,
+                       v1::GetServerInfoRequest(), info.server);
+  if (exit_code != kExitOk) return exit_code;
+  exit_code = CallAdmin(connection, &Admin::ListWorkers,
+                        v1::ListWorkersRequest(), info.workers);
+  if (exit_code != kExitOk) return exit_code;
+  exit_code =
+      CallAdmin(connection, &Admin::GetLoad, v1::GetLoadRequest(), info.load);
+  if (exit_code != kExitOk) return exit_code;
+  return CallAdmin(connection, &Admin::Audit, v1::AuditRequest(), info.audit);
 }
 
 int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
   Connection connection(flags, interrupt);
-  v1::GetModelInfoResponse model;
-  int exit_code = CallBole(connection, &v1::BoleService::Stub::GetModelInfo,
-                           v1::GetModelInfoRequest(), model);
-  if (exit_code != kExitOk) return exit_code;
-  v1::GetServerInfoResponse server;
-  exit_code = CallBole(connection, &v1::BoleService::Stub::GetServerInfo,
-                       v1::GetServerInfoRequest(), server);
+  Info info;
+  const int exit_code = Ask(connection, info);
   if (exit_code != kExitOk) return exit_code;
   if (flags.json) {
-    std::printf("{\"model\":%s,\"server\":%s}\n", ToJson(model).c_str(),
-                ToJson(server).c_str());
-  } else {
-    std::printf("%s\n%s", ModelTable(model).c_str(),
-                ServerTable(server, flags.server).c_str());
+    std::puts(InfoJson(info).c_str());
+    return kExitOk;
   }
+  for (const v1::GetModelInfoResponse& model : info.models.models()) {
+    std::printf("%s\n", ModelTable(model).c_str());
+  }
+  std::fputs(ServerTable(info, flags.server).c_str(), stdout);
   return kExitOk;
 }
 
@@ -108,8 +167,8 @@ int Run(const ConnectionFlags& flags, Interrupt& interrupt) {
 
 Command AddInfoCommand(CommandLine& app, Interrupt& interrupt) {
   auto flags = std::make_shared<ConnectionFlags>();
-  CommandLine& command =
-      app.AddCommand("info", "The model, the server and its load.");
+  CommandLine& command = app.AddCommand(
+      "info", "The models, the server, its workers and its load.");
   flags->AddTo(command);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }

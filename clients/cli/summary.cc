@@ -47,11 +47,13 @@ std::string Summary(const v1::GenerateComplete& complete) {
   const std::vector<TableRow> rows = {
       {"prompt tokens", absl::StrCat(usage.prompt_tokens())},
       {"output tokens", absl::StrCat(usage.completion_tokens())},
-      {"tokens per second", Rate(usage.completion_tokens() - 1.0,
-                                 timing.total() - timing.first_token())},
+      {"tokens per second",
+       Rate(usage.completion_tokens() - 1.0,
+            timing.total_seconds() - timing.first_token_seconds())},
       {"rounds", absl::StrCat(complete.speculation().rounds())},
       {"mean accepted tokens", MeanAccepted(complete.speculation())},
-      {"time to first token", FixedPoint(timing.first_token(), 3) + " s"},
+      {"time to first token",
+       FixedPoint(timing.first_token_seconds(), 3) + " s"},
       {"finish reason", FinishReasonText(complete)},
   };
   return FormatTable(rows);
@@ -60,6 +62,14 @@ std::string Summary(const v1::GenerateComplete& complete) {
 std::string Progress(int tokens, int tokens_since_first, double seconds) {
   return absl::StrCat(tokens, tokens == 1 ? " token, " : " tokens, ",
                       Rate(tokens_since_first, seconds), " tokens/s");
+}
+
+std::string SpeculationText(const v1::SpeculationPolicy& policy) {
+  if (policy.mode() == v1::SPECULATION_MODE_OFF) return "off";
+  const bool is_chain = policy.mode() == v1::SPECULATION_MODE_CHAIN;
+  return absl::StrCat(is_chain ? "chain" : "tree", ", top-k ", policy.top_k(),
+                      ", depth ", policy.depth(), ", ", policy.nodes(),
+                      " nodes");
 }
 
 }  // namespace bole

@@ -16,6 +16,9 @@ std::string Summary(const v1::GenerateComplete& complete);
 // of them in `seconds`.
 std::string Progress(int tokens, int tokens_since_first, double seconds);
 
+// How the server speculates: "tree, top-k 4, depth 8, 32 nodes", or "off".
+std::string SpeculationText(const v1::SpeculationPolicy& policy);
+
 }  // namespace bole
 
 #endif  // BOLE_CLIENTS_CLI_SUMMARY_H_

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
@@ -31,8 +32,12 @@ class AskedModels {
 
   // As ModelCatalog::Find().
   absl::StatusOr<AskedModel> Find(std::string_view name) const;
+  // By their number.
+  std::vector<AskedModel> All() const;
 
  private:
+  AskedModel At(ModelId id) const;
+
   const ModelCatalog& catalog_;
   const WorkerPresence& presence_;
 };

@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/field_error.h"
 #include "scheduler_service/models/worker_presence.h"
 
 namespace bole {
@@ -13,17 +12,6 @@ namespace {
 OpenCallsLimits WatchLimits(const DoorLimits& limits) {
   return {.max_held_bytes = limits.max_output_bytes,
           .stalled_after = limits.stalled_reader};
-}
-
-Refusal Invalid(const absl::Status& why) {
-  return {.reason = RefusalReason::kInvalid,
-          .message = std::string(why.message())};
-}
-
-Refusal NotServed(const absl::Status& why) {
-  return {.reason = absl::IsNotFound(why) ? RefusalReason::kUnknownModel
-                                          : RefusalReason::kInvalid,
-          .message = std::string(why.message())};
 }
 
 std::optional<Refusal> CheckWorkers(const WorkerPresence::Snapshot& workers) {
@@ -83,9 +71,9 @@ std::variant<FrontDoor::Entry, Refusal> FrontDoor::Enter(
     const RequestHead& head) const {
   if (draining()) return DrainingRefusal();
   absl::StatusOr<Identity> who = Identify(head.tenant);
-  if (!who.ok()) return Invalid(who.status());
+  if (!who.ok()) return RefusalOf(who.status());
   absl::StatusOr<AskedModel> model = models_.Find(head.model);
-  if (!model.ok()) return NotServed(model.status());
+  if (!model.ok()) return RefusalOf(model.status());
   std::optional<Refusal> refusal = CheckWorkers(model->workers);
   if (!refusal) refusal = CheckCalls();
   if (!refusal) refusal = loop_.Check(head.bytes);
@@ -106,10 +94,10 @@ std::variant<std::unique_ptr<Request>, Refusal> FrontDoor::Read(
   auto& [who, model] = std::get<Entry>(entered);
   const WorkerDescription& worker = *model.workers.description;
   absl::StatusOr<RequestBody> body = read(model.text, worker);
-  if (!body.ok()) return Invalid(body.status());
+  if (!body.ok()) return RefusalOf(body.status());
   absl::StatusOr<std::unique_ptr<Request>> request =
       ToRequest(*std::move(body), *model.text.tokenizer, worker);
-  if (!request.ok()) return Invalid(request.status());
+  if (!request.ok()) return RefusalOf(request.status());
   (*request)->tenant = std::move(who.tenant);
   (*request)->model = model.id;
   (*request)->bytes = head.bytes;

@@ -25,16 +25,16 @@ std::string MakeUpId() {
 
 absl::Status CheckId(const std::string& id) {
   BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the size of request_id", id.size(), kMaxRequestIdBytes));
+      CheckAtMost(SizeOf("request_id"), id.size(), kMaxRequestIdBytes));
   if (IsValidUtf8(id)) return absl::OkStatus();
   return BadField("request_id", Quoted(id), "UTF-8");
 }
 
-absl::Status CheckTokens(const char* of, const std::vector<int32_t>& tokens,
-                         int vocabulary) {
+absl::Status CheckTokens(const char* field, const char* of,
+                         const std::vector<int32_t>& tokens, int vocabulary) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
-    return BadField(absl::StrCat(of, " token ", i),
+    return BadField({field, absl::StrCat(of, " token ", i)},
                     static_cast<uint32_t>(tokens[i]),
                     absl::StrCat("[0, ", vocabulary, ")"));
   }
@@ -44,23 +44,25 @@ absl::Status CheckTokens(const char* of, const std::vector<int32_t>& tokens,
 absl::Status CheckPrompt(const std::vector<int32_t>& prompt, int capacity,
                          int vocabulary) {
   if (prompt.empty()) {
-    return BadField("the number of prompt tokens", 0, "1 and more");
+    return BadField({"input", "the number of prompt tokens"}, 0, "1 and more");
   }
   if (std::ssize(prompt) >= capacity) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the prompt has ", capacity, " tokens or more; the worker holds ",
-        capacity, " of a request, at least one of them new"));
+    return AboutField(
+        "input",
+        absl::InvalidArgumentError(absl::StrCat(
+            "the prompt has ", capacity, " tokens or more; the worker holds ",
+            capacity, " of a request, at least one of them new")));
   }
-  return CheckTokens("prompt", prompt, vocabulary);
+  return CheckTokens("input", "prompt", prompt, vocabulary);
 }
 
 // The text goes on: nothing in `request.resumed` ends it.
 absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
                           int vocabulary) {
   const std::vector<int32_t>& resumed = request.resumed;
-  BOLE_RETURN_IF_ERROR(CheckTokens("resume", resumed, vocabulary));
+  BOLE_RETURN_IF_ERROR(CheckTokens("resume", "resume", resumed, vocabulary));
   if (std::ssize(resumed) >= *request.sampling.max_tokens) {
-    return BadField("the number of resume tokens", resumed.size(),
+    return BadField({"resume", "the number of resume tokens"}, resumed.size(),
                     absl::StrCat("fewer than max_tokens, which are ",
                                  *request.sampling.max_tokens));
   }
@@ -68,14 +70,15 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
   OutputText text(tokenizer, request.text);
   for (size_t i = 0; i < resumed.size(); ++i) {
     if (std::find(stops.begin(), stops.end(), resumed[i]) != stops.end()) {
-      return BadField(absl::StrCat("resume token ", i), resumed[i],
+      return BadField({"resume", absl::StrCat("resume token ", i)}, resumed[i],
                       "tokens that do not stop the text");
     }
     text.Push(resumed[i]);
     if (text.matched_stop()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the text of resume ends with the stop string ",
-                       Quoted(*text.matched_stop())));
+      return AboutField("resume",
+                        absl::InvalidArgumentError(absl::StrCat(
+                            "the text of resume ends with the stop string ",
+                            Quoted(*text.matched_stop()))));
     }
   }
   return absl::OkStatus();
@@ -108,8 +111,8 @@ int ContextCapacity(const StepLimits& limits) {
 absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
                                                 const Tokenizer& tokenizer,
                                                 EncodeOptions options) {
-  BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the size of the text", text.size(), kMaxTextBytes));
+  BOLE_RETURN_IF_ERROR(CheckAtMost({"text", "the size of the text"},
+                                   text.size(), kMaxTextBytes));
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text, options);
   if (!ids.ok()) return InField("text", ids.status());
   return ids;
@@ -129,6 +132,8 @@ absl::StatusOr<std::unique_ptr<Request>> ToRequest(
   request->stop_tokens = StopTokens(body.sampling, worker);
   request->sampling = std::move(body.sampling);
   request->text = std::move(body.text);
+  request->speculation = body.speculation;
+  request->cache_salt = std::move(body.cache_salt);
   if (const auto* text = std::get_if<std::string>(&body.prompt)) {
     BOLE_ASSIGN_OR_RETURN(request->prompt, EncodeText(*text, tokenizer));
   } else {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/speculation.h"
 
 namespace bole {
 
@@ -33,6 +35,8 @@ struct RequestBody {
   SamplingParams sampling;       // Validate() holds; max_tokens may be absent.
   TextParams text;
   int priority = 0;
+  std::optional<SpeculationOverride> speculation = std::nullopt;
+  std::string cache_salt = {};  // As Request has them.
 };
 
 // How many tokens a request may have, prompt and output together: the context,

@@ -46,7 +46,8 @@ std::optional<Refusal> CheckAdmission(const AdmissionLimits& limits,
                    .message = absl::StrCat(
                        NameOf(bound.reason), ": ", waits, " ", bound.unit,
                        " wait, of at most ", max,
-                       ", and the request has at least ", more.*bound.load)};
+                       ", and the request has at least ", more.*bound.load),
+                   .bound = ReachedBound{.count = waits, .max = max}};
   }
   return std::nullopt;
 }

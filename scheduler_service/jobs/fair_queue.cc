@@ -61,6 +61,8 @@ void FairQueue::Push(Job& job) {
   if (tenant.waiting.empty()) tenant.served = std::max(tenant.served, level);
   BOLE_CHECK(tenant.waiting.insert(&job).second);
   ++size_;
+  tokens_ += job.request().prompt.size();
+  bytes_ += job.request().bytes;
   Close(name, tenant);
 }
 
@@ -74,6 +76,8 @@ void FairQueue::Remove(Job& job) {
   Tenant& tenant = Open(name);
   BOLE_CHECK(tenant.waiting.erase(&job) == 1);
   --size_;
+  tokens_ -= job.request().prompt.size();
+  bytes_ -= job.request().bytes;
   Close(name, tenant);
 }
 

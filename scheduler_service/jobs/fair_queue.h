@@ -32,6 +32,9 @@ class FairQueue {
  public:
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
+  // Sums over those that wait: tokens of prompts, and bytes of messages.
+  size_t tokens() const { return tokens_; }
+  size_t bytes() const { return bytes_; }
 
   // REQUIRES: `job` does not wait.
   void Push(Job& job);
@@ -75,6 +78,8 @@ class FairQueue {
   std::set<Idle> idle_;
   int64_t last_level_ = 0;  // When somebody last waited.
   size_t size_ = 0;
+  size_t tokens_ = 0;
+  size_t bytes_ = 0;
 };
 
 }  // namespace bole

@@ -1,8 +1,25 @@
 #include "scheduler_service/jobs/refusal.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/field_error.h"
 
 namespace bole {
+namespace {
+
+RefusalReason ReasonOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kUnimplemented:
+      return RefusalReason::kUnimplemented;
+    case absl::StatusCode::kNotFound:
+      return RefusalReason::kUnknownModel;
+    case absl::StatusCode::kUnavailable:
+      return RefusalReason::kNoWorker;
+    default:
+      return RefusalReason::kInvalid;
+  }
+}
+
+}  // namespace
 
 const char* NameOf(RefusalReason reason) {
   switch (reason) {
@@ -19,7 +36,9 @@ const char* NameOf(RefusalReason reason) {
     case RefusalReason::kHeldOutput:
       return "held_output";
     case RefusalReason::kInvalid:
-      return "invalid";
+      return "invalid_argument";
+    case RefusalReason::kUnimplemented:
+      return "unimplemented";
     case RefusalReason::kUnknownModel:
       return "unknown_model";
     case RefusalReason::kNoWorker:
@@ -42,6 +61,7 @@ bool IsFull(RefusalReason reason) {
     case RefusalReason::kHeldOutput:
       return true;
     case RefusalReason::kInvalid:
+    case RefusalReason::kUnimplemented:
     case RefusalReason::kUnknownModel:
     case RefusalReason::kNoWorker:
     case RefusalReason::kDraining:
@@ -54,7 +74,14 @@ bool IsFull(RefusalReason reason) {
 Refusal FullRefusal(RefusalReason reason, size_t count, size_t max) {
   return {.reason = reason,
           .message =
-              absl::StrCat(NameOf(reason), ": ", count, ", of at most ", max)};
+              absl::StrCat(NameOf(reason), ": ", count, ", of at most ", max),
+          .bound = ReachedBound{.count = count, .max = max}};
+}
+
+Refusal RefusalOf(const absl::Status& why) {
+  return {.reason = ReasonOf(why.code()),
+          .message = std::string(why.message()),
+          .field = FieldOf(why).value_or("")};
 }
 
 Refusal DrainingRefusal() {

@@ -13,6 +13,7 @@
 #include "common/ids.h"
 #include "common/sampling_params.h"
 #include "scheduler_service/jobs/token_stream.h"
+#include "scheduler_service/policy/speculation.h"
 
 namespace bole {
 
@@ -42,6 +43,10 @@ struct Request {
   SamplingParams sampling;           // max_tokens is set, and fits the context.
   std::vector<int32_t> stop_tokens;  // All: the request's and the model's.
   TextParams text;
+  std::optional<SpeculationOverride> speculation;  // It bounds something.
+  // Those with equal salts may share a cached prefix. Nothing reads it yet,
+  // because nothing is shared between requests.
+  std::string cache_salt;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
   std::shared_ptr<TokenStream> stream;

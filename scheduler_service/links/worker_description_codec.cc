@@ -53,7 +53,7 @@ absl::StatusOr<WorkerDescription> DecodeDescription(
     worker.repetition_penalty = told.repetition_penalty();
   }
   BOLE_ASSIGN_OR_RETURN(worker.limits, DecodeLimits(message.limits()));
-  BOLE_RETURN_IF_ERROR(CheckAtMost("the number of eos_token_ids",
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("eos_token_ids"),
                                    message.eos_token_ids_size(),
                                    kMaxOwnStopTokens));
   for (const int32_t token : message.eos_token_ids()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
+#include "common/field_error.h"
 #include "common/status_macros.h"
 
 namespace bole {
@@ -113,14 +114,16 @@ std::string ModelCatalog::Names() const {
 absl::StatusOr<ModelId> ModelCatalog::Find(std::string_view name) const {
   if (name.empty() && models_.size() == 1) return ModelId(0);
   if (name.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model is empty, but several are served: ", Names()));
+    return AboutField(
+        "model", absl::InvalidArgumentError(absl::StrCat(
+                     "model is empty, but several are served: ", Names())));
   }
   for (size_t i = 0; i < models_.size(); ++i) {
     if (models_[i].name == name) return IdAt(i);
   }
-  return absl::NotFoundError(
-      absl::StrCat("model is \"", std::string(name), "\"; served: ", Names()));
+  return AboutField(
+      "model", absl::NotFoundError(absl::StrCat(
+                   "model is \"", std::string(name), "\"; served: ", Names())));
 }
 
 absl::StatusOr<ModelId> ModelCatalog::ModelOf(

@@ -40,7 +40,7 @@ class ModelCatalog {
 
   // The model that a client asks for; an empty name is the only model's. Of
   // several models one has to be named: INVALID_ARGUMENT. NOT_FOUND names those
-  // that are there.
+  // that are there. Both are about the field "model".
   absl::StatusOr<ModelId> Find(std::string_view name) const;
 
   // The model whose worker is described so: it has its name, and each file of

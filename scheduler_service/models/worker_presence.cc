@@ -23,7 +23,8 @@ void WorkerPresence::Note(const WorkerEvent& event) {
     }
   } else if (const auto* lost = std::get_if<WorkerLost>(&event.news)) {
     Remove(event.worker);
-    last_error_ = lost->why.ToString();
+    last_error_ =
+        lost->why.ToString(absl::StatusToStringMode::kWithNoExtraData);
   }
 }
 

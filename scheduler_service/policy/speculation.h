@@ -2,6 +2,8 @@
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_SPECULATION_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_SPECULATION_H_
 
+#include <climits>
+
 #include "common/draft_shape.h"
 
 namespace bole {
@@ -13,6 +15,18 @@ struct Speculation {
   DraftShape shape;  // A chain has its depth alone.
   // Verified per request and round, the root included.
   int nodes = kDefaultTreeNodes;
+};
+
+// Bounds on what is verified of the drafts for one request, whatever more the
+// scheduler allows. kOff verifies none of them, kChain the likeliest at every
+// level, kTree all.
+struct SpeculationOverride {
+  SpeculationMode mode = SpeculationMode::kTree;
+  int max_nodes = INT_MAX;  // The root included.
+  int max_depth = INT_MAX;  // Levels below the root.
+
+  friend bool operator==(const SpeculationOverride&,
+                         const SpeculationOverride&) = default;
 };
 
 }  // namespace bole

@@ -12,6 +12,7 @@
 #include "common/proposal_tree.h"
 #include "common/select_nodes.h"
 #include "common/trim_tree.h"
+#include "scheduler_service/policy/speculation.h"
 
 namespace bole {
 namespace {
@@ -23,6 +24,20 @@ int ChunkLength(const Placement& placement, int room) {
   if (left <= room) return left;
   const int end = (placement.committed() + room) / kPrefillGrid * kPrefillGrid;
   return std::max(end - placement.committed(), 0);
+}
+
+// What of a tree the request lets be verified.
+ProposalTree Bounded(const ProposalTree& tree,
+                     const SpeculationOverride& bounds) {
+  switch (bounds.mode) {
+    case SpeculationMode::kOff:
+      return TrimTree(tree, 1, 0);
+    case SpeculationMode::kChain:
+      return TrimTree(LikeliestChain(tree), bounds.max_nodes, bounds.max_depth);
+    case SpeculationMode::kTree:
+      break;
+  }
+  return TrimTree(tree, bounds.max_nodes, bounds.max_depth);
 }
 
 // What of its tree a job can use: the context, its pages behind the drafter's
@@ -52,12 +67,17 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
   trees.reserve(placements.size());
   int room = options.limits.max_prefill_tokens;
   int64_t kv_tokens = 0;
+  bool may_lend = true;
   for (const std::unique_ptr<Placement>& placement : placements) {
     if (!placement->in_prefill()) {
       kv_tokens += placement->committed();
       round.sequences.push_back(placement.get());
       round.plan.sequences.push_back(placement->Plan());
       trees.push_back(UsableTree(*placement, options));
+      if (const auto& bounds = placement->job().request().speculation) {
+        trees.back() = Bounded(trees.back(), *bounds);
+        may_lend = false;
+      }
     } else if (const int length = ChunkLength(*placement, room); length > 0) {
       room -= length;
       round.prefills.push_back(placement.get());
@@ -73,6 +93,8 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
                                 .prefills = !round.prefills.empty(),
                                 .limits = options.limits,
                                 .bounds = options.bounds});
+  // In a lease the worker chooses the nodes itself, from all candidates.
+  if (!may_lend) round.choice.lease_rounds = 1;
   round.plan.draft = round.choice.draft;
   if (trees.empty()) return round;
   round.choice.budget =

@@ -29,7 +29,8 @@ struct PlannedRound {
 
 // Every job past its prefill verifies a tree: the nodes are the likeliest of
 // the whole batch, as many as the policy chooses (Sec. V-A), and of each tree
-// no more than its job has pages for. The others get the next chunk of their
+// no more than its job has pages for and its request allows (a round with such
+// a request is not lent). The others get the next chunk of their
 // prefill, oldest first, until the worker's limit on tokens is reached. Chunks
 // end on kPrefillGrid, where a cut leaves no trace.
 //

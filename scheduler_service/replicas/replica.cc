@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "scheduler_service/jobs/failure.h"
 
 namespace bole {
 namespace {
@@ -86,13 +87,13 @@ void Replica::On(const WorkerLost& event, TimePoint now) {
     return;
   }
   changed_ = true;
-  last_error_ = event.why.ToString();
+  last_error_ = event.why.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
 void Replica::GiveUp(const absl::Status& why, TimePoint now) {
   if (!connected()) return;
   changed_ = true;
-  last_error_ = why.ToString();
+  last_error_ = why.ToString(absl::StatusToStringMode::kWithNoExtraData);
   lost_at_ = now;
   on_trial_ = true;
   std::vector<Placement*> in_flight;
@@ -119,7 +120,7 @@ void Replica::Refuse(const WorkerConnected& event, const absl::Status& why) {
   BOLE_CHECK(event.epoch > epoch_ && !connected());
   changed_ = true;
   epoch_ = event.epoch;
-  last_error_ = why.ToString();
+  last_error_ = why.ToString(absl::StatusToStringMode::kWithNoExtraData);
   link_.client->Disconnect(epoch_, why);
 }
 
@@ -176,8 +177,9 @@ void Replica::FailRound(const absl::Status& refusal, TimePoint now) {
   for (Placement* placement : round.placements()) {
     placement->job().was_refused = true;
     if (!ran_alone) continue;
-    End(*placement, absl::InternalError(absl::StrCat(
-                        "the worker refused the round: ", refusal.message())));
+    End(*placement, Failed(FailureReason::kWorkerFailed,
+                           absl::StrCat("the worker refused the round: ",
+                                        refusal.message())));
   }
 }
 
@@ -217,9 +219,9 @@ void Replica::Advance(Placement& placement, SequenceResult result,
     End(placement, *std::move(progress.end));
   } else if (bad_position) {
     metrics_.BadLogits();
-    End(placement,
-        absl::InternalError(absl::StrCat("the model's logits at position ",
-                                         *bad_position, " are not numbers")));
+    End(placement, Failed(FailureReason::kWorkerFailed,
+                          absl::StrCat("the model's logits at position ",
+                                       *bad_position, " are not numbers")));
   }
 }
 

@@ -37,7 +37,7 @@ absl::Status CheckRange(const Answer& answer, const absl::AlphaNum& field,
 absl::Status CheckEqual(const absl::AlphaNum& field, int64_t value,
                         int64_t want) {
   if (value == want) return absl::OkStatus();
-  return BadField(field, value, want);
+  return BadField(absl::StrCat(field), value, want);
 }
 
 absl::Status CheckEqual(const Answer& answer, const char* field, int64_t value,

@@ -2,6 +2,7 @@
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,7 +33,10 @@ struct WorkerStatus {
 
 struct ModelStatus {
   std::string name;
-  int waiting = 0;  // Requests.
+  int running = 0;  // Requests.
+  int waiting = 0;
+  size_t waiting_tokens = 0;  // Of the prompts of those that wait.
+  size_t waiting_bytes = 0;   // Of their messages.
 };
 
 // A snapshot between two rounds.

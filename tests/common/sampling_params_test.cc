@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/field_error.h"
 #include "gtest/gtest.h"
 
 namespace bole {
@@ -137,8 +138,12 @@ TEST(SamplingParamsTest, ARefusalNamesFieldValueAndRange) {
 
     refused.set(params);
 
-    EXPECT_EQ(Validate(params, kVocabulary),
-              absl::InvalidArgumentError(refused.message));
+    const absl::Status status = Validate(params, kVocabulary);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(std::string(status.message()), refused.message);
+    // The field is there as a type, too.
+    const std::string field = FieldOf(status).value_or("no field");
+    EXPECT_NE(refused.message.find(field), std::string::npos) << field;
   }
 }
 

@@ -74,11 +74,7 @@ const Generation& Call::Finish() {
   }
   generation_.status = reader_->Finish();
   finished_ = true;
-  const auto& trailing = context_.GetServerTrailingMetadata();
-  if (const auto it = trailing.find("retry-after-ms"); it != trailing.end()) {
-    generation_.retry_after_ms =
-        std::string(it->second.data(), it->second.size());
-  }
+  generation_.error = ReadError(generation_.status);
   // The other way round, a call may be cancelled after its last message.
   EXPECT_TRUE(!generation_.status.ok() || generation_.complete.has_value());
   return generation_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "clients/call_error.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 #include "grpcpp/support/sync_stream.h"
@@ -20,8 +21,8 @@ namespace bole::e2e {
 // What came back.
 struct Generation {
   grpc::Status status;
-  std::optional<std::string> retry_after_ms;  // From the trailing metadata.
-  std::string request_id;                     // In every response.
+  CallError error;         // Read from the status.
+  std::string request_id;  // In every response.
   std::vector<v1::GenerateChunk> chunks;
   std::optional<v1::GenerateComplete> complete;
 

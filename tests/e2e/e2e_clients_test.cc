@@ -35,7 +35,7 @@ v1::GenerateRequest Endless() { return GreedyRequest(kPrompt, kForever); }
 v1::GenerateRequest LongPrompt() {
   v1::GenerateRequest request = GreedyRequest("", 1);
   for (int i = 0; i < kForever; ++i) {
-    request.mutable_tokenized()->add_input_ids(100 + i % 1000);
+    request.mutable_token_ids()->add_ids(100 + i % 1000);
   }
   return request;
 }

@@ -41,7 +41,7 @@ constexpr Bad kBadSampling[] = {
     {"top_p", [](R&, S& s) { s.set_top_p(0); }},
     {"top_p", [](R&, S& s) { s.set_top_p(1.01f); }},
     {"top_p", [](R&, S& s) { s.set_top_p(kNan); }},
-    {"top_k", [](R&, S& s) { s.set_top_k(-2); }},
+    {"top_k", [](R&, S& s) { s.set_top_k(-1); }},
     {"min_p", [](R&, S& s) { s.set_min_p(-0.5f); }},
     {"min_p", [](R&, S& s) { s.set_min_p(1.5f); }},
     {"frequency_penalty", [](R&, S& s) { s.set_frequency_penalty(3); }},
@@ -58,7 +58,7 @@ constexpr Bad kBadSampling[] = {
     {"stop_token_ids", [](R&, S& s) { s.add_stop_token_ids(0xFFFFFFFF); }},
     {"stop_token_ids",
      [](R&, S& s) { s.mutable_stop_token_ids()->Resize(65, 1); }},
-    {"logit_bias", [](R&, S& s) { (*s.mutable_logit_bias())[-1] = 1; }},
+    {"logit_bias", [](R&, S& s) { (*s.mutable_logit_bias())[0xFFFFFFFF] = 1; }},
     {"logit_bias", [](R&, S& s) { (*s.mutable_logit_bias())[1 << 20] = 1; }},
     {"logit_bias", [](R&, S& s) { (*s.mutable_logit_bias())[5] = 101; }},
     {"logit_bias", [](R&, S& s) { (*s.mutable_logit_bias())[5] = kNan; }},
@@ -81,18 +81,16 @@ constexpr Bad kBadSampling[] = {
 constexpr Bad kBadInput[] = {
     {"input", [](R& r, S&) { r.clear_text(); }},
     {"prompt", [](R& r, S&) { r.set_text(""); }},
-    {"prompt", [](R& r, S&) { r.mutable_tokenized(); }},
+    {"prompt", [](R& r, S&) { r.mutable_token_ids(); }},
     {"prompt token 1",
      [](R& r, S&) {
-       r.mutable_tokenized()->add_input_ids(1);
-       r.mutable_tokenized()->add_input_ids(1 << 20);
+       r.mutable_token_ids()->add_ids(1);
+       r.mutable_token_ids()->add_ids(1 << 20);
      }},
     {"prompt token 0",
-     [](R& r, S&) { r.mutable_tokenized()->add_input_ids(0xFFFFFFFF); }},
+     [](R& r, S&) { r.mutable_token_ids()->add_ids(0xFFFFFFFF); }},
     {"prompt",
-     [](R& r, S&) {
-       r.mutable_tokenized()->mutable_input_ids()->Resize(100000, 1);
-     }},
+     [](R& r, S&) { r.mutable_token_ids()->mutable_ids()->Resize(100000, 1); }},
     {"text", [](R& r, S&) { r.set_text(std::string(3 << 20, 'a')); }},
     {"request_id", [](R& r, S&) { r.set_request_id(std::string(129, 'x')); }},
 };
@@ -178,6 +176,8 @@ TEST_P(E2eMalformedTest, IsRefusedNamingTheField) {
             std::string::npos)
       << got.status.error_message();
   EXPECT_LT(got.status.error_message().size(), 500);
+  EXPECT_EQ(got.error.reason, "INVALID_ARGUMENT");
+  EXPECT_EQ(got.error.violations.size(), 1u);
   EXPECT_TRUE(got.chunks.empty());
   ExpectServes();
 }
@@ -275,8 +275,9 @@ TEST_F(E2eRefusedTest, AFullQueueSaysWhenToComeAgain) {
   running.Cancel();
 
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  ASSERT_TRUE(refused.retry_after_ms.has_value());
-  EXPECT_GT(std::stoi(*refused.retry_after_ms), 0);
+  EXPECT_EQ(refused.error.reason, "QUEUE_REQUESTS");
+  ASSERT_TRUE(refused.error.retry_after.has_value());
+  EXPECT_GT(refused.error.retry_after->count(), 0);
   for (const auto& call : waiting) EXPECT_TRUE(call->Finish().status.ok());
   running.Finish();
   ExpectServes();
@@ -286,7 +287,7 @@ TEST_F(E2eRefusedTest, AQueueIsFullOfTokensToo) {
   Call running(system().stub(), GreedyRequest(kPrompt, kForever));
   ASSERT_TRUE(system().WaitForLoad(1, 0));
   v1::GenerateRequest large = GreedyRequest("", 2);
-  large.mutable_tokenized()->mutable_input_ids()->Resize(200, 100);
+  large.mutable_token_ids()->mutable_ids()->Resize(200, 100);
   Call waiting(system().stub(), large);
   ASSERT_TRUE(system().WaitForLoad(1, 1));
 
@@ -294,7 +295,8 @@ TEST_F(E2eRefusedTest, AQueueIsFullOfTokensToo) {
   running.Cancel();
 
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(refused.retry_after_ms.has_value());
+  EXPECT_EQ(refused.error.reason, "QUEUE_TOKENS");
+  EXPECT_TRUE(refused.error.retry_after.has_value());
   EXPECT_TRUE(waiting.Finish().status.ok());
   running.Finish();
   ExpectServes();

@@ -77,7 +77,7 @@ TEST(E2eSlowReaderTest, StalledCallsAreBoundedAndGoWhenTheirClientsGo) {
   stalled.clear();
 
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(refused.retry_after_ms.has_value());
+  EXPECT_TRUE(refused.error.retry_after.has_value());
   EXPECT_TRUE(Eventually([&] {
     return Generate(system.stub(), GreedyRequest(kPrompt, 1)).status.ok();
   }));

@@ -104,7 +104,7 @@ TEST_F(E2eTextTest, ARequestThatNeedsAllPagesEndsAsWithManyOfThem) {
   v1::GenerateRequest request = GreedyRequest("", 20);
   const std::vector<int32_t> ids = *tokenizer().Encode(kPrompt);
   for (size_t i = 0; i < 960; ++i) {
-    request.mutable_tokenized()->add_input_ids(ids[i % ids.size()]);
+    request.mutable_token_ids()->add_ids(ids[i % ids.size()]);
   }
   SystemOptions options;
   options.engine.num_pages = 16;
@@ -118,7 +118,7 @@ TEST_F(E2eTextTest, ARequestThatNeedsAllPagesEndsAsWithManyOfThem) {
   small.ExpectIdle();
   // 16 pages of 64 rows less 28 of the drafter are 996 tokens.
   for (size_t i = 960; i < 996; ++i) {
-    request.mutable_tokenized()->add_input_ids(ids[0]);
+    request.mutable_token_ids()->add_ids(ids[0]);
   }
   const Generation refused = Generate(small.stub(), request);
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -228,7 +228,7 @@ TEST_F(E2eTextTest, ChatIsItsRenderingAsText) {
   v1::GenerateRequest by_chat = GreedyRequest("", 24);
   *by_chat.mutable_chat() = chat;
   v1::GenerateRequest by_ids = GreedyRequest("", 24);
-  *by_ids.mutable_tokenized()->mutable_input_ids() = rendered.input_ids();
+  *by_ids.mutable_token_ids()->mutable_ids() = rendered.input_ids();
 
   const Generation of_chat = Run(by_chat);
   const Generation of_text = Run(GreedyRequest(rendered.text(), 24));
@@ -330,9 +330,11 @@ TEST_F(E2eTextTest, TheSeedThatWasDrawnRepeatsTheText) {
 TEST_F(E2eTextTest, TimesAreInOrderAndDraftsAreCounted) {
   const v1::GenerateComplete& complete = *baseline().complete;
 
-  EXPECT_GE(complete.timing().queue(), 0);
-  EXPECT_GE(complete.timing().first_token(), complete.timing().queue());
-  EXPECT_GE(complete.timing().total(), complete.timing().first_token());
+  EXPECT_GE(complete.timing().queue_seconds(), 0);
+  EXPECT_GE(complete.timing().first_token_seconds(),
+            complete.timing().queue_seconds());
+  EXPECT_GE(complete.timing().total_seconds(),
+            complete.timing().first_token_seconds());
   // The first token belongs to no round. Every round emits what it accepted and
   // one token more, but for the last if max_tokens cuts that off.
   const uint32_t emitted = 1 + complete.speculation().rounds() +

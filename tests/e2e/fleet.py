@@ -98,6 +98,7 @@ class Fleet:
                 "--allow-synthetic", *scheduler_flags)
             self._channel = grpc.insecure_channel(self.scheduler.address)
             self.stub = bole_pb2_grpc.BoleServiceStub(self._channel)
+            self.admin = bole_pb2_grpc.AdminStub(self._channel)
         except BaseException:
             self.__exit__()
             raise
@@ -112,27 +113,33 @@ class Fleet:
         for worker in self.workers:
             worker.kill()
 
-    def info(self):
-        info = self.stub.GetServerInfo(bole_pb2.GetServerInfoRequest(),
-                                       timeout=30)
-        if info.load.audit:
-            self.audits.add(info.load.audit)
-        for worker in info.workers:
+    def audit(self):
+        """Takes note of what the scheduler finds wrong with itself."""
+        audit = self.admin.Audit(bole_pb2.AuditRequest(), timeout=30)
+        self.audits.update(f"{problem.worker}: {problem.text}"
+                           for problem in audit.problems)
+
+    def statuses(self):
+        """What the scheduler says of its workers."""
+        self.audit()
+        workers = self.admin.ListWorkers(bole_pb2.ListWorkersRequest(),
+                                         timeout=30).workers
+        for worker in workers:
             before = self._seen.get(worker.address)
             if before is not None and before.connected and (
                     not worker.connected or worker.epoch != before.epoch):
                 self.lost_at = time.monotonic()
                 self.num_losses += 1
             self._seen[worker.address] = worker
-        return info
+        return workers
 
     def status_of(self, worker):
         """What the scheduler says of it."""
-        return next(w for w in self.info().workers
+        return next(w for w in self.statuses()
                     if w.address == worker.address)
 
     def num_connected(self):
-        return sum(w.connected for w in self.info().workers)
+        return sum(w.connected for w in self.statuses())
 
     def metrics(self):
         return series_of(self.scheduler.metrics())
@@ -151,22 +158,26 @@ class Fleet:
 
         if not eventually(serve, seconds):
             raise FleetError("not all workers serve: " + "; ".join(
-                f"{w.address}: {w.last_error}" for w in self.info().workers))
+                f"{w.address}: {w.last_error}" for w in self.statuses()))
 
     def await_idle(self, seconds=60):
         """Raises FleetError unless all that was held is given back."""
-        load = None
-
-        def idle():
-            nonlocal load
-            load = self.info().load
-            return (load.running_requests + load.waiting_requests == 0 and
-                    load.slots.free == load.slots.total and
-                    load.pages.free == load.pages.total)
-
         self.await_all()
-        if not eventually(idle, seconds):
-            raise FleetError(f"not idle: {load}")
+        if not eventually(lambda: not what_is_held(self.admin), seconds):
+            raise FleetError(f"not idle: {what_is_held(self.admin)}")
+
+
+def what_is_held(admin):
+    """The requests that are there, and workers with slots or pages in use."""
+    load = admin.GetLoad(bole_pb2.GetLoadRequest(), timeout=30).total
+    workers = admin.ListWorkers(bole_pb2.ListWorkersRequest(),
+                                timeout=30).workers
+    held = [f"{w.address} has {w.slots} slots and {w.pages} pages"
+            for w in workers
+            if w.slots.free != w.slots.total or w.pages.free != w.pages.total]
+    if load.running_requests + load.waiting_requests > 0:
+        held.append(str(load))
+    return held
 
 
 def wait_until(condition, seconds, what):

@@ -15,6 +15,7 @@ sys.path[:0] = ["tests/e2e/stubs", "tests/e2e"]
 
 import grpc
 from google.protobuf import descriptor_pb2
+from google.rpc import error_details_pb2, status_pb2
 from proto import bole_pb2, bole_pb2_grpc, health_pb2, health_pb2_grpc
 from services import Services, eventually
 from tests.e2e import reflection_pb2, reflection_pb2_grpc
@@ -23,6 +24,24 @@ PROMPT = "def fibonacci(n):\n"
 SERVICE = "bole.v1.BoleService"
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def details_of(error):
+    """{type: message} of what a failed call tells besides code and message."""
+    binary = next(value for key, value in error.trailing_metadata()
+                  if key == "grpc-status-details-bin")
+    status = status_pb2.Status.FromString(binary)
+    assert status.code == error.code().value[0]
+    assert status.message == error.details()
+    types = {kind.DESCRIPTOR.full_name: kind for kind in (
+        error_details_pb2.ErrorInfo, error_details_pb2.RetryInfo,
+        error_details_pb2.BadRequest, bole_pb2.Usage)}
+    found = {}
+    for detail in status.details:
+        kind = types[detail.TypeName()]
+        found[kind] = kind()
+        assert detail.Unpack(found[kind])
+    return found
 
 
 def greedy(max_tokens, **fields):
@@ -39,6 +58,7 @@ class PythonClientTest(unittest.TestCase):
         cls.services = Services(worker_flags=["--context", "8192"])
         cls.channel = grpc.insecure_channel(cls.services.scheduler.address)
         cls.stub = bole_pb2_grpc.BoleServiceStub(cls.channel)
+        cls.admin = bole_pb2_grpc.AdminStub(cls.channel)
         cls.health = health_pb2_grpc.HealthStub(cls.channel)
         assert eventually(lambda: cls.status_of(SERVICE) == SERVING)
 
@@ -56,15 +76,17 @@ class PythonClientTest(unittest.TestCase):
             return None
 
     def assert_idle(self):
-        def load():
-            return self.stub.GetServerInfo(
-                bole_pb2.GetServerInfoRequest()).load
+        def num_there():
+            load = self.admin.GetLoad(bole_pb2.GetLoadRequest()).total
+            return load.running_requests + load.waiting_requests
 
-        self.assertTrue(eventually(
-            lambda: load().running_requests + load().waiting_requests == 0))
-        self.assertEqual(load().audit, "")
-        self.assertEqual(load().slots.free, load().slots.total)
-        self.assertEqual(load().pages.free, load().pages.total)
+        self.assertTrue(eventually(lambda: num_there() == 0))
+        audit = self.admin.Audit(bole_pb2.AuditRequest())
+        self.assertFalse(audit.problems)
+        for worker in self.admin.ListWorkers(
+                bole_pb2.ListWorkersRequest()).workers:
+            self.assertEqual(worker.slots.free, worker.slots.total)
+            self.assertEqual(worker.pages.free, worker.pages.total)
 
     def test_streams(self):
         responses = list(self.stub.Generate(greedy(24, request_id="mine")))
@@ -112,6 +134,50 @@ class PythonClientTest(unittest.TestCase):
         self.assertEqual(raised.exception.code(),
                          grpc.StatusCode.INVALID_ARGUMENT)
         self.assertIn("top_p", raised.exception.details())
+        details = details_of(raised.exception)
+        info = details[error_details_pb2.ErrorInfo]
+        self.assertEqual((info.domain, info.reason),
+                         ("bole", "INVALID_ARGUMENT"))
+        [violation] = details[error_details_pb2.BadRequest].field_violations
+        self.assertEqual(violation.field, "sampling_params.top_p")
+        self.assertIn("top_p is 2", violation.description)
+
+    def test_is_told_what_is_not_offered(self):
+        with self.assertRaises(grpc.RpcError) as raised:
+            list(self.stub.Generate(greedy(8, regex="a*")))
+
+        self.assertEqual(raised.exception.code(),
+                         grpc.StatusCode.UNIMPLEMENTED)
+        details = details_of(raised.exception)
+        self.assertEqual(details[error_details_pb2.ErrorInfo].reason,
+                         "UNIMPLEMENTED")
+        [violation] = details[error_details_pb2.BadRequest].field_violations
+        self.assertEqual(violation.field, "regex")
+
+    def test_is_told_when_to_come_again(self):
+        with Services(scheduler_flags=["--max-open-requests", "1"]) \
+                as services, \
+                grpc.insecure_channel(services.scheduler.address) as channel:
+            stub = bole_pb2_grpc.BoleServiceStub(channel)
+            health = health_pb2_grpc.HealthStub(channel)
+            watch = health.Watch(
+                health_pb2.HealthCheckRequest(service=SERVICE))
+            self.assertTrue(any(r.status == SERVING for r in watch))
+            first = stub.Generate(greedy(1000))
+            next(first)
+
+            with self.assertRaises(grpc.RpcError) as raised:
+                list(stub.Generate(greedy(1)))
+            first.cancel()
+
+        self.assertEqual(raised.exception.code(),
+                         grpc.StatusCode.RESOURCE_EXHAUSTED)
+        details = details_of(raised.exception)
+        info = details[error_details_pb2.ErrorInfo]
+        self.assertEqual(info.reason, "TOO_MANY_OPEN")
+        self.assertEqual(info.metadata["max"], "1")
+        delay = details[error_details_pb2.RetryInfo].retry_delay
+        self.assertGreaterEqual(delay.ToMilliseconds(), 100)
 
     def test_tokenizes_there_and_back(self):
         tokens = self.stub.Tokenize(bole_pb2.TokenizeRequest(text=PROMPT))
@@ -123,12 +189,19 @@ class PythonClientTest(unittest.TestCase):
 
     def test_reads_what_is_served(self):
         info = self.stub.GetModelInfo(bole_pb2.GetModelInfoRequest())
+        models = self.stub.ListModels(bole_pb2.ListModelsRequest()).models
         server = self.stub.GetServerInfo(bole_pb2.GetServerInfoRequest())
+        [worker] = self.admin.ListWorkers(
+            bole_pb2.ListWorkersRequest()).workers
 
         self.assertEqual(info.model, "demo")
         self.assertEqual(info.max_context, 8192)
         self.assertTrue(info.has_drafter)
-        self.assertTrue(server.workers[0].connected)
+        self.assertTrue(info.ready)
+        self.assertEqual(list(models), [info])
+        self.assertEqual(server.speculation.mode,
+                         bole_pb2.SPECULATION_MODE_TREE)
+        self.assertTrue(worker.connected)
 
     def test_checks_health(self):
         self.assertEqual(self.status_of(""), SERVING)
@@ -163,6 +236,7 @@ class PythonClientTest(unittest.TestCase):
     def test_finds_services_by_reflection(self):
         for address, expected in [
             (self.services.scheduler.address, SERVICE),
+            (self.services.scheduler.address, "bole.v1.Admin"),
             (self.services.worker.address, "bole.worker.v1.Worker"),
         ]:
             with grpc.insecure_channel(address) as channel:

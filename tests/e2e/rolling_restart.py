@@ -12,6 +12,7 @@ Needs Debian's python3-grpcio. Run it from the root of the tree.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -26,7 +27,7 @@ sys.path[:0] = ["tests/e2e/stubs", "bazel-bin/tests/e2e/stubs", "tests/e2e"]
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
-from fleet import FleetError, Worker, wait_until
+from fleet import FleetError, Worker, wait_until, what_is_held
 from proto import bole_pb2, bole_pb2_grpc
 from services import MODEL, SCHEDULER, WORKER, built
 
@@ -74,15 +75,21 @@ class Restarts:
     def address(self):
         return self.services[-1].address
 
-    def info(self):
+    @contextlib.contextmanager
+    def admin(self):
         with grpc.insecure_channel(self.address) as channel:
-            return bole_pb2_grpc.BoleServiceStub(channel).GetServerInfo(
-                bole_pb2.GetServerInfoRequest(), timeout=10,
-                wait_for_ready=True)
+            grpc.channel_ready_future(channel).result(timeout=10)
+            yield bole_pb2_grpc.AdminStub(channel)
+
+    def num_connected(self):
+        with self.admin() as admin:
+            workers = admin.ListWorkers(bole_pb2.ListWorkersRequest(),
+                                        timeout=10).workers
+            return sum(w.connected for w in workers)
 
     def await_all(self):
-        wait_until(lambda: sum(w.connected for w in self.info().workers) ==
-                   NUM_WORKERS, 60, "all workers")
+        wait_until(lambda: self.num_connected() == NUM_WORKERS, 60,
+                   "all workers")
 
     def restart(self, service):
         """How long it took to end."""
@@ -114,11 +121,12 @@ def run(options, report):
                                      "--seconds is too short")
                 time.sleep(PAUSE_SECONDS)
             bench.wait(timeout=options.seconds + 120)
-        wait_until(lambda: fleet.info().load.running_requests == 0, 30, "idle")
-        load = fleet.info().load
+        with fleet.admin() as admin:
+            wait_until(lambda: not what_is_held(admin), 30, "idle")
+            problems = admin.Audit(bole_pb2.AuditRequest()).problems
     counts = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
-    if load.audit or load.slots.free != load.slots.total:
-        raise FleetError(f"something is left: {load}")
+    if problems:
+        raise FleetError(f"something is left: {problems}")
     return counts
 
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/check.h"
+#include "common/field_error.h"
 #include "common/sampling_params.h"
 #include "common/status_macros.h"
 #include "common/step.h"
@@ -37,6 +38,11 @@ void CheckAccepted(const Request& request, const WorkerDescription& worker) {
              ContextCapacity(worker.limits));
   for (const int32_t token : request.prompt) {
     BOLE_CHECK(token >= 0 && token < vocabulary);
+  }
+  BOLE_CHECK(request.cache_salt.size() <= kMaxCacheSaltBytes);
+  if (request.speculation) {
+    BOLE_CHECK(request.speculation->max_nodes >= 1);
+    BOLE_CHECK(request.speculation->max_depth >= 1);
   }
   BOLE_CHECK(request.stop_tokens.size() <= kMaxPlanStopTokens);
   BOLE_CHECK(std::ssize(request.text.stop) <= kMaxStopStrings);
@@ -69,8 +75,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (request.ok()) {
     bole::CheckAccepted(**request, worker);
   } else {
-    BOLE_CHECK(absl::IsInvalidArgument(request.status()));
+    BOLE_CHECK(absl::IsInvalidArgument(request.status()) ||
+               absl::IsUnimplemented(request.status()));
     BOLE_CHECK(!request.status().message().empty());
+    // Every error is about a field.
+    BOLE_CHECK(bole::FieldOf(request.status()).has_value());
   }
   return 0;
 }

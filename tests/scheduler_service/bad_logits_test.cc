@@ -40,7 +40,7 @@ class BadLogitsTest : public SchedulerTest {
   // tokens up to the position.
   static void ExpectFailure(Reader& reader, const std::vector<int32_t>& prompt,
                             int position) {
-    ExpectEnd(reader, absl::StatusCode::kInternal);
+    ExpectEnd(reader, FailureReason::kWorkerFailed);
     EXPECT_EQ(reader.end->status().message(),
               absl::StrCat("the model's logits at position ", position,
                            " are not numbers"));

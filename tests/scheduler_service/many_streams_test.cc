@@ -91,7 +91,7 @@ TEST(ManyStreamsTest, FiveThousandWaitWhileAThousandRunAndAllAreAnswered) {
   system.worker.Hold();
   v1::GenerateRequest request;
   for (const int token : {'q', 'r', 's'}) {
-    request.mutable_tokenized()->add_input_ids(token);
+    request.mutable_token_ids()->add_ids(token);
   }
   request.mutable_sampling_params()->set_max_tokens(kTokens);
   Tally tally;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "common/ids.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/jobs/failure.h"
 #include "scheduler_service/models/model_catalog.h"
 #include "scheduler_service/scheduler.h"
 #include "scheduler_service/watch/metrics.h"
@@ -119,6 +120,14 @@ class FleetTest : public ::testing::Test {
     reader.Read();
     ASSERT_TRUE(reader.end.has_value());
     EXPECT_EQ(reader.end->status().code(), code) << reader.end->status();
+  }
+
+  // As above, and for that reason.
+  static void ExpectEnd(Reader& reader, FailureReason reason) {
+    reader.Read();
+    ASSERT_TRUE(reader.end.has_value());
+    EXPECT_EQ(FailureReasonOf(reader.end->status()), reason)
+        << reader.end->status();
   }
 
   std::mt19937 rng_{1};

@@ -113,7 +113,7 @@ TEST_F(SchedulerFleetTest, TwoLossesWithoutANewTokenEndARequest) {
 
   Lose(1);
 
-  ExpectEnd(asked_[0].reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(asked_[0].reader, FailureReason::kWorkersLost);
   EXPECT_GT(asked_[0].reader.tokens.size(), 0u);
 }
 
@@ -145,7 +145,7 @@ TEST_F(SchedulerFleetTest, TheGraceBeginsWhenTheLastWorkerIsLost) {
   now_ += seconds(1);
   Look();
 
-  ExpectEnd(asked_[0].reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(asked_[0].reader, FailureReason::kNoWorker);
 }
 
 TEST_F(SchedulerFleetTest, ADrainingWorkersRequestsMove) {
@@ -224,7 +224,7 @@ TEST_F(SchedulerFleetTest, AnotherVocabularyIsTakenOnceNobodyRunsOrWaits) {
   EXPECT_FALSE(scheduler_.status().workers[1].connected);
   now_ += std::chrono::minutes(1);
   Look();
-  ExpectEnd(asked_[0].reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(asked_[0].reader, FailureReason::kNoWorker);
   connect_other();
 
   EXPECT_TRUE(scheduler_.status().workers[1].connected);

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/packed_forest.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/policy/speculation.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/scheduler_fixture.h"
 #include "tests/scheduler_service/simulated_worker.h"
@@ -43,6 +45,36 @@ TEST_F(SchedulerLeaseTest, RoundsAreLentOnceNothingIsPrefilled) {
   EXPECT_EQ(plan().lease->rounds, 4);
   EXPECT_EQ(plan().lease->budget, 8);
   EXPECT_EQ(plan().lease->max_nodes_per_tree, 8);
+}
+
+TEST_F(SchedulerLeaseTest, WhatARequestBoundsIsNotLentAndTheTextIsTheSame) {
+  const std::vector<int32_t> prompt = RandomPrompt(rng_, 20);
+  const SpeculationOverride overrides[] = {
+      {.mode = SpeculationMode::kOff},
+      {.mode = SpeculationMode::kChain},
+      {.mode = SpeculationMode::kChain, .max_nodes = 3},
+      {.max_nodes = 2},
+      {.max_depth = 1},
+  };
+  for (const SpeculationOverride& bounds : overrides) {
+    auto request = testing::MakeRequest(prompt, 60, now_);
+    request->speculation = bounds;
+    Reader reader = Ask(std::move(request));
+    while (worker_.has_plan()) {
+      EXPECT_FALSE(plan().lease.has_value());
+      const PackedForest& forest = plan().forest;
+      EXPECT_LE(forest.num_nodes(), bounds.max_nodes);
+      for (const int32_t depth : forest.depth) {
+        EXPECT_LE(depth, bounds.max_depth);
+        if (bounds.mode == SpeculationMode::kOff) {
+          EXPECT_EQ(depth, 0);
+        }
+      }
+      RunRound();
+    }
+    ExpectOutput(reader, SimulatedOutput(prompt, 60));
+  }
+  ExpectAllFree();
 }
 
 TEST_F(SchedulerLeaseTest, TokensComeAfterEachRound) {

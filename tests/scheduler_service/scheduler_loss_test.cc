@@ -46,7 +46,7 @@ TEST_F(SchedulerTest, ARequestUnderTwoLostWorkersFails) {
   Tell(worker_.Connect());
   Tell(worker_.Lose());
 
-  ExpectEnd(reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(reader, FailureReason::kWorkersLost);
 }
 
 TEST_F(SchedulerTest, WaitingForALostWorkerHasAnEnd) {
@@ -58,7 +58,7 @@ TEST_F(SchedulerTest, WaitingForALostWorkerHasAnEnd) {
   now_ += seconds(30);
   Look();
 
-  ExpectEnd(reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(reader, FailureReason::kNoWorker);
   EXPECT_TRUE(scheduler_.idle());
 }
 
@@ -73,7 +73,7 @@ TEST_F(SchedulerTest, ARefusedPlanFailsItsRequestsAlone) {
   Tell(std::move(outcome));
   RunAll();
 
-  ExpectEnd(reader, absl::StatusCode::kInternal);
+  ExpectEnd(reader, FailureReason::kWorkerFailed);
   ExpectOutput(other, SimulatedOutput(prompt, 50));
   ExpectAllFree();
 }

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "common/ids.h"
 #include "gtest/gtest.h"
 #include "scheduler_service/watch/scheduler_status.h"
@@ -68,24 +67,28 @@ TEST_F(SchedulerModelsTest, AModelWithoutWorkersHoldsNobodyElseUp) {
   EXPECT_TRUE(ExpectModelsText(asked_[1]));
   EXPECT_EQ(scheduler_.status().models.at(0).waiting, 0);
   EXPECT_EQ(scheduler_.status().models.at(1).waiting, 0);
-  ExpectEnd(asked_[0].reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(asked_[0].reader, FailureReason::kNoWorker);
 }
 
 TEST_F(SchedulerModelsTest, OneModelsLostWorkerLeavesTheOtherModelAlone) {
   ConnectAll();
   AskFor(kFirst, 30);
   AskFor(kSecond, 30);
+  EXPECT_EQ(scheduler_.status().models.at(0).running, 1);
+  EXPECT_EQ(scheduler_.status().models.at(1).running, 1);
 
   Lose(2);
   now_ += std::chrono::seconds(20);
   Look();
+  EXPECT_EQ(scheduler_.status().models.at(1).running, 0);
   EXPECT_EQ(scheduler_.status().models.at(1).waiting, 1);
+  EXPECT_EQ(scheduler_.status().models.at(1).waiting_tokens, 30u);
   now_ += std::chrono::seconds(20);
   Look();
   RunAll();
 
   EXPECT_TRUE(ExpectModelsText(asked_[0]));
-  ExpectEnd(asked_[1].reader, absl::StatusCode::kUnavailable);
+  ExpectEnd(asked_[1].reader, FailureReason::kNoWorker);
   ExpectAllFree();
 }
 

@@ -140,16 +140,16 @@ TEST(SchedulerServerTest, StreamsGoOnWithAnotherWorker) {
   EXPECT_TRUE(second.Finish().ok());
   EXPECT_EQ(second.ids.size(), 200u);
   EXPECT_EQ(second.ids, first.ids);
-  v1::GetServerInfoResponse info;
+  v1::ListWorkersResponse info;
   grpc::ClientContext context;
   EXPECT_TRUE(
-      system.stub->GetServerInfo(&context, v1::GetServerInfoRequest(), &info)
+      system.admin->ListWorkers(&context, v1::ListWorkersRequest(), &info)
           .ok());
   ASSERT_EQ(info.workers_size(), 2);
   EXPECT_EQ(info.workers(0).address(), other.address());
   EXPECT_FALSE(info.workers(0).connected());
   EXPECT_TRUE(info.workers(1).connected());
-  EXPECT_EQ(info.load().audit(), "");
+  EXPECT_EQ(status().audit, "");
 }
 
 TEST(SchedulerServerTest, IsNotReadyOnceTheWorkerDrains) {

@@ -167,7 +167,8 @@ TEST_F(RefusedPlanTest, OnlyTheRequestThatIsRefusedAloneFails) {
     EXPECT_EQ(ExpectModelsText(asked), !bad);
     if (!bad) continue;
     EXPECT_EQ(asked.reader.end->status(),
-              absl::InternalError("the worker refused the round: slot is 9"));
+              Failed(FailureReason::kWorkerFailed,
+                     "the worker refused the round: slot is 9"));
   }
   ExpectAllFree();
 }

@@ -151,7 +151,7 @@ TEST_F(SchedulerTest, ACancelledRequestFreesAllWhileItsPlanIsOnItsWay) {
   reader.stream->Cancel();
   Look();
 
-  ExpectEnd(reader, absl::StatusCode::kCancelled);
+  ExpectEnd(reader, FailureReason::kCancelled);
   ExpectAllFree();
   // What is on its way comes back to nobody.
   Reader next = Ask({'x'}, 10);
@@ -171,7 +171,7 @@ TEST_F(SchedulerTest, ACancelledRequestThatWaitsIsDequeued) {
   others.back().stream->Cancel();
   Look();
 
-  ExpectEnd(others.back(), absl::StatusCode::kCancelled);
+  ExpectEnd(others.back(), FailureReason::kCancelled);
   EXPECT_EQ(dequeued_, before + 1);
 }
 
@@ -190,8 +190,8 @@ TEST_F(SchedulerTest, DeadlinesEndWhatRunsAndWhatWaits) {
   now_ += milliseconds(10);
   Look();
 
-  ExpectEnd(first, absl::StatusCode::kDeadlineExceeded);
-  ExpectEnd(second, absl::StatusCode::kDeadlineExceeded);
+  ExpectEnd(first, FailureReason::kDeadline);
+  ExpectEnd(second, FailureReason::kDeadline);
   EXPECT_EQ(scheduler_.status().audit, "");
   RunAll();
   ExpectAllFree();
@@ -238,7 +238,7 @@ TEST_F(SchedulerTest, StoppingEndsEverything) {
   Handle(std::move(mail));
 
   for (Reader& reader : readers) {
-    ExpectEnd(reader, absl::StatusCode::kUnavailable);
+    ExpectEnd(reader, FailureReason::kDraining);
   }
   ExpectAllFree();
 }

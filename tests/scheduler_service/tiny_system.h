@@ -141,6 +141,7 @@ struct TinySystem {
     channel = grpc::CreateChannel(server->address().ToString(),
                                   grpc::InsecureChannelCredentials());
     stub = v1::BoleService::NewStub(channel);
+    admin = v1::Admin::NewStub(channel);
     if (with_worker) BOLE_CHECK(Eventually([&] { return Health() == "1"; }));
   }
   ~TinySystem() {
@@ -174,6 +175,7 @@ struct TinySystem {
   std::unique_ptr<SchedulerServer> server;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::BoleService::Stub> stub;
+  std::unique_ptr<v1::Admin::Stub> admin;
 };
 
 // A Generate call that a test reads when it likes.
@@ -207,14 +209,6 @@ class OpenCall {
     return reader_->Finish();
   }
   void Cancel() { context_.TryCancel(); }
-
-  // The value, or "" if there is none. After Finish().
-  std::string TrailingMetadata(const std::string& key) const {
-    const auto& all = context_.GetServerTrailingMetadata();
-    const auto found = all.find(key);
-    if (found == all.end()) return "";
-    return std::string(found->second.data(), found->second.size());
-  }
 
   std::string request_id;
   int num_chunks = 0;

@@ -115,7 +115,7 @@ Asked AskAtRandom(const TextOptions& text, uint32_t seed) {
   }
   const int num_tokens = UniformInt(rng, 1, 120);
   wire.set_max_tokens(num_tokens);
-  asked.request.mutable_tokenized()->mutable_input_ids()->Add(prompt.begin(),
+  asked.request.mutable_token_ids()->mutable_ids()->Add(prompt.begin(),
                                                               prompt.end());
   asked.want =
       ExpectedOutput(text, prompt, sampling, num_tokens, text.stop_tokens);

@@ -14,11 +14,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+absl::Status CheckMembersOf(size_t count) {
+  if (count <= kMaxJsonMembers) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the number of members is ",
+                                                 count, "; allowed is [0, ",
+                                                 kMaxJsonMembers, "]"));
+}
+
 // REQUIRES: `json` is not nested deeper than kMaxJsonDepth.
 absl::Status CheckMembers(const nlohmann::json& json) {
   if (json.is_object()) {
-    BOLE_RETURN_IF_ERROR(
-        CheckAtMost("the number of members", json.size(), kMaxJsonMembers));
+    BOLE_RETURN_IF_ERROR(CheckMembersOf(json.size()));
   }
   if (!json.is_structured()) return absl::OkStatus();
   for (const nlohmann::json& item : json) {
@@ -44,9 +50,9 @@ absl::StatusOr<Json> ParseObject(const std::string& field,
 
 // Sizes that are known before anything is parsed.
 absl::Status CheckSizes(const v1::ChatInput& chat) {
-  BOLE_RETURN_IF_ERROR(CheckAtMost("the number of chat.messages",
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("chat.messages"),
                                    chat.messages_size(), kMaxChatMessages));
-  BOLE_RETURN_IF_ERROR(CheckAtMost("the number of chat.tools_json",
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("chat.tools_json"),
                                    chat.tools_json_size(), kMaxTools));
   size_t json_bytes = chat.template_kwargs_json().size();
   for (const std::string& tool : chat.tools_json()) json_bytes += tool.size();
@@ -55,17 +61,29 @@ absl::Status CheckSizes(const v1::ChatInput& chat) {
       json_bytes += call.arguments_json().size();
     }
   }
-  return CheckAtMost("the number of bytes of JSON in chat", json_bytes,
-                     kMaxJsonBytes);
+  return CheckAtMost({"chat", "the number of bytes of JSON in chat"},
+                     json_bytes, kMaxJsonBytes);
+}
+
+// What is not offered yet, and what no enum has.
+absl::Status CheckOffered(const v1::ChatInput& chat) {
+  if (!v1::ToolChoice_IsValid(chat.tool_choice())) {
+    return BadField("chat.tool_choice", static_cast<int>(chat.tool_choice()),
+                    "a ToolChoice");
+  }
+  if (chat.tool_choice() == v1::TOOL_CHOICE_REQUIRED) {
+    return UnimplementedField("chat.tool_choice");
+  }
+  if (chat.parse_output()) return UnimplementedField("chat.parse_output");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Json> DecodeToolCall(const std::string& field,
                                     const v1::ToolCall& call) {
-  BOLE_RETURN_IF_ERROR(CheckAtMost(absl::StrCat("the size of ", field, ".id"),
-                                   call.id().size(), kMaxChatNameBytes));
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost(SizeOf(field + ".id"), call.id().size(), kMaxChatNameBytes));
   if (call.name().empty() || call.name().size() > kMaxChatNameBytes) {
-    return BadField(absl::StrCat("the size of ", field, ".name"),
-                    call.name().size(),
+    return BadField(SizeOf(field + ".name"), call.name().size(),
                     absl::StrCat("[1, ", kMaxChatNameBytes, "]"));
   }
   Json function = {{"name", call.name()}, {"arguments", Json::object()}};
@@ -85,9 +103,8 @@ absl::StatusOr<Json> DecodeMessage(const std::string& field,
     return BadField(absl::StrCat(field, ".role"), Quoted(message.role()),
                     absl::StrCat("a text of 1 to ", kMaxRoleBytes, " bytes"));
   }
-  BOLE_RETURN_IF_ERROR(
-      CheckAtMost(absl::StrCat("the number of ", field, ".tool_calls"),
-                  message.tool_calls_size(), kMaxTools));
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf(field + ".tool_calls"),
+                                   message.tool_calls_size(), kMaxTools));
   Json json = {{"role", message.role()}, {"content", message.content()}};
   if (!message.reasoning_content().empty()) {
     json["reasoning_content"] = message.reasoning_content();
@@ -95,9 +112,8 @@ absl::StatusOr<Json> DecodeMessage(const std::string& field,
   const std::pair<const char*, const std::string*> names[] = {
       {"tool_call_id", &message.tool_call_id()}, {"name", &message.name()}};
   for (const auto& [key, value] : names) {
-    BOLE_RETURN_IF_ERROR(
-        CheckAtMost(absl::StrCat("the size of ", field, ".", key),
-                    value->size(), kMaxChatNameBytes));
+    BOLE_RETURN_IF_ERROR(CheckAtMost(SizeOf(absl::StrCat(field, ".", key)),
+                                     value->size(), kMaxChatNameBytes));
     if (!value->empty()) json[key] = *value;
   }
   for (int i = 0; i < message.tool_calls_size(); ++i) {
@@ -112,6 +128,7 @@ absl::StatusOr<Json> DecodeMessage(const std::string& field,
 }  // namespace
 
 absl::StatusOr<Json> DecodeChat(const v1::ChatInput& chat) {
+  BOLE_RETURN_IF_ERROR(CheckOffered(chat));
   BOLE_RETURN_IF_ERROR(CheckSizes(chat));
   Json context = {{"messages", Json::array()},
                   {"add_generation_prompt", !chat.has_add_generation_prompt() ||
@@ -126,6 +143,7 @@ absl::StatusOr<Json> DecodeChat(const v1::ChatInput& chat) {
     BOLE_ASSIGN_OR_RETURN(Json tool,
                           ParseObject(absl::StrCat("chat.tools_json[", i, "]"),
                                       chat.tools_json(i)));
+    if (chat.tool_choice() == v1::TOOL_CHOICE_NONE) continue;
     context["tools"].push_back(std::move(tool));
   }
   if (chat.template_kwargs_json().empty()) return context;
@@ -135,8 +153,9 @@ absl::StatusOr<Json> DecodeChat(const v1::ChatInput& chat) {
   for (const auto& [name, value] : variables.items()) {
     if (name == "messages" || name == "tools" ||
         name == "add_generation_prompt") {
-      return BadField("a member of chat.template_kwargs_json", Quoted(name),
-                      "what has no field of its own");
+      return BadField({"chat.template_kwargs_json",
+                       "a member of chat.template_kwargs_json"},
+                      Quoted(name), "what has no field of its own");
     }
     context[name] = value;
   }
@@ -146,8 +165,9 @@ absl::StatusOr<Json> DecodeChat(const v1::ChatInput& chat) {
 absl::StatusOr<std::string> RenderChat(const v1::ChatInput& chat,
                                        const ModelText& text) {
   if (!text.chat_template) {
-    return absl::InvalidArgumentError(
-        "chat: the model has no chat template; send text");
+    return AboutField("chat",
+                      absl::InvalidArgumentError(
+                          "chat: the model has no chat template; send text"));
   }
   BOLE_ASSIGN_OR_RETURN(const Json context, DecodeChat(chat));
   absl::StatusOr<std::string> rendered = text.chat_template->Render(context);

@@ -23,12 +23,15 @@ inline constexpr int kMaxJsonDepth = 32;
 inline constexpr size_t kMaxJsonMembers = 256;
 
 // The variables of a chat template: `messages` and `add_generation_prompt`;
-// `tools` if there are any; and those of template_kwargs_json. Members of a
-// message that are empty are left out, but for its content. JSON texts become
-// objects, their members in the order they came in.
+// `tools` if there are any and they may be called; and those of
+// template_kwargs_json. Members of a message that are empty are left out, but
+// for its content. JSON texts become objects, their members in the order they
+// came in.
 //
 // INVALID_ARGUMENT, naming the field and its value, for a bound above that is
-// exceeded, a role that is missing, and JSON that is no object.
+// exceeded, a role that is missing, JSON that is no object, and a tool_choice
+// that is none. UNIMPLEMENTED, naming it: parse_output, and
+// TOOL_CHOICE_REQUIRED.
 absl::StatusOr<nlohmann::ordered_json> DecodeChat(const v1::ChatInput& chat);
 
 // The conversation as the model's own template writes it. INVALID_ARGUMENT as

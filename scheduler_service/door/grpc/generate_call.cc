@@ -72,7 +72,7 @@ std::optional<Refusal> GenerateCall::Submit(std::unique_ptr<Request> request,
 
 void GenerateCall::Refuse(const Refusal& refusal) {
   shared_.door.metrics().Refused(refusal.reason);
-  Finish(RefuseCall(refusal, context_));
+  Finish(ToGrpcStatus(refusal));
 }
 
 bool GenerateCall::cancelled() const {
@@ -136,13 +136,14 @@ void GenerateCall::SendLast(const v1::GenerateResponse& response) {
 }
 
 void GenerateCall::End(const absl::Status& status) {
-  Finish(ToGrpcStatus(status));
+  Finish(ToGrpcStatus(status, /*usage=*/std::nullopt));
 }
 
 bool GenerateCall::Break(const absl::Status& why) {
   // A status that is sent in the usual way waits behind the message that the
   // client does not take. One that cancels the call does not: the transport
-  // writes it at once and resets the stream.
+  // writes it at once and resets the stream. It has no room for the details of
+  // an error: the client gets code and message alone.
   MutexLock lock(mutex_);
   if (done_) return false;
   const grpc::Status status = ToGrpcStatus(why);

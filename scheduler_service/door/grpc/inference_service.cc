@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "proto/grpc_status.h"
 #include "scheduler_service/door/grpc/info_codec.h"
 #include "scheduler_service/door/grpc/refusal_status.h"
 #include "scheduler_service/door/grpc/request_codec.h"
@@ -120,11 +119,11 @@ grpc::ServerUnaryReactor* InferenceService::AnswerAnywhere(
     return absl::OkStatus();
   };
   if (message->ByteSizeLong() > kShortMessageBytes) {
-    return TextCall::Start(*context, door_, fill);
+    return TextCall::Start(door_, fill);
   }
   // Taken once: a second call of DefaultReactor() would reset it.
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(fill()));
+  reactor->Finish(ToUnaryStatus(fill()));
   return reactor;
 }
 
@@ -150,18 +149,29 @@ grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
     if (model.workers.description == nullptr) {
       return absl::UnavailableError("no worker was connected yet");
     }
-    *response = EncodeModelInfo(model.text, *model.workers.description);
+    *response = EncodeModelInfo(model);
     return absl::OkStatus();
   };
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(fill()));
+  reactor->Finish(ToUnaryStatus(fill()));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* InferenceService::ListModels(
+    grpc::CallbackServerContext* context, const v1::ListModelsRequest*,
+    v1::ListModelsResponse* response) {
+  for (const AskedModel& model : door_.models().All()) {
+    *response->add_models() = EncodeModelInfo(model);
+  }
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
     grpc::CallbackServerContext* context, const v1::GetServerInfoRequest*,
     v1::GetServerInfoResponse* response) {
-  *response = EncodeServerInfo(loop_.status(), loop_.load());
+  *response = EncodeServerInfo(loop_.status());
   response->set_version(kVersion);
   response->set_uptime_seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_)

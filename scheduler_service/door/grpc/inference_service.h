@@ -43,6 +43,10 @@ class InferenceService final : public v1::BoleService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::GetModelInfoRequest* request,
       v1::GetModelInfoResponse* response) override;
+  grpc::ServerUnaryReactor* ListModels(
+      grpc::CallbackServerContext* context,
+      const v1::ListModelsRequest* request,
+      v1::ListModelsResponse* response) override;
   grpc::ServerUnaryReactor* GetServerInfo(
       grpc::CallbackServerContext* context,
       const v1::GetServerInfoRequest* request,

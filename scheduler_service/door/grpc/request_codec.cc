@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/status_macros.h"
 #include "scheduler_service/door/grpc/chat_codec.h"
 #include "scheduler_service/door/grpc/sampling_codec.h"
+#include "scheduler_service/policy/speculation.h"
 
 namespace bole {
 namespace {
@@ -25,11 +27,17 @@ std::vector<int32_t> FirstIds(
   return {ids.begin(), ids.begin() + num_read};
 }
 
+absl::Status NotSet(const char* allowed) {
+  return AboutField("input",
+                    absl::InvalidArgumentError(absl::StrCat(
+                        "input is not set; allowed is one of ", allowed)));
+}
+
 absl::StatusOr<Prompt> DecodePrompt(const v1::GenerateRequest& message,
                                     const ModelText& text, int capacity) {
   switch (message.input_case()) {
-    case v1::GenerateRequest::kTokenized:
-      return FirstIds(message.tokenized().input_ids(), capacity);
+    case v1::GenerateRequest::kTokenIds:
+      return FirstIds(message.token_ids().ids(), capacity);
     case v1::GenerateRequest::kText:
       return message.text();
     case v1::GenerateRequest::kChat:
@@ -37,8 +45,64 @@ absl::StatusOr<Prompt> DecodePrompt(const v1::GenerateRequest& message,
     case v1::GenerateRequest::INPUT_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError(
-      "input is not set; allowed is one of tokenized, text and chat");
+  return NotSet("token_ids, text and chat");
+}
+
+// What is not offered yet.
+absl::Status CheckOffered(const v1::GenerateRequest& message) {
+  switch (message.constraint_case()) {
+    case v1::GenerateRequest::kJsonSchema:
+      return UnimplementedField("json_schema");
+    case v1::GenerateRequest::kRegex:
+      return UnimplementedField("regex");
+    case v1::GenerateRequest::kChoice:
+      return UnimplementedField("choice");
+    case v1::GenerateRequest::kGrammar:
+      return UnimplementedField("grammar");
+    case v1::GenerateRequest::CONSTRAINT_NOT_SET:
+      break;
+  }
+  if (message.has_targets()) return UnimplementedField("targets");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SpeculationMode> DecodeMode(v1::SpeculationMode mode) {
+  switch (mode) {
+    case v1::SPECULATION_MODE_OFF:
+      return SpeculationMode::kOff;
+    case v1::SPECULATION_MODE_CHAIN:
+      return SpeculationMode::kChain;
+    case v1::SPECULATION_MODE_UNSPECIFIED:
+    case v1::SPECULATION_MODE_TREE:
+      return SpeculationMode::kTree;
+    default:
+      return BadField("speculation.mode", static_cast<int>(mode),
+                      "a SpeculationMode");
+  }
+}
+
+absl::Status CheckBound(const char* field, uint32_t value, uint32_t max) {
+  if (value >= 1 && value <= max) return absl::OkStatus();
+  return BadField(field, value, absl::StrCat("[1, ", max, "]"));
+}
+
+// Nothing if it bounds nothing.
+absl::StatusOr<std::optional<SpeculationOverride>> DecodeOverride(
+    const v1::SpeculationOverride& message) {
+  SpeculationOverride bounds;
+  BOLE_ASSIGN_OR_RETURN(bounds.mode, DecodeMode(message.mode()));
+  if (message.has_nodes()) {
+    BOLE_RETURN_IF_ERROR(
+        CheckBound("speculation.nodes", message.nodes(), kMaxOverrideNodes));
+    bounds.max_nodes = static_cast<int>(message.nodes());
+  }
+  if (message.has_depth()) {
+    BOLE_RETURN_IF_ERROR(
+        CheckBound("speculation.depth", message.depth(), kMaxOverrideDepth));
+    bounds.max_depth = static_cast<int>(message.depth());
+  }
+  if (bounds == SpeculationOverride()) return std::nullopt;
+  return bounds;
 }
 
 }  // namespace
@@ -46,11 +110,17 @@ absl::StatusOr<Prompt> DecodePrompt(const v1::GenerateRequest& message,
 absl::StatusOr<RequestBody> DecodeGenerate(const v1::GenerateRequest& message,
                                            const ModelText& text,
                                            const WorkerDescription& worker) {
+  BOLE_RETURN_IF_ERROR(CheckOffered(message));
   RequestBody body;
   body.id = message.request_id();
   body.priority = message.priority();
+  BOLE_RETURN_IF_ERROR(CheckAtMost(
+      SizeOf("cache_salt"), message.cache_salt().size(), kMaxCacheSaltBytes));
+  body.cache_salt = message.cache_salt();
+  BOLE_ASSIGN_OR_RETURN(body.speculation,
+                        DecodeOverride(message.speculation()));
   BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the number of resume", message.resume_size(), 1));
+      CheckAtMost(NumberOf("resume"), message.resume_size(), 1));
   if (message.resume_size() == 1) {
     body.resumed =
         FirstIds(message.resume(0).ids(), ContextCapacity(worker.limits));
@@ -76,8 +146,7 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(
       break;
     }
     case v1::TokenizeRequest::INPUT_NOT_SET:
-      return absl::InvalidArgumentError(
-          "input is not set; allowed is one of text and chat");
+      return NotSet("text and chat");
   }
   const bool parse =
       !message.has_parse_special_tokens() || message.parse_special_tokens();
@@ -91,7 +160,7 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(
 absl::StatusOr<v1::DetokenizeResponse> Detokenize(
     const v1::DetokenizeRequest& message, const ModelText& text) {
   BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the number of ids", message.ids_size(), kMaxDetokenizeIds));
+      CheckAtMost(NumberOf("ids"), message.ids_size(), kMaxDetokenizeIds));
   const auto num_ids = static_cast<uint32_t>(text.tokenizer->num_ids());
   size_t num_bytes = 0;
   for (int i = 0; i < message.ids_size(); ++i) {
@@ -102,8 +171,8 @@ absl::StatusOr<v1::DetokenizeResponse> Detokenize(
     }
     num_bytes += text.tokenizer->TokenBytes(static_cast<int32_t>(id)).size();
   }
-  BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the size of the text of ids", num_bytes, kMaxTextBytes));
+  BOLE_RETURN_IF_ERROR(CheckAtMost({"ids", "the size of the text of ids"},
+                                   num_bytes, kMaxTextBytes));
   const std::vector<int32_t> ids(message.ids().begin(), message.ids().end());
   v1::DetokenizeResponse response;
   response.set_text(text.tokenizer->Decode(ids, message.skip_special_tokens()));

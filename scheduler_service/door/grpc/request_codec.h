@@ -3,6 +3,9 @@
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_REQUEST_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_REQUEST_CODEC_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "proto/bole.pb.h"
 #include "scheduler_service/door/request_body.h"
@@ -12,11 +15,15 @@
 namespace bole {
 
 inline constexpr int kMaxDetokenizeIds = 1 << 18;
+inline constexpr size_t kMaxCacheSaltBytes = 128;
+// Of a request's own bounds on what is verified for it.
+inline constexpr uint32_t kMaxOverrideNodes = 128;
+inline constexpr uint32_t kMaxOverrideDepth = 16;
 
 // What is asked of the model that `text` and `worker` stand for. The model's
 // name is the door's to check, and so are the id and the prompt.
-// INVALID_ARGUMENT, naming the field and its value. COST: linear in the
-// message.
+// INVALID_ARGUMENT, naming the field and its value; UNIMPLEMENTED, naming a
+// field that is not offered. COST: linear in the message.
 absl::StatusOr<RequestBody> DecodeGenerate(const v1::GenerateRequest& message,
                                            const ModelText& text,
                                            const WorkerDescription& worker);

@@ -33,9 +33,10 @@ void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
   message.mutable_speculation()->set_rounds(completion.rounds);
   message.mutable_speculation()->set_accepted_drafts(
       completion.accepted_drafts);
-  message.mutable_timing()->set_queue(completion.queue_seconds);
-  message.mutable_timing()->set_first_token(completion.first_token_seconds);
-  message.mutable_timing()->set_total(completion.total_seconds);
+  message.mutable_timing()->set_queue_seconds(completion.queue_seconds);
+  message.mutable_timing()->set_first_token_seconds(
+      completion.first_token_seconds);
+  message.mutable_timing()->set_total_seconds(completion.total_seconds);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler_service/jobs/failure.h"
 
 namespace bole {
 namespace {
@@ -11,17 +12,24 @@ namespace {
 absl::Status FaultStatus(ReaderFault fault, const HeldOutput& held) {
   switch (fault) {
     case ReaderFault::kBehind:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the client fell behind: ", held.undelivered(),
-          " bytes of output wait for it, and more may not; read faster"));
+      return Failed(
+          FailureReason::kSlowReader,
+          absl::StrCat(
+              "the client fell behind: ", held.undelivered(),
+              " bytes of output wait for it, and more may not; read faster"));
     case ReaderFault::kStalled:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the client stopped reading: a message was not taken in time, and ",
-          held.undelivered(), " bytes wait for it; read faster"));
+      return Failed(
+          FailureReason::kSlowReader,
+          absl::StrCat("the client stopped reading: a message was not taken in "
+                       "time, and ",
+                       held.undelivered(), " bytes wait for it; read faster"));
     case ReaderFault::kDoorFull:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the server holds too much output for its clients, ", held.total(),
-          " bytes of it for this one; read faster, or come again later"));
+      return Failed(
+          FailureReason::kSlowReader,
+          absl::StrCat(
+              "the server holds too much output for its clients, ",
+              held.total(),
+              " bytes of it for this one; read faster, or come again later"));
   }
   return absl::InternalError("a fault without a name");
 }

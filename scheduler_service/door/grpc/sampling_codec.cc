@@ -37,24 +37,29 @@ absl::Status DecodeLogprobs(const v1::SamplingParams& message,
   return absl::OkStatus();
 }
 
+// Whether the id is a number of ours; Validate() knows the vocabulary.
+absl::Status CheckFits(const char* field, uint32_t token) {
+  if (token <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
+  return BadField(field, token, "a token");
+}
+
 // Bounds are checked before anything is copied.
 absl::Status DecodeTokens(const v1::SamplingParams& message,
                           SamplingParams& params) {
-  BOLE_RETURN_IF_ERROR(
-      CheckAtMost("the number of sampling_params.stop_token_ids",
-                  message.stop_token_ids_size(), kMaxStopTokens));
-  BOLE_RETURN_IF_ERROR(CheckAtMost("the number of sampling_params.logit_bias",
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("sampling_params.stop_token_ids"),
+                                   message.stop_token_ids_size(),
+                                   kMaxStopTokens));
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("sampling_params.logit_bias"),
                                    message.logit_bias_size(), kMaxLogitBiases));
   params.stop_token_ids.reserve(message.stop_token_ids_size());
   for (const uint32_t token : message.stop_token_ids()) {
-    if (token > std::numeric_limits<int32_t>::max()) {
-      return BadField("sampling_params.stop_token_ids", token, "a token");
-    }
+    BOLE_RETURN_IF_ERROR(CheckFits("sampling_params.stop_token_ids", token));
     params.stop_token_ids.push_back(static_cast<int32_t>(token));
   }
   params.logit_bias.reserve(message.logit_bias_size());
   for (const auto& [token, bias] : message.logit_bias()) {
-    params.logit_bias.emplace_back(token, bias);
+    BOLE_RETURN_IF_ERROR(CheckFits("sampling_params.logit_bias", token));
+    params.logit_bias.emplace_back(static_cast<int32_t>(token), bias);
   }
   // A map has no order of its own; equal requests become equal plans.
   std::sort(params.logit_bias.begin(), params.logit_bias.end(),
@@ -69,7 +74,6 @@ absl::StatusOr<SamplingParams> DecodeSampling(const v1::SamplingParams& message,
   SamplingParams params = DefaultSampling(worker);
   if (message.has_temperature()) params.temperature = message.temperature();
   if (message.has_top_k()) params.top_k = message.top_k();
-  if (params.top_k == -1) params.top_k = 0;
   if (message.has_top_p()) params.top_p = message.top_p();
   if (message.has_min_p()) params.min_p = message.min_p();
   if (message.has_frequency_penalty()) {
@@ -82,6 +86,7 @@ absl::StatusOr<SamplingParams> DecodeSampling(const v1::SamplingParams& message,
     params.repetition_penalty = message.repetition_penalty();
   }
   if (message.has_max_tokens()) params.max_tokens = message.max_tokens();
+  params.min_tokens = message.min_tokens();
   params.ignore_eos = message.ignore_eos();
   params.seed = message.has_seed() ? message.seed() : DrawSeed();
   BOLE_RETURN_IF_ERROR(DecodeLogprobs(message, params));
@@ -92,7 +97,7 @@ absl::StatusOr<SamplingParams> DecodeSampling(const v1::SamplingParams& message,
 }
 
 absl::StatusOr<TextParams> DecodeTextParams(const v1::SamplingParams& message) {
-  BOLE_RETURN_IF_ERROR(CheckAtMost("the number of sampling_params.stop",
+  BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("sampling_params.stop"),
                                    message.stop_size(), kMaxStopStrings));
   TextParams params{
       .stop = {},
@@ -104,7 +109,7 @@ absl::StatusOr<TextParams> DecodeTextParams(const v1::SamplingParams& message) {
     const std::string& stop = message.stop(i);
     const std::string field = absl::StrCat("sampling_params.stop[", i, "]");
     if (stop.empty() || stop.size() > kMaxStopBytes) {
-      return BadField(absl::StrCat("the size of ", field), stop.size(),
+      return BadField(SizeOf(field), stop.size(),
                       absl::StrCat("[1, ", kMaxStopBytes, "]"));
     }
     if (!IsValidUtf8(stop)) return BadField(field, Quoted(stop), "UTF-8");

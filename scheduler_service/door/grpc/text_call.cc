@@ -2,15 +2,13 @@
 
 #include <utility>
 
-#include "proto/grpc_status.h"
 #include "scheduler_service/door/grpc/refusal_status.h"
 
 namespace bole {
 
 grpc::ServerUnaryReactor* TextCall::Start(
-    grpc::CallbackServerContext& context, FrontDoor& door,
-    std::function<absl::Status()> answer) {
-  auto* call = new TextCall(context, door);
+    FrontDoor& door, std::function<absl::Status()> answer) {
+  auto* call = new TextCall(door);
   call->ticket_ = door.long_texts().Post(
       [call, answer = std::move(answer)] { call->Run(answer); });
   if (!call->ticket_) call->Refuse(door.RefuseLongMessage(door.long_texts()));
@@ -21,7 +19,7 @@ void TextCall::Run(const std::function<absl::Status()>& answer) {
   if (door_.draining()) {
     Refuse(DrainingRefusal());
   } else {
-    Finish(ToGrpcStatus(answer()));
+    Finish(ToUnaryStatus(answer()));
   }
 }
 
@@ -33,7 +31,7 @@ void TextCall::OnCancel() {
 
 void TextCall::Refuse(const Refusal& refusal) {
   door_.metrics().TextRefused(refusal.reason);
-  Finish(RefuseCall(refusal, context_));
+  Finish(ToGrpcStatus(refusal));
 }
 
 }  // namespace bole

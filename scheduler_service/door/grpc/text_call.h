@@ -20,25 +20,22 @@ namespace bole {
 class TextCall final : public grpc::ServerUnaryReactor {
  public:
   // `answer` runs on a thread of the door, unless the door drains when it is
-  // its turn; it fills the response and returns the call's status. If too many
+  // its turn; it fills the response, or returns why it cannot. If too many
   // wait there, the call is refused. For the handler of the call, which returns
   // the result.
-  static grpc::ServerUnaryReactor* Start(grpc::CallbackServerContext& context,
-                                         FrontDoor& door,
+  static grpc::ServerUnaryReactor* Start(FrontDoor& door,
                                          std::function<absl::Status()> answer);
 
   void OnCancel() override;
   void OnDone() override { delete this; }
 
  private:
-  TextCall(grpc::CallbackServerContext& context, FrontDoor& door)
-      : context_(context), door_(door) {}
+  explicit TextCall(FrontDoor& door) : door_(door) {}
 
   void Run(const std::function<absl::Status()>& answer);
   // Counts the refusal, and ends the call.
   void Refuse(const Refusal& refusal);
 
-  grpc::CallbackServerContext& context_;
   FrontDoor& door_;
   // gRPC calls OnCancel() only after the handler has returned.
   std::optional<TaskPool::Ticket> ticket_;

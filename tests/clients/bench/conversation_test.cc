@@ -80,13 +80,13 @@ TEST(ConversationTest, PromptsOfIdsGrowByTheAnswerAndTheInput) {
 
   const v1::GenerateRequest second = conversation.Request(Adds(3, 4));
 
-  ASSERT_EQ(first.tokenized().input_ids_size(), 5);
-  ASSERT_EQ(second.tokenized().input_ids_size(), 10);
+  ASSERT_EQ(first.token_ids().ids_size(), 5);
+  ASSERT_EQ(second.token_ids().ids_size(), 10);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(second.tokenized().input_ids(i), first.tokenized().input_ids(i));
+    EXPECT_EQ(second.token_ids().ids(i), first.token_ids().ids(i));
   }
-  EXPECT_EQ(second.tokenized().input_ids(5), 98u);
-  EXPECT_EQ(second.tokenized().input_ids(6), 99u);
+  EXPECT_EQ(second.token_ids().ids(5), 98u);
+  EXPECT_EQ(second.token_ids().ids(6), 99u);
   EXPECT_EQ(second.sampling_params().max_tokens(), 4);
 }
 
@@ -99,7 +99,7 @@ TEST(ConversationTest, RecordedAnswersOfIdsHaveTheLengthOfTheFile) {
 
   conversation.Answer(Adds(5, 7), AnswerOf("", {1}));
 
-  EXPECT_EQ(conversation.Request(Adds(5, 7)).tokenized().input_ids_size(), 12);
+  EXPECT_EQ(conversation.Request(Adds(5, 7)).token_ids().ids_size(), 12);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ RequestRecord Refused() {
   record.sent = 12;
   record.end = 13;
   record.retries = 2;
-  record.status =
-      absl::ResourceExhaustedError("queue_requests: 256 requests wait");
+  record.status = absl::ResourceExhaustedError("256 requests wait");
+  record.reason = "QUEUE_REQUESTS";
   return record;
 }
 
@@ -97,7 +97,7 @@ TEST(ReportTest, WhatDidNotEndWellIsCountedByItsReason) {
   EXPECT_EQ(report.num_refused, 1);
   EXPECT_EQ(report.num_failed, 1);
   EXPECT_EQ(report.num_retries, 2);
-  EXPECT_EQ(report.failures.at("RESOURCE_EXHAUSTED queue_requests"), 1);
+  EXPECT_EQ(report.failures.at("RESOURCE_EXHAUSTED QUEUE_REQUESTS"), 1);
   EXPECT_EQ(report.failures.at("UNAVAILABLE"), 1);
   // What came before the loss counts; the end that never was does not.
   EXPECT_EQ(report.output_tokens, 8);
@@ -146,7 +146,7 @@ TEST(ReportTest, TheTextHasTheNumbers) {
   EXPECT_THAT(text, HasSubstr("33.3 % of all (bounds: ttft <= 2000 ms)"));
   EXPECT_THAT(text, HasSubstr("2.50 (3 drafts accepted in 2 rounds)"));
   EXPECT_THAT(text, HasSubstr("64 of 100 prompt tokens (64.0 %)"));
-  EXPECT_THAT(text, HasSubstr("1  RESOURCE_EXHAUSTED queue_requests\n"));
+  EXPECT_THAT(text, HasSubstr("1  RESOURCE_EXHAUSTED QUEUE_REQUESTS\n"));
 }
 
 TEST(ReportTest, ARunWithoutRequestsHasAReport) {

@@ -18,6 +18,7 @@ namespace {
 using testing_support::AnswerOf;
 using testing_support::FakeAnswer;
 using testing_support::FakeServer;
+using testing_support::QueueIsFull;
 
 Workload Asks(const std::vector<std::string>& questions) {
   Session session;
@@ -41,12 +42,7 @@ class RunnerTest : public testing::Test {
   FakeServer server_;
 };
 
-FakeAnswer Refusal() {
-  return {.responses = {},
-          .status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
-                     "queue_requests: 2 requests wait"},
-          .retry_after_ms = "30"};
-}
+FakeAnswer Refusal() { return QueueIsFull("2 requests wait", 30); }
 
 TEST_F(RunnerTest, ATurnFollowsTheModelsOwnAnswer) {
   server_.service().SetAnswers({AnswerOf({"He", "llo"}), AnswerOf({"Bye"})});
@@ -93,8 +89,8 @@ TEST_F(RunnerTest, ARefusedRequestIsARecordWithItsReason) {
 
   ASSERT_EQ(result.records.size(), 1u);
   EXPECT_TRUE(IsRefusal(result.records[0]));
-  EXPECT_EQ(FailureReason(result.records[0].status),
-            "RESOURCE_EXHAUSTED queue_requests");
+  EXPECT_EQ(FailureReason(result.records[0]),
+            "RESOURCE_EXHAUSTED QUEUE_REQUESTS");
   EXPECT_EQ(result.num_dropped, 1);
 }
 

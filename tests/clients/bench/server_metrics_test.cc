@@ -51,7 +51,7 @@ Report OneRequest() {
 
 MetricValues ServerOfOneRequest() {
   return {{"bole_requests_total{code=\"OK\"}", 1},
-          {"bole_rejected_total{reason=\"invalid\"}", 0},
+          {"bole_rejected_total{reason=\"invalid_argument\"}", 0},
           {"bole_generation_tokens_total", 3},
           {"bole_prompt_tokens_total", 8},
           {"bole_spec_rounds_total", 1},

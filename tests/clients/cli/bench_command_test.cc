@@ -59,7 +59,7 @@ TEST_F(BenchCommandTest, PrintsCountsLatenciesAndDefinitions) {
   EXPECT_THAT(bole.err(), HasSubstr("next: "));
   const std::vector<v1::GenerateRequest> requests = service().requests();
   ASSERT_EQ(requests.size(), 5u);
-  EXPECT_EQ(requests[0].tokenized().input_ids_size(), 20);
+  EXPECT_EQ(requests[0].token_ids().ids_size(), 20);
   EXPECT_EQ(requests[0].sampling_params().max_tokens(), 3);
   EXPECT_TRUE(requests[0].sampling_params().ignore_eos());
 }
@@ -100,15 +100,12 @@ TEST_F(BenchCommandTest, ReportsAreWrittenAndCompared) {
 }
 
 TEST_F(BenchCommandTest, AServerThatRefusesEverythingIsUnavailable) {
-  service().SetAnswers({{.responses = {},
-                         .status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                    "queue_requests: 2 requests wait"},
-                         .retry_after_ms = "750"}});
+  service().SetAnswers({QueueIsFull("2 requests wait", 750)});
 
   Process bole = Bench({"--synthetic", "20:3", "--rate", "inf", "-n", "2"});
 
   EXPECT_EQ(bole.Wait(), 3);
-  EXPECT_THAT(bole.out(), HasSubstr("RESOURCE_EXHAUSTED queue_requests"));
+  EXPECT_THAT(bole.out(), HasSubstr("RESOURCE_EXHAUSTED QUEUE_REQUESTS"));
 }
 
 TEST_F(BenchCommandTest, CtrlCPrintsTheReportOfWhatThereIs) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "scheduler_service/door/grpc/refusal_status.h"
+#include "scheduler_service/jobs/refusal.h"
 #include "tests/clients/cli/fake_bole_service.h"
 #include "tests/clients/cli/process.h"
 
@@ -134,10 +136,7 @@ TEST_F(BoleTest, AnAnswerWithoutAnEndIsAnError) {
 }
 
 TEST_F(BoleTest, AFullQueueSaysWhenToComeAgain) {
-  service().SetAnswers(
-      {{.responses = {},
-        .status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "256 are waiting"},
-        .retry_after_ms = "750"}});
+  service().SetAnswers({QueueIsFull("256 are waiting", 750)});
 
   Process bole = Start({"generate", "hi", "--json"});
 
@@ -147,7 +146,24 @@ TEST_F(BoleTest, AFullQueueSaysWhenToComeAgain) {
             "ms\n");
   EXPECT_EQ(bole.out(),
             "{\"error\":{\"code\":\"RESOURCE_EXHAUSTED\",\"message\":\"256 are "
-            "waiting\"}}\n");
+            "waiting\",\"reason\":\"QUEUE_REQUESTS\",\"metadata\":{\"count\":"
+            "\"2\",\"max\":\"2\"},\"retry_after_ms\":750}}\n");
+}
+
+TEST_F(BoleTest, AWrongFieldIsNamed) {
+  FakeAnswer refused;
+  refused.status = ToGrpcStatus(Refusal{.reason = RefusalReason::kInvalid,
+                                        .message = "top_p is 2",
+                                        .field = "sampling_params.top_p"});
+  service().SetAnswers({refused});
+
+  Process bole = Start({"generate", "hi", "--json"});
+
+  EXPECT_EQ(bole.Wait(), 1);
+  EXPECT_EQ(bole.err(),
+            "bole: the server cannot accept the request: top_p is 2\n"
+            "  field sampling_params.top_p\n");
+  EXPECT_THAT(bole.out(), HasSubstr("[{\"field\":\"sampling_params.top_p\","));
 }
 
 TEST_F(BoleTest, AServerWithoutAWorkerIsUnavailableInItsOwnWords) {
@@ -314,8 +330,9 @@ TEST_F(BoleTest, DetokenizeJoinsIds) {
 }
 
 TEST_F(BoleTest, InfoNamesModelWorkerAndWhatIsWrong) {
-  service().server.add_workers()->set_last_error("connection refused");
-  service().server.mutable_load()->set_audit("slot 3 is lost");
+  service().workers.add_workers()->set_last_error("connection refused");
+  service().audit.add_problems()->set_text("slot 3 is lost");
+  service().load.mutable_total()->set_waiting_requests(5);
 
   Process bole = Start({"info"});
 
@@ -323,6 +340,7 @@ TEST_F(BoleTest, InfoNamesModelWorkerAndWhatIsWrong) {
   EXPECT_THAT(bole.out(), HasSubstr("model                 fake\n"));
   EXPECT_THAT(bole.out(), HasSubstr("not connected: connection refused\n"));
   EXPECT_THAT(bole.out(), HasSubstr("audit                 slot 3 is lost\n"));
+  EXPECT_THAT(bole.out(), HasSubstr("0 running, 5 waiting"));
 }
 
 TEST_F(BoleTest, AModelIsAskedForByItsName) {
@@ -338,13 +356,17 @@ TEST_F(BoleTest, AModelIsAskedForByItsName) {
   EXPECT_EQ(OnlyRequest().model(), "other");
 }
 
-TEST_F(BoleTest, InfoInJsonHasBoth) {
+TEST_F(BoleTest, InfoInJsonHasAllOfIt) {
+  service().load.mutable_total()->set_running_requests(2);
   Process bole = Start({"info", "--json"});
 
   EXPECT_EQ(bole.Wait(), 0);
   const nlohmann::json info = nlohmann::json::parse(bole.out());
-  EXPECT_EQ(info["model"]["model"], "fake");
+  EXPECT_EQ(info["models"][0]["model"], "fake");
   EXPECT_EQ(info["server"]["draining"], false);
+  EXPECT_EQ(info["workers"].size(), 0u);
+  EXPECT_EQ(info["load"]["total"]["running_requests"], 2);
+  EXPECT_EQ(info["problems"].size(), 0u);
 }
 
 TEST_F(BoleTest, HealthIsTheExitCode) {

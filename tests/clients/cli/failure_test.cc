@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace bole {
 namespace {
 
@@ -10,7 +12,8 @@ using grpc::StatusCode;
 using testing::HasSubstr;
 
 Failure ExplainCode(StatusCode code) {
-  return Explain(grpc::Status(code, "the reason"), {.address = "host:1"});
+  return Explain({.code = code, .message = "the reason"},
+                 {.address = "host:1"});
 }
 
 TEST(ExplainTest, ExitCodesTellWhatToDoNext) {
@@ -43,16 +46,38 @@ TEST(ExplainTest, NamesCodesAsGrpcDoes) {
 }
 
 TEST(ExplainTest, AServerThatWasNotReachedIsToldFromOneThatRefuses) {
-  const grpc::Status status(StatusCode::UNAVAILABLE,
-                            "failed to connect: Connection refused");
+  const CallError error{.code = StatusCode::UNAVAILABLE,
+                        .message = "failed to connect: Connection refused"};
 
-  const Failure away = Explain(status, {.address = "host:1", .reached = false});
+  const Failure away = Explain(error, {.address = "host:1", .reached = false});
   const Failure refusing =
-      Explain(status, {.address = "host:1", .reached = true});
+      Explain(error, {.address = "host:1", .reached = true});
 
   EXPECT_THAT(away.sentence,
               HasSubstr("nothing answers at host:1: Connection refused\n"));
   EXPECT_THAT(refusing.sentence, HasSubstr("host:1 is not available"));
+}
+
+TEST(ExplainTest, AFieldThatIsNotOfferedIsToldFromAServerThatIsNotOurs) {
+  CallError error{.code = StatusCode::UNIMPLEMENTED, .message = "no regex"};
+  EXPECT_THAT(Explain(error, {.address = "host:1"}).sentence,
+              HasSubstr("not as Bole's scheduler"));
+
+  error.reason = "UNIMPLEMENTED";
+  EXPECT_EQ(Explain(error, {.address = "host:1"}).sentence,
+            "the server does not offer that: no regex");
+}
+
+TEST(ExplainTest, SaysWhichFieldIsWrongAndWhenToComeAgain) {
+  const CallError error{.code = StatusCode::RESOURCE_EXHAUSTED,
+                        .message = "full",
+                        .violations = {{"a.b", "full"}, {"c", "is 2"}},
+                        .retry_after = std::chrono::milliseconds(750)};
+
+  EXPECT_EQ(Explain(error, {.address = "host:1"}).sentence,
+            "the server has no room: full; try again in 750 ms\n"
+            "  field a.b\n"
+            "  field c: is 2");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/clients/cli/fake_bole_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "scheduler_service/door/grpc/refusal_status.h"
+#include "scheduler_service/jobs/refusal.h"
 
 namespace bole::testing_support {
 namespace {
@@ -51,6 +54,15 @@ grpc::ServerUnaryReactor* Ok(grpc::CallbackServerContext* context) {
 }
 
 }  // namespace
+
+FakeAnswer QueueIsFull(const std::string& message, int retry_after_ms) {
+  return {.responses = {},
+          .status = ToGrpcStatus(Refusal{
+              .reason = RefusalReason::kQueueRequests,
+              .message = message,
+              .bound = ReachedBound{.count = 2, .max = 2},
+              .retry_after = std::chrono::milliseconds(retry_after_ms)})};
+}
 
 FakeAnswer AnswerOf(const std::vector<std::string>& chunk_texts) {
   FakeAnswer answer;
@@ -95,7 +107,8 @@ void FakeBoleService::CountCancelled() {
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* FakeBoleService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+    grpc::CallbackServerContext* /*context*/,
+    const v1::GenerateRequest* request) {
   MutexLock lock(mutex_);
   BOLE_CHECK(!answers_.empty());
   FakeAnswer answer = answers_[std::min(requests_.size(), answers_.size() - 1)];
@@ -103,9 +116,6 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* FakeBoleService::Generate(
   if (!request->stream() && !answer.responses.empty() && !answer.hang) {
     answer.responses.erase(answer.responses.begin(),
                            answer.responses.end() - 1);
-  }
-  if (!answer.retry_after_ms.empty()) {
-    context->AddTrailingMetadata("retry-after-ms", answer.retry_after_ms);
   }
   return new AnswerReactor(std::move(answer), *this);
 }
@@ -145,14 +155,46 @@ grpc::ServerUnaryReactor* FakeBoleService::GetServerInfo(
   return Ok(context);
 }
 
+grpc::ServerUnaryReactor* FakeBoleService::ListModels(
+    grpc::CallbackServerContext* context,
+    const v1::ListModelsRequest* /*request*/,
+    v1::ListModelsResponse* response) {
+  *response->add_models() = model;
+  return Ok(context);
+}
+
+grpc::ServerUnaryReactor* FakeAdmin::ListWorkers(
+    grpc::CallbackServerContext* context,
+    const v1::ListWorkersRequest* /*request*/,
+    v1::ListWorkersResponse* response) {
+  *response = told_.workers;
+  return Ok(context);
+}
+
+grpc::ServerUnaryReactor* FakeAdmin::GetLoad(
+    grpc::CallbackServerContext* context, const v1::GetLoadRequest* /*request*/,
+    v1::GetLoadResponse* response) {
+  *response = told_.load;
+  return Ok(context);
+}
+
+grpc::ServerUnaryReactor* FakeAdmin::Audit(grpc::CallbackServerContext* context,
+                                           const v1::AuditRequest* /*request*/,
+                                           v1::AuditResponse* response) {
+  *response = told_.audit;
+  return Ok(context);
+}
+
 FakeServer::FakeServer() {
   grpc::EnableDefaultHealthCheckService(true);
   service_.model.set_model("fake");
   service_.model.set_has_chat_template(true);
+  service_.model.set_ready(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port_);
   builder.RegisterService(&service_);
+  builder.RegisterService(&admin_);
   server_ = builder.BuildAndStart();
   BOLE_CHECK(server_ != nullptr);
   SetServing(true);

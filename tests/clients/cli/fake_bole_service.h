@@ -18,8 +18,10 @@ struct FakeAnswer {
   std::vector<v1::GenerateResponse> responses;
   bool hang = false;  // After the responses, until the call is cancelled.
   grpc::Status status = grpc::Status::OK;  // The call's, if it does not hang.
-  std::string retry_after_ms = "";         // Trailing metadata, unless empty.
 };
+
+// What a server with a full queue answers, as the scheduler says it.
+FakeAnswer QueueIsFull(const std::string& message, int retry_after_ms);
 
 // Chunks of one token each with these texts, and the complete answer.
 FakeAnswer AnswerOf(const std::vector<std::string>& chunk_texts);
@@ -29,6 +31,9 @@ class FakeBoleService final : public v1::BoleService::CallbackService {
  public:
   v1::GetModelInfoResponse model;
   v1::GetServerInfoResponse server;
+  v1::ListWorkersResponse workers;
+  v1::GetLoadResponse load;
+  v1::AuditResponse audit;
 
   // The answers to the calls to come; the last stays.
   void SetAnswers(std::vector<FakeAnswer> answers);
@@ -54,6 +59,10 @@ class FakeBoleService final : public v1::BoleService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::GetModelInfoRequest* request,
       v1::GetModelInfoResponse* response) override;
+  grpc::ServerUnaryReactor* ListModels(
+      grpc::CallbackServerContext* context,
+      const v1::ListModelsRequest* request,
+      v1::ListModelsResponse* response) override;
   grpc::ServerUnaryReactor* GetServerInfo(
       grpc::CallbackServerContext* context,
       const v1::GetServerInfoRequest* request,
@@ -65,6 +74,26 @@ class FakeBoleService final : public v1::BoleService::CallbackService {
   std::vector<FakeAnswer> answers_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::GenerateRequest> requests_ ABSL_GUARDED_BY(mutex_);
   int num_cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Answers with what the other one was told.
+class FakeAdmin final : public v1::Admin::CallbackService {
+ public:
+  explicit FakeAdmin(const FakeBoleService& told) : told_(told) {}
+
+  grpc::ServerUnaryReactor* ListWorkers(
+      grpc::CallbackServerContext* context,
+      const v1::ListWorkersRequest* request,
+      v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* context,
+                                    const v1::GetLoadRequest* request,
+                                    v1::GetLoadResponse* response) override;
+  grpc::ServerUnaryReactor* Audit(grpc::CallbackServerContext* context,
+                                  const v1::AuditRequest* request,
+                                  v1::AuditResponse* response) override;
+
+ private:
+  const FakeBoleService& told_;
 };
 
 // The service, serving on a free port with grpc.health.v1.
@@ -81,6 +110,7 @@ class FakeServer {
 
  private:
   FakeBoleService service_;
+  FakeAdmin admin_{service_};
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

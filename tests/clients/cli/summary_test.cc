@@ -14,8 +14,8 @@ v1::GenerateComplete Complete() {
   complete.mutable_usage()->set_completion_tokens(101);
   complete.mutable_speculation()->set_rounds(40);
   complete.mutable_speculation()->set_accepted_drafts(60);
-  complete.mutable_timing()->set_first_token(0.25);
-  complete.mutable_timing()->set_total(2.25);
+  complete.mutable_timing()->set_first_token_seconds(0.25);
+  complete.mutable_timing()->set_total_seconds(2.25);
   complete.set_finish_reason(v1::FINISH_REASON_STOP);
   complete.set_matched_token_id(7);
   return complete;
@@ -51,6 +51,18 @@ TEST(SummaryTest, AStopStringIsOnOneLine) {
 TEST(ProgressTest, TheRateIsOfWhatCameAfterTheFirst) {
   EXPECT_EQ(Progress(1, 0, 0.0), "1 token, - tokens/s");
   EXPECT_EQ(Progress(21, 20, 0.5), "21 tokens, 40.0 tokens/s");
+}
+
+TEST(SpeculationTextTest, TellsTheShapeUnlessItIsOff) {
+  v1::SpeculationPolicy policy;
+  policy.set_mode(v1::SPECULATION_MODE_TREE);
+  policy.set_top_k(4);
+  policy.set_depth(8);
+  policy.set_nodes(32);
+  EXPECT_EQ(SpeculationText(policy), "tree, top-k 4, depth 8, 32 nodes");
+
+  policy.set_mode(v1::SPECULATION_MODE_OFF);
+  EXPECT_EQ(SpeculationText(policy), "off");
 }
 
 }  // namespace

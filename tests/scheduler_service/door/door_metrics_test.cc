@@ -19,8 +19,8 @@ TEST(DoorMetricsTest, EveryReasonStartsAtZero) {
 
   for (const char* reason :
        {"queue_requests", "queue_tokens", "queue_bytes", "too_many_open",
-        "long_messages", "held_output", "invalid", "unknown_model", "no_worker",
-        "draining", "cancelled"}) {
+        "long_messages", "held_output", "invalid_argument", "unimplemented",
+        "unknown_model", "no_worker", "draining", "cancelled"}) {
     EXPECT_EQ(series.at("bole_rejected_total{reason=\"" + std::string(reason) +
                         "\"}"),
               0);
@@ -42,7 +42,7 @@ TEST(DoorMetricsTest, EventsAreCountedByReason) {
   metrics.ReaderEnded(ReaderFault::kStalled);
 
   const auto series = Scrape(registry);
-  EXPECT_EQ(series.at("bole_rejected_total{reason=\"invalid\"}"), 2);
+  EXPECT_EQ(series.at("bole_rejected_total{reason=\"invalid_argument\"}"), 2);
   EXPECT_EQ(
       series.at("bole_text_calls_rejected_total{reason=\"long_messages\"}"), 1);
   EXPECT_EQ(series.at("bole_slow_readers_ended_total{reason=\"stalled\"}"), 1);

@@ -1,6 +1,7 @@
 #include "scheduler_service/jobs/fair_queue.h"
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <random>
@@ -60,6 +61,21 @@ TEST_F(FairQueueTest, WithoutTenantsTheOrderIsThatOfArrival) {
   }
   EXPECT_TRUE(queue_.empty());
   EXPECT_EQ(Pop(), nullptr);
+}
+
+TEST_F(FairQueueTest, SumsAreThoseOfWhatWaits) {
+  for (const int length : {3, 5}) {
+    auto request = MakeRequest(std::vector<int32_t>(length, 'x'), 10);
+    request->bytes = 100 * length;
+    jobs_.push_back(std::make_unique<Job>(std::move(request), *tokenizer_));
+    queue_.Push(*jobs_.back());
+  }
+  EXPECT_EQ(queue_.tokens(), 8u);
+  EXPECT_EQ(queue_.bytes(), 800u);
+
+  queue_.Remove(*jobs_[0]);
+  EXPECT_EQ(queue_.tokens(), 5u);
+  EXPECT_EQ(queue_.bytes(), 500u);
 }
 
 TEST_F(FairQueueTest, OneThatComesBackTakesItsPlace) {

@@ -35,9 +35,10 @@ TEST(WorkerDescriptionCodecTest, ZeroIsAValueAndNotAbsence) {
   worker::v1::DescribeResponse message = Described();
   message.mutable_defaults()->set_repetition_penalty(0);
 
-  EXPECT_EQ(DecodeDescription(message).status(),
-            absl::InvalidArgumentError(
-                "defaults: repetition_penalty is 0; allowed is (0, 100]"));
+  const absl::Status status = DecodeDescription(message).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "defaults: repetition_penalty is 0; allowed is (0, 100]");
 }
 
 TEST(WorkerDescriptionCodecTest, ADigestIsHexadecimalOrEmpty) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/select_nodes.h"
 #include "gtest/gtest.h"
 #include "scheduler_service/policy/fixed_policy.h"
+#include "scheduler_service/policy/speculation.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/testing/random_tree.h"
@@ -59,9 +61,9 @@ class BudgetPolicy : public RoundPolicy {
 class PlanRoundTest : public ::testing::Test {
  protected:
   Placement& Add(int prompt_length, int max_tokens, int num_pages = 12) {
-    jobs_.push_back(std::make_unique<Job>(
-        MakeRequest(RandomPrompt(rng_, prompt_length), max_tokens),
-        *tokenizer_));
+    auto request = MakeRequest(RandomPrompt(rng_, prompt_length), max_tokens);
+    request->speculation = speculation_;
+    jobs_.push_back(std::make_unique<Job>(std::move(request), *tokenizer_));
     PageLease pages(memory_);
     EXPECT_TRUE(pages.GrowTo(num_pages));
     running_.push_back(std::make_unique<Placement>(
@@ -88,6 +90,7 @@ class PlanRoundTest : public ::testing::Test {
     return round;
   }
 
+  std::optional<SpeculationOverride> speculation_;  // Of those that are added.
   std::mt19937 rng_{1};
   std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   WorkerMemory memory_{kLimits.num_slots, kLimits.num_pages};
@@ -184,6 +187,54 @@ TEST_F(PlanRoundTest, WithoutSpeculationEveryTreeIsItsRoot) {
 
   EXPECT_EQ(round.plan.forest.num_nodes(), 2);
   EXPECT_FALSE(round.plan.draft.has_value());
+}
+
+TEST_F(PlanRoundTest, ARequestBoundsItsOwnTreeAndNoOther) {
+  const ProposalTree tree = RandomTree(rng_, 40);
+  const auto bounded = [&](const SpeculationOverride& bounds) {
+    running_.clear();
+    speculation_ = bounds;
+    AddDecoding(10, 100, tree);
+    speculation_.reset();
+    AddDecoding(10, 100, tree);
+    const PackedForest forest = Plan(/*nodes_per_sequence=*/32).plan.forest;
+    EXPECT_EQ(forest.first_node[2] - forest.first_node[1], 32);
+    return std::vector<int32_t>(forest.depth.begin(),
+                                forest.depth.begin() + forest.first_node[1]);
+  };
+
+  const auto off = bounded({.mode = SpeculationMode::kOff});
+  const auto chain = bounded({.mode = SpeculationMode::kChain});
+  const auto short_chain =
+      bounded({.mode = SpeculationMode::kChain, .max_nodes = 2});
+  const auto few = bounded({.max_nodes = 5});
+  const auto shallow = bounded({.max_depth = 1});
+  const auto more = bounded({.max_nodes = 128, .max_depth = 16});
+
+  EXPECT_EQ(off, (std::vector<int32_t>{0}));
+  ASSERT_GE(chain.size(), 2u);
+  for (size_t level = 0; level < chain.size(); ++level) {
+    EXPECT_EQ(chain[level], static_cast<int32_t>(level));
+  }
+  EXPECT_EQ(short_chain, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(few.size(), 5u);
+  EXPECT_GE(shallow.size(), 2u);
+  EXPECT_EQ(*std::max_element(shallow.begin(), shallow.end()), 1);
+  EXPECT_EQ(more.size(), 32u);  // The policy's own bound.
+}
+
+TEST_F(PlanRoundTest, ARoundWithABoundedRequestIsNotLent) {
+  const FixedPolicy lends(Speculation(), /*lease_rounds=*/4);
+  const PlanOptions options = {.limits = kLimits,
+                               .bounds = lends.BoundsFor(kLimits, true)};
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  const PlannedRound free = PlanRound(running_, lends, options, false);
+  speculation_ = SpeculationOverride{.max_nodes = 4};
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  const PlannedRound bounded = PlanRound(running_, lends, options, false);
+
+  EXPECT_EQ(free.choice.lease_rounds, 4);
+  EXPECT_EQ(bounded.choice.lease_rounds, 1);
 }
 
 }  // namespace

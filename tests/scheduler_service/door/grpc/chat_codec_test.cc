@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/field_error.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/scheduler_service/served_model.h"
@@ -74,6 +75,34 @@ TEST(ChatCodecTest, ToolsKeepTheOrderOfTheirMembers) {
   ASSERT_TRUE(context.ok()) << context.status();
   EXPECT_EQ((*context)["tools"].dump(),
             R"([{"type":"function","function":{"name":"f"}},{"b":1,"a":2}])");
+}
+
+TEST(ChatCodecTest, ToolsThatMayNotBeCalledAreNotTold) {
+  v1::ChatInput chat = OneMessage();
+  chat.add_tools_json(R"({"name": "f"})");
+  chat.set_tool_choice(v1::TOOL_CHOICE_NONE);
+
+  const auto none = DecodeChat(chat);
+  chat.set_tool_choice(v1::TOOL_CHOICE_AUTO);
+  const auto automatic = DecodeChat(chat);
+
+  ASSERT_TRUE(none.ok() && automatic.ok());
+  EXPECT_FALSE(none->contains("tools"));
+  EXPECT_TRUE(automatic->contains("tools"));
+}
+
+TEST(ChatCodecTest, WhatIsNotOfferedIsNamed) {
+  v1::ChatInput chat = OneMessage();
+  chat.set_tool_choice(v1::TOOL_CHOICE_REQUIRED);
+  const absl::Status required = DecodeChat(chat).status();
+  chat = OneMessage();
+  chat.set_parse_output(true);
+  const absl::Status parsed = DecodeChat(chat).status();
+
+  EXPECT_EQ(required.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(FieldOf(required), "chat.tool_choice");
+  EXPECT_EQ(parsed.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(FieldOf(parsed), "chat.parse_output");
 }
 
 TEST(ChatCodecTest, TemplateVariablesReachTheTemplate) {
@@ -158,6 +187,8 @@ TEST_P(WrongChatTest, IsRefusedWithFieldAndValue) {
   const std::string text(status.message());
   EXPECT_NE(text.find(GetParam().field), text.npos) << text;
   EXPECT_NE(text.find(GetParam().value), text.npos) << text;
+  // The path of the field, or of what it is in.
+  EXPECT_EQ(FieldOf(status).value_or("").substr(0, 4), "chat") << text;
 }
 
 using Chat = v1::ChatInput;
@@ -256,7 +287,11 @@ INSTANTIATE_TEST_SUITE_P(
             "chat.template_kwargs_json", "'messages'"},
         Wrong{"variables_replace_tools",
               [](Chat& c) { c.set_template_kwargs_json(R"({"tools": []})"); },
-              "chat.template_kwargs_json", "'tools'"}),
+              "chat.template_kwargs_json", "'tools'"},
+        Wrong{
+            "unknown_tool_choice",
+            [](Chat& c) { c.set_tool_choice(static_cast<v1::ToolChoice>(7)); },
+            "chat.tool_choice", "7"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(ChatCodecTest, BoundsThemselvesAreAllowed) {

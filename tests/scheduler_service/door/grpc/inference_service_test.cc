@@ -7,9 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "clients/call_error.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "gtest/gtest.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
 #include "tests/scheduler_service/simulated_worker.h"
 #include "tests/scheduler_service/tiny_system.h"
+#include "tests/worker_service/model/files.h"
 
 namespace bole {
 namespace {
@@ -28,8 +32,8 @@ const std::vector<int32_t>& Prompt() {
 v1::GenerateRequest Ask(int max_tokens) {
   v1::GenerateRequest request;
   request.set_request_id("mine");
-  request.mutable_tokenized()->mutable_input_ids()->Add(Prompt().begin(),
-                                                        Prompt().end());
+  request.mutable_token_ids()->mutable_ids()->Add(Prompt().begin(),
+                                                  Prompt().end());
   request.mutable_sampling_params()->set_max_tokens(max_tokens);
   return request;
 }
@@ -115,10 +119,11 @@ TEST(InferenceServiceTest, ACallEndsAtItsDeadlineAndGivesEverythingBack) {
   EXPECT_TRUE(system.AwaitLoad(0, 0));
 }
 
-// Read on the thread for long messages.
+// Read on the thread for long messages: it has a field of a later version.
 v1::GenerateRequest AskAtLength(int max_tokens) {
   v1::GenerateRequest request = Ask(max_tokens);
-  request.mutable_tokenized()->set_original_text(std::string(100'000, 'x'));
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string(100'000, 'x'));
   return request;
 }
 
@@ -204,9 +209,10 @@ TEST(InferenceServiceTest, TokenizesAndBack) {
   ASSERT_TRUE(system.stub->Tokenize(&long_context, text, &ids).ok());
   EXPECT_EQ(ids.input_ids_size(), 100'000);
   grpc::ClientContext third;
-  EXPECT_EQ(
-      system.stub->Tokenize(&third, v1::TokenizeRequest(), &ids).error_code(),
-      grpc::StatusCode::INVALID_ARGUMENT);
+  const grpc::Status empty =
+      system.stub->Tokenize(&third, v1::TokenizeRequest(), &ids);
+  EXPECT_EQ(empty.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReadError(empty).violations.at(0).field, "input");
 }
 
 TEST(InferenceServiceTest, ModelInfoIsTheWorkersAndTheTokenizers) {
@@ -226,6 +232,42 @@ TEST(InferenceServiceTest, ModelInfoIsTheWorkersAndTheTokenizers) {
   EXPECT_EQ(info.default_sampling_params().top_k(), 20);
   EXPECT_TRUE(info.has_drafter());
   EXPECT_TRUE(info.has_chat_template());
+  EXPECT_TRUE(info.ready());
+}
+
+TEST(InferenceServiceTest, EveryModelIsListedWithAndWithoutAWorker) {
+  ScopedDirectory directory;
+  directory.Write("tokenizer.json", testing::TinyTokenizerJson());
+  SchedulerServerOptions options;
+  options.models = {"other=" + directory.path()};
+  TinySystem system(options);
+  grpc::ClientContext context;
+  v1::ListModelsResponse response;
+
+  ASSERT_TRUE(
+      system.stub->ListModels(&context, v1::ListModelsRequest(), &response)
+          .ok());
+
+  ASSERT_EQ(response.models_size(), 2);
+  EXPECT_EQ(response.models(0).model(), "other");
+  EXPECT_FALSE(response.models(0).ready());
+  EXPECT_FALSE(response.models(0).has_chat_template());
+  EXPECT_EQ(response.models(0).max_context(), 0u);
+  EXPECT_EQ(response.models(1).model(), "tiny");
+  EXPECT_TRUE(response.models(1).ready());
+  EXPECT_EQ(response.models(1).max_context(), 512u);
+}
+
+TEST(InferenceServiceTest, AModelWithoutAWorkerHasNoInfoYet) {
+  TinySystem system({}, /*with_worker=*/false);
+  grpc::ClientContext context;
+  v1::GetModelInfoResponse info;
+
+  const grpc::Status status =
+      system.stub->GetModelInfo(&context, v1::GetModelInfoRequest(), &info);
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReadError(status).reason, "NO_WORKER");
 }
 
 TEST(InferenceServiceTest, ServerInfoIsThereWithAndWithoutAWorker) {
@@ -245,18 +287,11 @@ TEST(InferenceServiceTest, ServerInfoIsThereWithAndWithoutAWorker) {
 
   EXPECT_NE(info[0].version(), "");
   EXPECT_FALSE(info[0].draining());
-  ASSERT_EQ(info[0].workers_size(), 1);
-  EXPECT_TRUE(info[0].workers(0).connected());
-  EXPECT_EQ(info[0].workers(0).address(), with.worker.address());
-  EXPECT_EQ(info[0].load().slots().total(), 4u);
-  EXPECT_EQ(info[0].load().slots().free(), 4u);
-  EXPECT_EQ(info[0].load().audit(), "");
-  EXPECT_EQ(info[0].speculation().mode(), "chain");
+  EXPECT_EQ(info[0].speculation().mode(), v1::SPECULATION_MODE_CHAIN);
   EXPECT_EQ(info[0].speculation().top_k(), 1u);
   EXPECT_EQ(info[0].speculation().nodes(), 4u);
-  EXPECT_EQ(info[0].speculation().policy(), "fixed");
-  EXPECT_FALSE(info[1].workers(0).connected());
-  EXPECT_EQ(info[1].speculation().mode(), "tree");
+  EXPECT_EQ(info[0].speculation().policy(), v1::BUDGET_POLICY_FIXED);
+  EXPECT_EQ(info[1].speculation().mode(), v1::SPECULATION_MODE_TREE);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <string>
 
+#include "clients/call_error.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/tiny_system.h"
 
@@ -13,16 +14,16 @@ using testing::TinySystem;
 
 constexpr std::chrono::seconds kLong(60);
 
-// In milliseconds; -1 if the client was not told. After Finish().
-int RetryDelay(const OpenCall& call) {
-  const std::string told = call.TrailingMetadata("retry-after-ms");
-  return told.empty() ? -1 : std::stoi(told);
+// In milliseconds; -1 if the client was not told.
+int RetryDelay(const grpc::Status& status) {
+  const auto told = ReadError(status).retry_after;
+  return told ? static_cast<int>(told->count()) : -1;
 }
 
 v1::GenerateRequest Ask(int max_tokens) {
   v1::GenerateRequest request;
   for (const int token : {'q', 'r', 's'}) {
-    request.mutable_tokenized()->add_input_ids(token);
+    request.mutable_token_ids()->add_ids(token);
   }
   request.mutable_sampling_params()->set_max_tokens(max_tokens);
   return request;
@@ -37,7 +38,8 @@ TEST(RefusedCallsTest, WithoutAWorkerRequestsAreUnavailable) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(status.error_message().find("no worker is connected"),
             std::string::npos);
-  EXPECT_EQ(RetryDelay(call), -1);
+  EXPECT_EQ(RetryDelay(status), -1);
+  EXPECT_EQ(ReadError(status).reason, "NO_WORKER");
 }
 
 TEST(RefusedCallsTest, AFullQueueIsRefusedBeforeTheRequestIsRead) {
@@ -56,8 +58,9 @@ TEST(RefusedCallsTest, AFullQueueIsRefusedBeforeTheRequestIsRead) {
   const grpc::Status status = refused.Finish();
 
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_NE(status.error_message().find("queue_requests"), std::string::npos);
-  EXPECT_GE(RetryDelay(refused), 100);
+  EXPECT_GE(RetryDelay(status), 100);
+  EXPECT_EQ(ReadError(status).reason, "QUEUE_REQUESTS");
+  EXPECT_EQ(ReadError(status).metadata.at("max"), "1");
   system.worker.Release();
   EXPECT_TRUE(running.Finish().ok());
   EXPECT_TRUE(waiting.Finish().ok());
@@ -74,9 +77,7 @@ TEST(RefusedCallsTest, TheRetryDelayGrowsWhileNothingIsTakenIn) {
   OpenCall waiting(system, Ask(5));
   ASSERT_TRUE(system.AwaitLoad(1, 1));
   const auto retry_delay = [&] {
-    OpenCall refused(system, Ask(5));
-    refused.Finish();
-    return RetryDelay(refused);
+    return RetryDelay(OpenCall(system, Ask(5)).Finish());
   };
 
   const int first = retry_delay();
@@ -138,8 +139,8 @@ TEST(RefusedCallsTest, ARequestThatDoesNotFitTheQueueIsRefused) {
   const grpc::Status status = refused.Finish();
 
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_NE(status.error_message().find("queue_tokens"), std::string::npos);
-  EXPECT_GE(RetryDelay(refused), 100);
+  EXPECT_GE(RetryDelay(status), 100);
+  EXPECT_EQ(ReadError(status).reason, "QUEUE_TOKENS");
 }
 
 TEST(RefusedCallsTest, OpenCallsAreBounded) {
@@ -158,7 +159,7 @@ TEST(RefusedCallsTest, OpenCallsAreBounded) {
   const grpc::Status status = third.Finish();
 
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_NE(status.error_message().find("too_many_open"), std::string::npos);
+  EXPECT_EQ(ReadError(status).reason, "TOO_MANY_OPEN");
   system.worker.Release();
   EXPECT_TRUE(first.Finish().ok());
   EXPECT_TRUE(second.Finish().ok());
@@ -179,6 +180,38 @@ TEST(RefusedCallsTest, ErrorsOfTheRequestAreItsStatus) {
   EXPECT_EQ(invalid.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(invalid.error_message().find("max_tokens is 0"), std::string::npos);
   EXPECT_EQ(not_found.error_code(), grpc::StatusCode::NOT_FOUND);
+  const CallError wrong = ReadError(invalid);
+  EXPECT_EQ(wrong.reason, "INVALID_ARGUMENT");
+  ASSERT_EQ(wrong.violations.size(), 1u);
+  EXPECT_EQ(wrong.violations[0].field, "sampling_params.max_tokens");
+  EXPECT_EQ(ReadError(not_found).reason, "UNKNOWN_MODEL");
+  EXPECT_EQ(ReadError(not_found).violations.at(0).field, "model");
+}
+
+TEST(RefusedCallsTest, WhatIsNotOfferedIsUnimplementedAndNamed) {
+  TinySystem system;
+  v1::GenerateRequest request = Ask(1);
+  request.set_grammar("root ::= 'a'");
+
+  const grpc::Status status = OpenCall(system, request).Finish();
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  const CallError error = ReadError(status);
+  EXPECT_EQ(error.reason, "UNIMPLEMENTED");
+  EXPECT_EQ(error.violations.at(0).field, "grammar");
+}
+
+TEST(RefusedCallsTest, AnAdmittedRequestThatFailsHasAReason) {
+  TinySystem system;
+  system.worker.Hold();
+  OpenCall stopped(system, Ask(400));
+  ASSERT_TRUE(system.AwaitLoad(1, 0));
+
+  system.server->Stop();
+  const grpc::Status status = stopped.Finish();
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReadError(status).reason, "DRAINING");
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "scheduler_service/door/grpc/request_codec.h"
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/field_error.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/served_model.h"
 
@@ -17,7 +20,7 @@ using testing::TinyWorker;
 
 v1::GenerateRequest Ids(const std::vector<uint32_t>& ids) {
   v1::GenerateRequest message;
-  message.mutable_tokenized()->mutable_input_ids()->Add(ids.begin(), ids.end());
+  message.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
   return message;
 }
 
@@ -73,6 +76,38 @@ TEST(RequestCodecTest, TheIdIsTheMessages) {
   EXPECT_EQ(Decode(message)->id, "mine");
 }
 
+TEST(RequestCodecTest, TheCacheSaltArrives) {
+  v1::GenerateRequest message = Ids({1});
+  message.set_cache_salt(std::string(kMaxCacheSaltBytes, 's'));
+
+  EXPECT_EQ(Decode(message)->cache_salt, message.cache_salt());
+}
+
+TEST(RequestCodecTest, WithoutAnOverrideNothingIsBounded) {
+  v1::GenerateRequest message = Ids({1});
+  EXPECT_EQ(Decode(message)->speculation, std::nullopt);
+  message.mutable_speculation()->set_mode(v1::SPECULATION_MODE_TREE);
+  EXPECT_EQ(Decode(message)->speculation, std::nullopt);
+}
+
+TEST(RequestCodecTest, EveryBoundOfAnOverrideArrives) {
+  v1::GenerateRequest message = Ids({1});
+  v1::SpeculationOverride& speculation = *message.mutable_speculation();
+  speculation.set_mode(v1::SPECULATION_MODE_OFF);
+  EXPECT_EQ(Decode(message)->speculation,
+            (SpeculationOverride{.mode = SpeculationMode::kOff}));
+  speculation.set_mode(v1::SPECULATION_MODE_CHAIN);
+  EXPECT_EQ(Decode(message)->speculation,
+            (SpeculationOverride{.mode = SpeculationMode::kChain}));
+  speculation.clear_mode();
+  speculation.set_nodes(kMaxOverrideNodes);
+  EXPECT_EQ(Decode(message)->speculation,
+            (SpeculationOverride{.max_nodes = 128}));
+  speculation.set_depth(1);
+  EXPECT_EQ(Decode(message)->speculation,
+            (SpeculationOverride{.max_nodes = 128, .max_depth = 1}));
+}
+
 TEST(RequestCodecTest, StopStringsArrive) {
   v1::GenerateRequest message = Ids({1});
   message.mutable_sampling_params()->add_stop("END");
@@ -97,8 +132,9 @@ TEST(RequestCodecTest, PriorityAndWhatIsResumedArrive) {
 struct Wrong {
   std::string name;
   std::function<void(v1::GenerateRequest&)> spoil;
-  std::string field;
+  std::string field;  // As the message has it.
   std::string value;
+  std::string path;
 };
 
 class WrongRequestTest : public ::testing::TestWithParam<Wrong> {};
@@ -113,6 +149,7 @@ TEST_P(WrongRequestTest, IsRefusedWithFieldAndValue) {
   const std::string text(status.message());
   EXPECT_NE(text.find(GetParam().field), text.npos) << text;
   EXPECT_NE(text.find(GetParam().value), text.npos) << text;
+  EXPECT_EQ(FieldOf(status), GetParam().path) << text;
 }
 
 using Message = v1::GenerateRequest;
@@ -121,25 +158,67 @@ INSTANTIATE_TEST_SUITE_P(
     Fields, WrongRequestTest,
     ::testing::Values(
         Wrong{"no_input", [](Message& m) { m.clear_input(); }, "input",
-              "not set"},
+              "not set", "input"},
         Wrong{"sampling",
               [](Message& m) {
                 m.mutable_sampling_params()->set_temperature(-1);
               },
-              "sampling_params: temperature", "-1"},
+              "sampling_params: temperature", "-1",
+              "sampling_params.temperature"},
         Wrong{"stop_string",
               [](Message& m) { m.mutable_sampling_params()->add_stop(""); },
-              "sampling_params.stop[0]", "0"},
+              "sampling_params.stop[0]", "0", "sampling_params.stop[0]"},
         Wrong{"chat_without_a_role",
               [](Message& m) { m.mutable_chat()->add_messages(); },
-              "chat.messages[0].role", "''"},
+              "chat.messages[0].role", "''", "chat.messages[0].role"},
+        Wrong{"long_cache_salt",
+              [](Message& m) { m.set_cache_salt(std::string(129, 's')); },
+              "the size of cache_salt", "129", "cache_salt"},
+        Wrong{"unknown_speculation",
+              [](Message& m) {
+                m.mutable_speculation()->set_mode(
+                    static_cast<v1::SpeculationMode>(9));
+              },
+              "speculation.mode", "9", "speculation.mode"},
+        Wrong{"no_node",
+              [](Message& m) { m.mutable_speculation()->set_nodes(0); },
+              "speculation.nodes", "0", "speculation.nodes"},
+        Wrong{"too_many_nodes",
+              [](Message& m) { m.mutable_speculation()->set_nodes(129); },
+              "speculation.nodes", "129", "speculation.nodes"},
+        Wrong{"no_depth",
+              [](Message& m) { m.mutable_speculation()->set_depth(0); },
+              "speculation.depth", "0", "speculation.depth"},
+        Wrong{"too_deep",
+              [](Message& m) { m.mutable_speculation()->set_depth(17); },
+              "speculation.depth", "17", "speculation.depth"},
         Wrong{"resume_of_two_choices",
               [](Message& m) {
                 m.add_resume();
                 m.add_resume();
               },
-              "resume", "2"}),
+              "resume", "2", "resume"}),
     [](const auto& test) { return test.param.name; });
+
+TEST(RequestCodecTest, WhatIsNotOfferedIsNamed) {
+  const std::vector<std::pair<std::string, std::function<void(Message&)>>>
+      cases = {
+          {"json_schema", [](Message& m) { m.set_json_schema("{}"); }},
+          {"regex", [](Message& m) { m.set_regex("a*"); }},
+          {"choice", [](Message& m) { m.mutable_choice(); }},
+          {"grammar", [](Message& m) { m.set_grammar(""); }},
+          {"targets", [](Message& m) { m.mutable_targets(); }},
+      };
+  for (const auto& [field, ask] : cases) {
+    v1::GenerateRequest message = Ids({1});
+    ask(message);
+
+    const absl::Status status = Decode(message).status();
+
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << field;
+    EXPECT_EQ(FieldOf(status), field);
+  }
+}
 
 TEST(TokenizeTest, AnswersIdsAndTheTextTheyCameFrom) {
   const ModelText text = TinyText();

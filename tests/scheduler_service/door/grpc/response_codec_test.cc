@@ -85,9 +85,9 @@ TEST(ResponseCodecTest, TheCompleteMessageIsEverything) {
   EXPECT_EQ(complete.seed(), 99u);
   EXPECT_EQ(complete.speculation().rounds(), 4u);
   EXPECT_EQ(complete.speculation().accepted_drafts(), 2u);
-  EXPECT_EQ(complete.timing().queue(), 0.25);
-  EXPECT_EQ(complete.timing().first_token(), 0.5);
-  EXPECT_EQ(complete.timing().total(), 1);
+  EXPECT_EQ(complete.timing().queue_seconds(), 0.25);
+  EXPECT_EQ(complete.timing().first_token_seconds(), 0.5);
+  EXPECT_EQ(complete.timing().total_seconds(), 1);
 }
 
 TEST(ResponseCodecTest, ReasonsToFinish) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/field_error.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/served_model.h"
 
@@ -60,6 +61,7 @@ TEST(SamplingCodecTest, EveryFieldArrives) {
   message.set_presence_penalty(2);
   message.set_repetition_penalty(1.25f);
   message.set_max_tokens(9);
+  message.set_min_tokens(4);
   message.add_stop_token_ids(5);
   message.add_stop_token_ids(6);
   message.set_ignore_eos(true);
@@ -80,6 +82,7 @@ TEST(SamplingCodecTest, EveryFieldArrives) {
   want.presence_penalty = 2;
   want.repetition_penalty = 1.25f;
   want.max_tokens = 9;
+  want.min_tokens = 4;
   want.stop_token_ids = {5, 6};
   want.ignore_eos = true;
   want.logprobs = true;
@@ -87,16 +90,6 @@ TEST(SamplingCodecTest, EveryFieldArrives) {
   want.seed = std::numeric_limits<uint64_t>::max();
   want.logit_bias = {{3, 50}, {9, -1}};
   EXPECT_EQ(*params, want);
-}
-
-TEST(SamplingCodecTest, MinusOneIsNoTopK) {
-  v1::SamplingParams message;
-  message.set_top_k(-1);
-
-  const auto params = DecodeSampling(message, TinyWorker());
-
-  ASSERT_TRUE(params.ok()) << params.status();
-  EXPECT_EQ(params->top_k, 0);
 }
 
 TEST(SamplingCodecTest, LogprobsOfZeroAreThoseOfTheTokensAlone) {
@@ -185,6 +178,7 @@ TEST_P(WrongSamplingTest, IsRefusedWithFieldAndValue) {
   EXPECT_NE(text.find("sampling_params"), text.npos) << text;
   EXPECT_NE(text.find(GetParam().field), text.npos) << text;
   EXPECT_NE(text.find(GetParam().value), text.npos) << text;
+  EXPECT_EQ(FieldOf(status).value_or("").substr(0, 16), "sampling_params.");
 }
 
 using Params = v1::SamplingParams;
@@ -206,8 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
               "1.5"},
         Wrong{"top_p_nan", [](Params& p) { p.set_top_p(kNan); }, "top_p",
               "nan"},
-        Wrong{"top_k_below_minus_one", [](Params& p) { p.set_top_k(-2); },
-              "top_k", "-2"},
+        Wrong{"top_k_negative", [](Params& p) { p.set_top_k(-1); }, "top_k",
+              "-1"},
         Wrong{"min_p_above_one", [](Params& p) { p.set_min_p(1.25f); }, "min_p",
               "1.25"},
         Wrong{"min_p_nan", [](Params& p) { p.set_min_p(kNan); }, "min_p",
@@ -245,9 +239,9 @@ INSTANTIATE_TEST_SUITE_P(
                 for (int i = 0; i < 65; ++i) p.add_stop_token_ids(i);
               },
               "stop_token_ids", "65"},
-        Wrong{"bias_of_a_negative_token",
-              [](Params& p) { (*p.mutable_logit_bias())[-1] = 1; },
-              "logit_bias", "-1"},
+        Wrong{"bias_beyond_int32",
+              [](Params& p) { (*p.mutable_logit_bias())[4'000'000'000u] = 1; },
+              "logit_bias", "4000000000"},
         Wrong{"bias_outside_the_vocabulary",
               [](Params& p) { (*p.mutable_logit_bias())[303] = 1; },
               "logit_bias", "303"},

@@ -1,0 +1,34 @@
+// bole.v1.Admin: what whoever runs the server reaches.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
+
+#include "grpcpp/support/server_callback.h"
+#include "proto/bole.grpc.pb.h"
+#include "scheduler_service/scheduler_loop.h"
+
+namespace bole {
+
+// Tells the loop's status as it was after the latest round. Thread-safe.
+class AdminService final : public v1::Admin::CallbackService {
+ public:
+  // `loop` must outlive the service, which only reads it.
+  explicit AdminService(const SchedulerLoop& loop) : loop_(loop) {}
+
+  grpc::ServerUnaryReactor* ListWorkers(
+      grpc::CallbackServerContext* context,
+      const v1::ListWorkersRequest* request,
+      v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* context,
+                                    const v1::GetLoadRequest* request,
+                                    v1::GetLoadResponse* response) override;
+  grpc::ServerUnaryReactor* Audit(grpc::CallbackServerContext* context,
+                                  const v1::AuditRequest* request,
+                                  v1::AuditResponse* response) override;
+
+ private:
+  const SchedulerLoop& loop_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
