@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,8 +54,8 @@ class SchedulerLoop {
   [[nodiscard]] std::optional<Refusal> Submit(
       std::unique_ptr<Request>& request);
   // As Mailbox::Check() and Mailbox::RetryDelay().
-  std::optional<Refusal> Check(size_t bytes) const {
-    return mailbox_.Check(bytes);
+  std::optional<Refusal> Check(const std::string& tenant, size_t bytes) const {
+    return mailbox_.Check(tenant, bytes);
   }
   std::chrono::milliseconds RetryDelay() const { return mailbox_.RetryDelay(); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,14 @@
 #include "scheduler_service/replicas/router.h"
 
 namespace bole {
+namespace {
+
+// A tenant takes no places from one that it leads by more tokens than this. It
+// has to be more than the prompts of a burst, for which a tenant is charged at
+// once, and little beside what a tenant is served in a minute.
+constexpr int64_t kMaxPreemptingLead = 16'384;
+
+}  // namespace
 
 absl::Status ServedModel::CheckJoins(const WorkerDescription& worker) const {
   const bool matters = IsAnyConnected() || !waiting_.empty();
@@ -62,7 +71,7 @@ void ServedModel::MoveFrom(Replica& draining) {
       break;
     }
   }
-  for (Job* job : moved) draining.MoveAway(*job);
+  for (Job* job : moved) draining.Displace(*job, Displacement::kMoved);
 }
 
 bool ServedModel::MayTry(const Replica& replica, const Job& job) const {
@@ -109,6 +118,37 @@ absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
   look_again_ = now + std::chrono::microseconds(1) +
                 std::chrono::duration_cast<TimePoint::duration>(left);
   return nullptr;
+}
+
+Job* ServedModel::PoorestThatWaits() const {
+  Job* poorest = nullptr;
+  int64_t least = 0;
+  for (Job* job : waiting_.Fronts()) {
+    const int64_t holds = held_.Of(job->request().tenant);
+    if (poorest != nullptr && holds >= least) continue;
+    poorest = job;
+    least = holds;
+  }
+  return poorest;
+}
+
+std::optional<ServedModel::Preemption> ServedModel::FindPreemption() const {
+  Job* const job = PoorestThatWaits();
+  if (job == nullptr || job->is_suspect()) return std::nullopt;
+  std::optional<Preemption> best;
+  for (Replica* replica : replicas_) {
+    if (!replica->CanBeTrustedWith(*job)) continue;
+    if (replica->placements().HasRoomFor(*job)) return std::nullopt;
+    if (!replica->free()) continue;
+    std::vector<Job*> victims = FindVictims(*job, held_, replica->placements());
+    if (victims.empty() ||
+        waiting_.Lead(*job, *victims[0]) > kMaxPreemptingLead ||
+        (best && best->victims.size() <= victims.size())) {
+      continue;
+    }
+    best = {.job = job, .replica = replica, .victims = std::move(victims)};
+  }
+  return best;
 }
 
 void ServedModel::StartRounds(TimePoint now) {

@@ -5,15 +5,30 @@
 #include "common/check.h"
 
 namespace bole {
+namespace {
 
-std::optional<Refusal> Mailbox::CheckLocked(size_t tokens, size_t bytes) const {
-  if (mail_.draining || mail_.stopped) return DrainingRefusal();
-  return CheckAdmission(limits_, load_, tokens, bytes);
+AdmissionLoad LoadOf(const Request& request) {
+  return {
+      .requests = 1, .tokens = request.prompt.size(), .bytes = request.bytes};
 }
 
-std::optional<Refusal> Mailbox::Check(size_t bytes) const {
+}  // namespace
+
+std::optional<Refusal> Mailbox::CheckLocked(const std::string& tenant,
+                                            size_t tokens, size_t bytes) const {
+  if (mail_.draining || mail_.stopped) return DrainingRefusal();
+  const auto found = tenants_.find(tenant);
+  const AdmissionLoad own =
+      found == tenants_.end() ? AdmissionLoad() : found->second;
+  AdmissionLoad others = load_;
+  others -= own;
+  return CheckAdmission(limits_, own, others, tokens, bytes);
+}
+
+std::optional<Refusal> Mailbox::Check(const std::string& tenant,
+                                      size_t bytes) const {
   MutexLock lock(mutex_);
-  return CheckLocked(/*tokens=*/1, bytes);
+  return CheckLocked(tenant, /*tokens=*/1, bytes);
 }
 
 std::optional<Refusal> Mailbox::Submit(std::unique_ptr<Request>& request) {
@@ -21,11 +36,11 @@ std::optional<Refusal> Mailbox::Submit(std::unique_ptr<Request>& request) {
   std::optional<JobId> job;
   {
     MutexLock lock(mutex_);
-    const size_t tokens = request->prompt.size();
-    if (auto refusal = CheckLocked(tokens, request->bytes)) return refusal;
-    ++load_.requests;
-    load_.tokens += tokens;
-    load_.bytes += request->bytes;
+    auto refusal =
+        CheckLocked(request->tenant, request->prompt.size(), request->bytes);
+    if (refusal) return refusal;
+    load_ += LoadOf(*request);
+    tenants_[request->tenant] += LoadOf(*request);
     intake_.SetWaiting(true, clock_());
     job = JobId(++num_accepted_);
     request->job = job;
@@ -84,11 +99,11 @@ Mail Mailbox::Take(TimePoint deadline) {
 
 void Mailbox::Release(const Request& request, bool runs) {
   MutexLock lock(mutex_);
-  BOLE_CHECK(load_.requests > 0 && load_.tokens >= request.prompt.size() &&
-             load_.bytes >= request.bytes);
-  --load_.requests;
-  load_.tokens -= request.prompt.size();
-  load_.bytes -= request.bytes;
+  load_ -= LoadOf(request);
+  const auto own = tenants_.find(request.tenant);
+  BOLE_CHECK(own != tenants_.end());
+  own->second -= LoadOf(request);
+  if (own->second.requests == 0) tenants_.erase(own);
   const TimePoint now = clock_();
   if (runs) intake_.TookIn(request.prompt.size(), now);
   intake_.SetWaiting(load_.requests > 0, now);

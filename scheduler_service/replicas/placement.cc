@@ -48,6 +48,7 @@ SequencePlan Placement::Plan() const {
 Job::Progress Placement::Advance(SequenceResult result) {
   if (!in_prefill()) job_.CountRound(result.accepted_drafts);
   committed_ = result.committed;
+  has_emitted_ = has_emitted_ || !result.emitted.empty();
   Job::Progress progress = job_.Advance(std::move(result.emitted));
   if (progress.end) return progress;
   if (result.proposal) {

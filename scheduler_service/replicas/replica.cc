@@ -28,6 +28,8 @@ const char* NameOf(Displacement reason) {
   switch (reason) {
     case Displacement::kEvicted:
       return "evicted";
+    case Displacement::kPreempted:
+      return "preempted";
     case Displacement::kMoved:
       return "drained";
     case Displacement::kLost:
@@ -237,9 +239,9 @@ void Replica::Drop(Placement& placement) {
 
 void Replica::Drop(const Job& job) { Drop(placements().Find(job)); }
 
-void Replica::MoveAway(Job& job) {
+void Replica::Displace(Job& job, Displacement reason) {
   Drop(job);
-  owner_.OnDisplaced(job, Displacement::kMoved, absl::OkStatus());
+  owner_.OnDisplaced(job, reason, absl::OkStatus());
 }
 
 RouteOption Replica::OptionFor(const Job& job, TimePoint now) const {

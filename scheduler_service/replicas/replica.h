@@ -43,6 +43,7 @@ struct ReplicaOptions {
 // Why a job has no place any more although it has not ended.
 enum class Displacement {
   kEvicted,      // Those that came before it need its pages.
+  kPreempted,    // A tenant that holds less needs its place.
   kMoved,        // The worker is to leave, and another one has room.
   kLost,         // The worker is gone; nothing of the job was on its way.
   kLostInRound,  // The worker is gone, with a round of the job on its way.
@@ -135,8 +136,8 @@ class Replica {
   void Place(Job& job);
   // The job leaves; its owner knows. REQUIRES: it is placed here.
   void Drop(const Job& job);
-  // Drops the job, and says so. REQUIRES: the same.
-  void MoveAway(Job& job);
+  // Drops the job, and says why. REQUIRES: the same.
+  void Displace(Job& job, Displacement reason);
 
   // Gives out the pages for the coming round. If anybody had to be evicted for
   // them, nobody is accepted until the round is sent. REQUIRES: free().
