@@ -37,7 +37,8 @@ void ServedModel::Join(Replica& replica) {
 }
 
 void ServedModel::Leave(const Replica& replica) {
-  std::erase(replicas_, &replica);
+  if (std::erase(replicas_, &replica) == 0 || replica.connected()) return;
+  last_loss_ = {.at = replica.lost_at(), .why = replica.last_error()};
 }
 
 void ServedModel::MakeRoom() {
@@ -175,14 +176,12 @@ absl::Status ServedModel::CheckOtherThan(const std::string& lost_on) const {
 
 std::optional<ServedModel::Loss> ServedModel::loss() const {
   if (IsAnyConnected()) return std::nullopt;
-  const auto last = std::max_element(replicas_.begin(), replicas_.end(),
-                                     [](const Replica* a, const Replica* b) {
-                                       return a->lost_at() < b->lost_at();
-                                     });
-  if (last == replicas_.end()) {
-    return Loss{.at = TimePoint(), .why = "none was there yet"};
+  Loss last = last_loss_;
+  for (const Replica* replica : replicas_) {
+    if (replica->lost_at() < last.at) continue;
+    last = {.at = replica->lost_at(), .why = replica->last_error()};
   }
-  return Loss{.at = (*last)->lost_at(), .why = (*last)->last_error()};
+  return last;
 }
 
 bool ServedModel::IsStalled() const {

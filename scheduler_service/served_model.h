@@ -101,6 +101,8 @@ class ServedModel {
   FairQueue waiting_;
   HeldShares held_;
   std::shared_ptr<const WorkerDescription> description_;
+  // Of the replica that left last without a connection.
+  Loss last_loss_{.at = TimePoint(), .why = "none was there yet"};
   TimePoint look_again_ = TimePoint::max();
 };
 

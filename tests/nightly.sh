@@ -15,13 +15,16 @@ some two hours on two cores.
   sanitized  everything under AddressSanitizer, slow tests included
   fuzz       every fuzz target for two minutes
   kills      100 demo workers killed and 100 simulated ones failing under streams
+  traffic    the scheduler under floods, with unlike and with failing workers, in
+             virtual time
+  load       64 simulated workers and 5,000 streams for ten minutes
   tidy       clang-tidy over the whole tree, static analyzer included
 
 BAZEL names the command to run instead of "bazel", options included.
 EOT
 }
 
-all_stages=(exact sanitized fuzz kills tidy)
+all_stages=(exact sanitized fuzz kills traffic load tidy)
 
 stage_exact() {
   local bazel
@@ -49,6 +52,20 @@ stage_kills() {
     tests/e2e/kill_workers.py --kills 100 --workers "$workers" || status=1
   done
   return "$status"
+}
+
+stage_traffic() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" test --test_env=BOLE_EXHAUSTIVE=1 --test_output=all \
+    //tests/scheduler_service/traffic/...
+}
+
+stage_load() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" build //tests/bench/load:fleet_load
+  bazel-bin/tests/bench/load/fleet_load
 }
 
 stage_tidy() { tests/lint/clang_tidy.sh; }

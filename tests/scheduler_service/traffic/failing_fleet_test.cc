@@ -33,7 +33,6 @@ using ::bole::testing::UniformInt;
 using ::std::chrono::milliseconds;
 
 constexpr int kWorkers = 5;
-constexpr int kRequestsPerSecond = 80;
 constexpr char kCosts[] = R"({"terms": [
   {"name": "forward", "axes": [["rows", [1, 64]]],
    "microseconds": [4000, 12000]},
@@ -88,7 +87,8 @@ class FailingFleet {
   explicit FailingFleet(int seed) : rng_(seed), fleet_(Options(seed)) {}
 
   void Run(double seconds) {
-    end_ = After(fleet_.now(), seconds);
+    start_ = fleet_.now();
+    end_ = After(start_, seconds);
     ScheduleRequest();
     ScheduleChange();
     while (fleet_.now() < end_ && IsFine()) {
@@ -117,7 +117,8 @@ class FailingFleet {
     EXPECT_GT(ends_[absl::StatusCode::kOk], asked_ / 2);
     EXPECT_GT(ends_[absl::StatusCode::kCancelled], 0);
     EXPECT_GT(ends_[absl::StatusCode::kDeadlineExceeded], 0);
-    // A request is given up when a third worker is lost under it.
+    // A request is given up when a third worker is lost under it, or when all
+    // of them stay away for half a minute.
     EXPECT_LE(ends_[absl::StatusCode::kUnavailable], asked_ / 500);
     EXPECT_EQ(ends_[absl::StatusCode::kInternal], 0);
     EXPECT_EQ(ends_[absl::StatusCode::kInvalidArgument], 0);
@@ -151,11 +152,14 @@ class FailingFleet {
 
  private:
   void ScheduleRequest() {
-    // The load rises and falls, so that there are leases and full queues.
-    const bool busy = UniformInt(rng_, 0, 200) > 0;
-    const double gap =
-        std::exponential_distribution<double>(kRequestsPerSecond)(rng_);
-    fleet_.At(After(fleet_.now(), busy ? gap : 3), [this] {
+    // Workers idle and lend rounds for ten seconds, then queues are full.
+    const bool busy =
+        std::chrono::duration_cast<std::chrono::seconds>(fleet_.now() - start_)
+                .count() /
+            10 % 2 ==
+        1;
+    std::exponential_distribution<double> gap(busy ? 100 : 20);
+    fleet_.At(After(fleet_.now(), gap(rng_)), [this] {
       if (fleet_.now() >= end_) return;
       Ask();
       ScheduleRequest();
@@ -218,6 +222,7 @@ class FailingFleet {
 
   std::mt19937 rng_;
   VirtualFleet fleet_;
+  TimePoint start_;
   TimePoint end_;
   std::map<absl::StatusCode, int> ends_;
   int num_wrong_texts_ = 0;
