@@ -23,6 +23,7 @@
 #include "scheduler_service/replicas/placements.h"
 #include "scheduler_service/replicas/planner.h"
 #include "scheduler_service/replicas/round_in_flight.h"
+#include "scheduler_service/replicas/round_pace.h"
 #include "scheduler_service/replicas/router.h"
 #include "scheduler_service/replicas/validate_result.h"
 #include "scheduler_service/watch/metrics.h"
@@ -166,7 +167,7 @@ class Replica {
     bool draining = false;
     bool closed = false;    // The draining worker was told that it can leave.
     bool evicting = false;  // Somebody was evicted for the coming round.
-    double round_seconds = 0;  // How long recent rounds took, on average.
+    RoundPace pace;
     std::optional<TimePoint> outcome_at;  // Since when the worker waits.
   };
 

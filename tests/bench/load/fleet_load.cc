@@ -54,6 +54,9 @@ simulation::VirtualWorkerOptions WorkerOptions(const Flags& flags) {
   const int places = flags.streams / flags.workers * 21 / 20 + 2;
   constexpr int kContext = 640;
   constexpr int kPageSize = 16;
+  // A third more than streams hold on average. Simulated pages take memory
+  // once they were written, and so all of them soon are.
+  constexpr int kPagesPerPlace = 27;
   auto costs = simulation::StepCosts::Parse(
       absl::StrCat(R"({"terms": [{"name": "step", "axes": [["rows", [1]]],)",
                    R"( "microseconds": [)", 1000 * flags.step_ms, R"(]}]})"));
@@ -64,7 +67,7 @@ simulation::VirtualWorkerOptions WorkerOptions(const Flags& flags) {
                                 .max_prefill_tokens = 8192,
                                 .max_draft = {.top_k = 4, .depth = 8},
                                 .num_slots = places,
-                                .num_pages = places * kContext / kPageSize,
+                                .num_pages = places * kPagesPerPlace,
                                 .page_size = kPageSize,
                                 .max_context = kContext,
                                 .vocabulary = 256},
@@ -102,7 +105,7 @@ int Run(const Flags& flags) {
     // Rounds of the workers end at different times.
     workers.back()->JoinAfter(milliseconds(flags.step_ms) * i / flags.workers);
   }
-  loop.Start([](WorkerId) { return true; });
+  loop.Start([](WorkerId) { return true; }, [&times] { times.TurnEnded(); });
   StreamClients clients(loop, flags.streams);
   clients.Start();
 
@@ -133,14 +136,16 @@ int Run(const Flags& flags) {
   std::printf(
       "{\"bench\": \"fleet load\", \"workers\": %d, \"streams\": %d, "
       "\"fewest_running\": %d, \"step_ms\": %d, \"seconds\": %d, "
-      "\"rounds\": %zu, \"loop_cpu_p50_ms\": %.3f, \"loop_cpu_p99_ms\": %.3f, "
+      "\"rounds\": %zu, \"rounds_per_turn\": %.2f, \"loop_cpu_p50_ms\": %.3f, "
+      "\"loop_cpu_p99_ms\": %.3f, "
       "\"loop_cpu_max_ms\": %.3f, \"loop_cpu_share\": %.3f, "
       "\"wall_p50_ms\": %.3f, \"wall_p99_ms\": %.3f, \"requests_right\": %lld, "
       "\"requests_wrong\": %lld, \"tokens\": %lld, \"mebibytes_at_a_fifth\": "
       "%.1f, \"mebibytes_most\": %.1f, \"mebibytes_at_the_end\": %.1f, "
       "\"problem\": \"%s\"}\n",
       flags.workers, flags.streams, running, flags.step_ms, flags.seconds,
-      times.cpu().size(), times.cpu().Percentile(0.5) / 1e3, cpu_ms,
+      times.cpu().size(), times.plans_per_turn(),
+      times.cpu().Percentile(0.5) / 1e3, cpu_ms,
       times.cpu().Percentile(1) / 1e3, times.cpu_seconds() / flags.seconds,
       times.wall().Percentile(0.5) / 1e3, times.wall().Percentile(0.99) / 1e3,
       static_cast<long long>(clients.num_right()),

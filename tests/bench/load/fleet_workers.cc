@@ -29,17 +29,29 @@ LoopTimes::LoopTimes(size_t expected) {
 }
 
 void LoopTimes::PlanSent(nanoseconds since_result) {
+  ++plans_;
+  wall_.Add(std::chrono::duration<double, std::micro>(since_result).count());
+}
+
+void LoopTimes::TurnEnded() {
+  if (plans_ == 0) return;
+  const int plans = std::exchange(plans_, 0);
   const nanoseconds cpu = CpuOfThisThread();
   const nanoseconds taken = cpu - std::exchange(last_cpu_, cpu);
-  if (restart_.exchange(false)) {
-    cpu_.Clear();
-    wall_.Clear();
-    cpu_seconds_ = 0;
-    return;
-  }
+  ++turns_;
   cpu_seconds_ += std::chrono::duration<double>(taken).count();
-  cpu_.Add(std::chrono::duration<double, std::micro>(taken).count());
-  wall_.Add(std::chrono::duration<double, std::micro>(since_result).count());
+  const double each =
+      std::chrono::duration<double, std::micro>(taken).count() / plans;
+  for (int i = 0; i < plans; ++i) cpu_.Add(each);
+  if (!restart_.exchange(false)) return;
+  cpu_.Clear();
+  wall_.Clear();
+  cpu_seconds_ = 0;
+  turns_ = 0;
+}
+
+double LoopTimes::plans_per_turn() const {
+  return static_cast<double>(cpu_.size()) / static_cast<double>(turns_);
 }
 
 FleetWorker::FleetWorker(simulation::VirtualWorkerOptions options,

@@ -20,7 +20,7 @@
 
 namespace bole {
 
-// What the thread that sends plans took. That thread's alone.
+// What the loop's thread took. That thread's alone, but for Restart().
 class LoopTimes {
  public:
   // Later samples than `expected` cost memory.
@@ -28,12 +28,16 @@ class LoopTimes {
 
   // A plan was sent just now, `since_result` after the result before it.
   void PlanSent(std::chrono::nanoseconds since_result);
-  // Forgets what was measured, at the next plan.
+  // A turn ended just now.
+  void TurnEnded();
+  // Forgets what was measured, at the end of the turn.
   void Restart() { restart_ = true; }
 
-  // CPU time of the thread from one plan to the next: the turn that led to the
-  // plan, whatever came before that turn, and all plans sent with it.
+  // CPU time of the thread for a plan: that of its turn, and of the turns
+  // before it that sent none, over the plans that the turn sent.
   const Samples& cpu() const { return cpu_; }
+  // How many plans were sent by turns that sent any, on average.
+  double plans_per_turn() const;
   // From a worker's result to its next plan.
   const Samples& wall() const { return wall_; }
   double cpu_seconds() const { return cpu_seconds_; }  // All together.
@@ -43,6 +47,8 @@ class LoopTimes {
   Samples wall_{"from a result to the next plan"};
   std::chrono::nanoseconds last_cpu_{0};
   double cpu_seconds_ = 0;
+  int plans_ = 0;  // Of this turn.
+  int64_t turns_ = 0;
   std::atomic<bool> restart_{false};
 };
 
