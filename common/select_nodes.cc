@@ -28,20 +28,25 @@ struct Border {
 
 // The border of the best `count`. REQUIRES: count < ranks.size().
 //
-// Ranks are counted by their upper bits; only those that share them with the
-// border are compared. COST: O(n).
+// Many ranks are counted by their upper bits, and only those that share them
+// with the border are compared; for few of them the counters would cost more.
+// COST: O(n).
 Border FindBorder(std::span<const Rank> ranks, size_t count) {
+  constexpr size_t kFewRanks = 512;
   constexpr int kShift = 20;
-  std::array<uint32_t, size_t{1} << (32 - kShift)> bins = {};
-  for (const Rank rank : ranks) ++bins[rank >> kShift];
   size_t below = 0;
-  size_t bin = 0;
-  while (below + bins[bin] <= count) below += bins[bin++];
-
   std::vector<Rank> near;
-  near.reserve(bins[bin]);
-  for (const Rank rank : ranks) {
-    if (rank >> kShift == bin) near.push_back(rank);
+  if (ranks.size() <= kFewRanks) {
+    near.assign(ranks.begin(), ranks.end());
+  } else {
+    std::array<uint32_t, size_t{1} << (32 - kShift)> bins = {};
+    for (const Rank rank : ranks) ++bins[rank >> kShift];
+    size_t bin = 0;
+    while (below + bins[bin] <= count) below += bins[bin++];
+    near.reserve(bins[bin]);
+    for (const Rank rank : ranks) {
+      if (rank >> kShift == bin) near.push_back(rank);
+    }
   }
   const auto border = near.begin() + static_cast<std::ptrdiff_t>(count - below);
   std::nth_element(near.begin(), border, near.end());
@@ -96,7 +101,7 @@ std::vector<NodeRef> SelectNodes(std::span<const ProposalTree> trees,
   const size_t count =
       std::min(static_cast<size_t>(budget) - trees.size(), num_left);
   Border border = {.rank = kOut, .ties = 0};
-  if (count < ranks.size()) border = FindBorder(ranks, count);
+  if (count < num_left) border = FindBorder(ranks, count);
 
   std::vector<NodeRef> selected;
   selected.reserve(count + trees.size());

@@ -143,6 +143,7 @@ void Scheduler::OnAdvanced(Job& job, Job::Progress progress) {
 }
 
 void Scheduler::OnEnded(Job& job, absl::StatusOr<MatchedStop> end) {
+  Unplace(job);
   if (!end.ok()) return Finish(job, end.status());
   Finish(job, job.CompletionAt(now_, *std::move(end)));
 }
@@ -154,8 +155,10 @@ void Scheduler::OnDisplaced(Job& job, Displacement reason,
     ++job.losses;
     entry.lost_on = entry.replica->name();
   }
-  entry.replica = nullptr;
-  if (reason == Displacement::kEvicted) metrics_.Preempted();
+  Unplace(job);
+  if (reason == Displacement::kEvicted || reason == Displacement::kPreempted) {
+    metrics_.Preempted();
+  }
   if (job.losses > Job::kSuspectLosses) {
     return Finish(
         job,
@@ -207,6 +210,7 @@ void Scheduler::StartRounds() {
   for (ServedModel& model : models_) {
     model.MakeRoom();
     PlaceWaiting(model);
+    Preempt(model);
     if (draining_ && options_.frees_workers_early) model.CloseEmpty();
     model.StartRounds(now_);
   }
@@ -228,10 +232,22 @@ void Scheduler::PlaceWaiting(ServedModel& model) {
   }
 }
 
+void Scheduler::Preempt(ServedModel& model) {
+  while (auto preemption = model.FindPreemption()) {
+    for (Job* victim : preemption->victims) {
+      preemption->replica->Displace(*victim, Displacement::kPreempted);
+    }
+    Place(*preemption->job, *preemption->replica);
+  }
+}
+
 void Scheduler::Place(Job& job, Replica& replica) {
+  Entry& entry = jobs_.at(job.id());
   WaitingWith(job).Remove(job);
+  entry.share = replica.placements().ShareOf(job);
+  ModelOf(job).held().Add(job.request().tenant, entry.share);
   replica.Place(job);
-  jobs_.at(job.id()).replica = &replica;
+  entry.replica = &replica;
   if (job.first_run) return;
   job.first_run = now_;
   metrics_.Queued(Seconds(job.request().arrival, now_));
@@ -240,10 +256,17 @@ void Scheduler::Place(Job& job, Replica& replica) {
   on_dequeued_(job.request(), /*runs=*/true);
 }
 
+void Scheduler::Unplace(const Job& job) {
+  Entry& entry = jobs_.at(job.id());
+  ModelOf(job).held().Remove(job.request().tenant, entry.share);
+  entry.replica = nullptr;
+}
+
 void Scheduler::End(Job& job, absl::Status why) {
-  Replica*& replica = jobs_.at(job.id()).replica;
+  Replica* const replica = jobs_.at(job.id()).replica;
   if (replica != nullptr) {
     replica->Drop(job);
+    Unplace(job);
   } else {
     WaitingWith(job).Remove(job);
   }

@@ -4,6 +4,7 @@
 #define BOLE_SCHEDULER_SERVICE_SCHEDULER_H_
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -97,6 +98,7 @@ class Scheduler final : private ReplicaOwner {
   struct Entry {
     std::unique_ptr<Job> job;
     Replica* replica = nullptr;
+    int64_t share = 0;  // What it holds there (HeldShares).
     // The worker that was lost last with a round of it on its way.
     std::string lost_on = {};
   };
@@ -133,7 +135,11 @@ class Scheduler final : private ReplicaOwner {
   // Gives places to those that wait, in order, while a worker is free, and ends
   // those that no worker can ever hold.
   void PlaceWaiting(ServedModel& model);
+  // Places jobs of tenants that hold little instead of those that hold most.
+  void Preempt(ServedModel& model);
   void Place(Job& job, Replica& replica);
+  // The job has no place any more.
+  void Unplace(const Job& job);
 
   // Ends a job wherever it is.
   void End(Job& job, absl::Status why);
@@ -143,9 +149,10 @@ class Scheduler final : private ReplicaOwner {
   void Finish(Job& job, absl::StatusOr<Completion> end);
   void Deliver();
 
-  FairQueue& WaitingWith(const Job& job) {
-    return models_.at(job.request().model.value()).waiting();
+  ServedModel& ModelOf(const Job& job) {
+    return models_.at(job.request().model.value());
   }
+  FairQueue& WaitingWith(const Job& job) { return ModelOf(job).waiting(); }
   // What some worker describes; null before the first.
   const WorkerDescription* AnyDescription() const;
 

@@ -13,7 +13,9 @@ SchedulerLoop::SchedulerLoop(const SchedulerOptions& options,
 
 SchedulerLoop::~SchedulerLoop() { Stop(); }
 
-void SchedulerLoop::Start(Scheduler::LetGo let_go) {
+void SchedulerLoop::Start(Scheduler::LetGo let_go,
+                          std::function<void()> on_turn) {
+  on_turn_ = std::move(on_turn);
   scheduler_ = std::make_unique<Scheduler>(
       options_, catalog_, metrics_,
       [this](const Request& request, bool runs) {
@@ -56,6 +58,7 @@ void SchedulerLoop::Run() {
     const bool draining = mail.draining;
     scheduler_->Handle(std::move(mail), std::chrono::steady_clock::now());
     Publish(draining);
+    if (on_turn_) on_turn_();
   }
 }
 

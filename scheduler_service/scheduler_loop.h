@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,8 +45,9 @@ class SchedulerLoop {
   // live until let_go(), or until Stop() has returned.
   void Post(WorkerEvent event) { mailbox_.Post(std::move(event)); }
 
-  // `let_go` is called on the loop's thread.
-  void Start(Scheduler::LetGo let_go);
+  // Both are called on the loop's thread, `on_turn` after each turn, for those
+  // who measure it; it may be null.
+  void Start(Scheduler::LetGo let_go, std::function<void()> on_turn = nullptr);
 
   // As Mailbox::Submit(). Ends are told on the request's stream:
   //   DEADLINE_EXCEEDED, CANCELLED  as the names say.
@@ -54,8 +57,8 @@ class SchedulerLoop {
   [[nodiscard]] std::optional<Refusal> Submit(
       std::span<std::unique_ptr<Request>> requests);
   // As Mailbox::Check() and Mailbox::RetryDelay().
-  std::optional<Refusal> Check(size_t bytes) const {
-    return mailbox_.Check(bytes);
+  std::optional<Refusal> Check(const std::string& tenant, size_t bytes) const {
+    return mailbox_.Check(tenant, bytes);
   }
   std::chrono::milliseconds RetryDelay() const { return mailbox_.RetryDelay(); }
 
@@ -79,6 +82,7 @@ class SchedulerLoop {
   Metrics& metrics_;
   Mailbox mailbox_;
   std::unique_ptr<Scheduler> scheduler_;  // From Start() on; the thread's.
+  std::function<void()> on_turn_;
   std::thread thread_;
 
   mutable Mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,14 @@
 #include "scheduler_service/replicas/router.h"
 
 namespace bole {
+namespace {
+
+// A tenant takes no places from one that it leads by more tokens than this. It
+// has to be more than the prompts of a burst, for which a tenant is charged at
+// once, and little beside what a tenant is served in a minute.
+constexpr int64_t kMaxPreemptingLead = 16'384;
+
+}  // namespace
 
 absl::Status ServedModel::CheckJoins(const WorkerDescription& worker) const {
   const bool matters = IsAnyConnected() || !waiting_.empty();
@@ -29,7 +38,8 @@ void ServedModel::Join(Replica& replica) {
 }
 
 void ServedModel::Leave(const Replica& replica) {
-  std::erase(replicas_, &replica);
+  if (std::erase(replicas_, &replica) == 0 || replica.connected()) return;
+  last_loss_ = {.at = replica.lost_at(), .why = replica.last_error()};
 }
 
 void ServedModel::MakeRoom() {
@@ -63,7 +73,7 @@ void ServedModel::MoveFrom(Replica& draining) {
       break;
     }
   }
-  for (Job* job : moved) draining.MoveAway(*job);
+  for (Job* job : moved) draining.Displace(*job, Displacement::kMoved);
 }
 
 bool ServedModel::MayTry(const Replica& replica, const Job& job) const {
@@ -119,6 +129,37 @@ void ServedModel::CloseEmpty() {
   }
 }
 
+Job* ServedModel::PoorestThatWaits() const {
+  Job* poorest = nullptr;
+  int64_t least = 0;
+  for (Job* job : waiting_.Fronts()) {
+    const int64_t holds = held_.Of(job->request().tenant);
+    if (poorest != nullptr && holds >= least) continue;
+    poorest = job;
+    least = holds;
+  }
+  return poorest;
+}
+
+std::optional<ServedModel::Preemption> ServedModel::FindPreemption() const {
+  Job* const job = PoorestThatWaits();
+  if (job == nullptr || job->is_suspect()) return std::nullopt;
+  std::optional<Preemption> best;
+  for (Replica* replica : replicas_) {
+    if (!replica->CanBeTrustedWith(*job)) continue;
+    if (replica->placements().HasRoomFor(*job)) return std::nullopt;
+    if (!replica->free()) continue;
+    std::vector<Job*> victims = FindVictims(*job, held_, replica->placements());
+    if (victims.empty() ||
+        waiting_.Lead(*job, *victims[0]) > kMaxPreemptingLead ||
+        (best && best->victims.size() <= victims.size())) {
+      continue;
+    }
+    best = {.job = job, .replica = replica, .victims = std::move(victims)};
+  }
+  return best;
+}
+
 void ServedModel::StartRounds(TimePoint now) {
   for (Replica* replica : replicas_) {
     if (replica->free()) replica->StartRound(!waiting_.empty(), now);
@@ -150,14 +191,12 @@ absl::Status ServedModel::CheckOtherThan(const std::string& lost_on) const {
 
 std::optional<ServedModel::Loss> ServedModel::loss() const {
   if (IsAnyConnected()) return std::nullopt;
-  const auto last = std::max_element(replicas_.begin(), replicas_.end(),
-                                     [](const Replica* a, const Replica* b) {
-                                       return a->lost_at() < b->lost_at();
-                                     });
-  if (last == replicas_.end()) {
-    return Loss{.at = TimePoint(), .why = "none was there yet"};
+  Loss last = last_loss_;
+  for (const Replica* replica : replicas_) {
+    if (replica->lost_at() < last.at) continue;
+    last = {.at = replica->lost_at(), .why = replica->last_error()};
   }
-  return Loss{.at = (*last)->lost_at(), .why = (*last)->last_error()};
+  return last;
 }
 
 bool ServedModel::IsStalled() const {

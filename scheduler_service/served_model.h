@@ -14,6 +14,7 @@
 #include "scheduler_service/jobs/job.h"
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/replicas/preemption.h"
 #include "scheduler_service/replicas/replica.h"
 
 namespace bole {
@@ -31,6 +32,7 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   FairQueue& waiting() { return waiting_; }
+  HeldShares& held() { return held_; }  // To be told by who places jobs.
   const FairQueue& waiting() const { return waiting_; }
   // Describes the worker that joined last; null before the first.
   const std::shared_ptr<const WorkerDescription>& description() const {
@@ -59,6 +61,18 @@ class ServedModel {
   // Nothing new comes: lets the workers go on which nothing runs, unless
   // somebody waits.
   void CloseEmpty();
+  // Whose place somebody else should have now.
+  struct Preemption {
+    Job* job;          // The one that gets it, of those that wait.
+    Replica* replica;  // Which is free, and has room once the victims leave.
+    std::vector<Job*> victims;
+  };
+  // If no worker has room for the next job of the tenant that holds least of
+  // those that wait, and others hold more than their share (FindVictims()).
+  // None for a tenant that was ahead of them before it had to wait: it has had
+  // its share.
+  // COST: O(tenants that wait + placements of the free workers).
+  std::optional<Preemption> FindPreemption() const;
   // Sends the next plans. REQUIRES: MakeRoom().
   void StartRounds(TimePoint now);
 
@@ -84,11 +98,16 @@ class ServedModel {
   // on trial gets one job at a time, and none that has lost a worker already
   // while another replica can take it.
   bool MayTry(const Replica& replica, const Job& job) const;
+  // The next job of the tenant that holds least; null if nobody waits.
+  Job* PoorestThatWaits() const;
 
   const std::string name_;
   std::vector<Replica*> replicas_;
   FairQueue waiting_;
+  HeldShares held_;
   std::shared_ptr<const WorkerDescription> description_;
+  // Of the replica that left last without a connection.
+  Loss last_loss_{.at = TimePoint(), .why = "none was there yet"};
   TimePoint look_again_ = TimePoint::max();
 };
 

@@ -16,13 +16,16 @@ some two hours on two cores.
   fuzz       every fuzz target for two minutes
   kills      100 demo workers killed and 100 simulated ones failing under streams
   peers      schedulers killed, stopped and restarted that share their workers
+  traffic    the scheduler under floods, with unlike and with failing workers, in
+             virtual time
+  load       64 simulated workers and 5,000 streams for ten minutes
   tidy       clang-tidy over the whole tree, static analyzer included
 
 BAZEL names the command to run instead of "bazel", options included.
 EOT
 }
 
-all_stages=(exact sanitized fuzz kills peers tidy)
+all_stages=(exact sanitized fuzz kills peers traffic load tidy)
 
 stage_exact() {
   local bazel
@@ -57,6 +60,20 @@ stage_peers() {
   read -ra bazel <<<"${BAZEL:-bazel}"
   "${bazel[@]}" build //tests/e2e:peers_test
   tests/e2e/peers.py --rounds 10 --stops 4
+}
+
+stage_traffic() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" test --test_env=BOLE_EXHAUSTIVE=1 --test_output=all \
+    //tests/scheduler_service/traffic/...
+}
+
+stage_load() {
+  local bazel
+  read -ra bazel <<<"${BAZEL:-bazel}"
+  "${bazel[@]}" build //tests/bench/load:fleet_load
+  bazel-bin/tests/bench/load/fleet_load
 }
 
 stage_tidy() { tests/lint/clang_tidy.sh; }

@@ -76,7 +76,7 @@ std::variant<FrontDoor::Entry, Refusal> FrontDoor::Enter(
   if (!model.ok()) return RefusalOf(model.status());
   std::optional<Refusal> refusal = CheckWorkers(model->workers);
   if (!refusal) refusal = CheckCalls();
-  if (!refusal) refusal = loop_.Check(head.bytes);
+  if (!refusal) refusal = loop_.Check(who->tenant, head.bytes);
   if (refusal) return Timed(*std::move(refusal));
   return Entry{.who = *std::move(who), .model = *std::move(model)};
 }

@@ -1,6 +1,10 @@
 #include "scheduler_service/jobs/admission.h"
 
+#include <algorithm>
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 
 namespace bole {
 namespace {
@@ -33,18 +37,47 @@ constexpr Bound kBounds[] = {
 
 }  // namespace
 
+AdmissionLoad& AdmissionLoad::operator+=(const AdmissionLoad& more) {
+  requests += more.requests;
+  tokens += more.tokens;
+  bytes += more.bytes;
+  return *this;
+}
+
+AdmissionLoad& AdmissionLoad::operator-=(const AdmissionLoad& less) {
+  BOLE_CHECK(requests >= less.requests && tokens >= less.tokens &&
+             bytes >= less.bytes);
+  requests -= less.requests;
+  tokens -= less.tokens;
+  bytes -= less.bytes;
+  return *this;
+}
+
+// This is the dynamic threshold of shared buffers in switches (Choudhury and
+// Hahne, 1998): each tenant may have eight times what is left of nine eighths
+// of the bound, solved for what it has.
+size_t BoundBeside(size_t others, size_t bound) {
+  return bound - std::min(bound, (8 * others + 8) / 9);
+}
+
 std::optional<Refusal> CheckAdmission(const AdmissionLimits& limits,
-                                      const AdmissionLoad& waiting,
+                                      const AdmissionLoad& own,
+                                      const AdmissionLoad& others,
                                       const AdmissionLoad& more) {
+  const bool is_lone = own.requests == 0 && others.requests == 0;
   for (const Bound& bound : kBounds) {
-    if (waiting.requests == 0 && !bound.applies_to_a_lone_call) continue;
-    const size_t waits = waiting.*bound.load;
-    const size_t max = limits.*bound.max;
+    if (is_lone && !bound.applies_to_a_lone_call) continue;
+    const size_t waits = own.*bound.load;
+    const size_t beside = others.*bound.load;
+    const size_t max = BoundBeside(beside, limits.*bound.max);
     if (waits + more.*bound.load <= max) continue;
+    const std::string of_others =
+        beside == 0 ? ""
+                    : absl::StrCat(" beside ", beside, " of other tenants");
     return Refusal{.reason = bound.reason,
                    .message = absl::StrCat(
                        NameOf(bound.reason), ": ", waits, " ", bound.unit,
-                       " wait, of at most ", max,
+                       " wait, of at most ", max, of_others,
                        ", and the request has at least ", more.*bound.load),
                    .bound = ReachedBound{.count = waits, .max = max}};
   }

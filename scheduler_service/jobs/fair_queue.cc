@@ -71,6 +71,15 @@ Job* FairQueue::Front() const {
   return *tenants_.at(ranked_.begin()->second).waiting.begin();
 }
 
+std::vector<Job*> FairQueue::Fronts() const {
+  std::vector<Job*> fronts;
+  fronts.reserve(ranked_.size());
+  for (const auto& [rank, name] : ranked_) {
+    fronts.push_back(*tenants_.at(name).waiting.begin());
+  }
+  return fronts;
+}
+
 void FairQueue::Remove(Job& job) {
   const std::string& name = job.request().tenant;
   Tenant& tenant = Open(name);
@@ -86,6 +95,16 @@ void FairQueue::Charge(const Job& job, int64_t tokens) {
   Tenant& tenant = Open(name);
   tenant.served += tokens;
   Close(name, tenant);
+}
+
+int64_t FairQueue::ServedOf(const std::string& name) const {
+  const auto found = tenants_.find(name);
+  return found == tenants_.end() ? Level()
+                                 : std::max(found->second.served, Level());
+}
+
+int64_t FairQueue::Lead(const Job& a, const Job& b) const {
+  return ServedOf(a.request().tenant) - ServedOf(b.request().tenant);
 }
 
 }  // namespace bole

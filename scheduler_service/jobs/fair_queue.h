@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
@@ -40,11 +41,16 @@ class FairQueue {
   void Push(Job& job);
   // Who is next; null if nobody waits.
   Job* Front() const;
+  // The next job of each tenant, in order. COST: O(tenants that wait).
+  std::vector<Job*> Fronts() const;
   // REQUIRES: `job` waits.
   void Remove(Job& job);
 
   // `tokens` were or will be computed for `job`, which may wait or run.
   void Charge(const Job& job, int64_t tokens);
+  // How many more tokens were computed for the tenant of `a` than for that of
+  // `b`, as far as it counts.
+  int64_t Lead(const Job& a, const Job& b) const;
 
  private:
   struct Order {
@@ -70,6 +76,7 @@ class FairQueue {
   void Close(const std::string& name, Tenant& tenant);
   // The level at which tenants begin.
   int64_t Level() const;
+  int64_t ServedOf(const std::string& name) const;
 
   absl::flat_hash_map<std::string, Tenant> tenants_;
   std::set<std::pair<Rank, std::string>> ranked_;  // Those with jobs that wait.

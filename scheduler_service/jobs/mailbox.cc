@@ -5,31 +5,43 @@
 #include "common/check.h"
 
 namespace bole {
+namespace {
 
-std::optional<Refusal> Mailbox::CheckLocked(const AdmissionLoad& more) const {
-  if (mail_.draining || mail_.stopped) return DrainingRefusal();
-  return CheckAdmission(limits_, load_, more);
+AdmissionLoad LoadOf(const Request& request) {
+  return {
+      .requests = 1, .tokens = request.prompt.size(), .bytes = request.bytes};
 }
 
-std::optional<Refusal> Mailbox::Check(size_t bytes) const {
+}  // namespace
+
+std::optional<Refusal> Mailbox::CheckLocked(const std::string& tenant,
+                                            const AdmissionLoad& more) const {
+  if (mail_.draining || mail_.stopped) return DrainingRefusal();
+  const auto found = tenants_.find(tenant);
+  const AdmissionLoad own =
+      found == tenants_.end() ? AdmissionLoad() : found->second;
+  AdmissionLoad others = load_;
+  others -= own;
+  return CheckAdmission(limits_, own, others, more);
+}
+
+std::optional<Refusal> Mailbox::Check(const std::string& tenant,
+                                      size_t bytes) const {
   MutexLock lock(mutex_);
-  return CheckLocked({.requests = 1, .tokens = 1, .bytes = bytes});
+  return CheckLocked(tenant, {.requests = 1, .tokens = 1, .bytes = bytes});
 }
 
 std::optional<Refusal> Mailbox::Submit(
     std::span<std::unique_ptr<Request>> requests) {
-  AdmissionLoad more{.requests = requests.size()};
-  for (const std::unique_ptr<Request>& request : requests) {
-    more.tokens += request->prompt.size();
-    more.bytes += request->bytes;
-  }
+  const std::string tenant = requests[0]->tenant;
+  AdmissionLoad more;
+  for (const auto& request : requests) more += LoadOf(*request);
   std::vector<std::pair<std::shared_ptr<TokenStream>, JobId>> accepted;
   {
     MutexLock lock(mutex_);
-    if (auto refusal = CheckLocked(more)) return refusal;
-    load_.requests += more.requests;
-    load_.tokens += more.tokens;
-    load_.bytes += more.bytes;
+    if (auto refusal = CheckLocked(tenant, more)) return refusal;
+    load_ += more;
+    tenants_[tenant] += more;
     intake_.SetWaiting(true, clock_());
     for (std::unique_ptr<Request>& request : requests) {
       const JobId job(++num_accepted_);
@@ -93,11 +105,11 @@ Mail Mailbox::Take(TimePoint deadline) {
 
 void Mailbox::Release(const Request& request, bool runs) {
   MutexLock lock(mutex_);
-  BOLE_CHECK(load_.requests > 0 && load_.tokens >= request.prompt.size() &&
-             load_.bytes >= request.bytes);
-  --load_.requests;
-  load_.tokens -= request.prompt.size();
-  load_.bytes -= request.bytes;
+  load_ -= LoadOf(request);
+  const auto own = tenants_.find(request.tenant);
+  BOLE_CHECK(own != tenants_.end());
+  own->second -= LoadOf(request);
+  if (own->second.requests == 0) tenants_.erase(own);
   const TimePoint now = clock_();
   if (runs) intake_.TookIn(request.prompt.size(), now);
   intake_.SetWaiting(load_.requests > 0, now);

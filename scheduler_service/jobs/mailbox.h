@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "scheduler_service/jobs/admission.h"
@@ -34,7 +36,8 @@ struct Mail {
 // The one hand-over to the loop: RPC threads submit requests and cancel their
 // streams, worker clients post events, the loop takes all of it. Bounded, so
 // that overload is answered at the door and not by running out of memory behind
-// it.
+// it. The bounds leave room for tenants that have little waiting, so that one
+// alone cannot keep the others out (CheckAdmission()).
 //
 // Thread-safe; Take() and Release() are the loop's. Outlives every stream whose
 // request has not ended.
@@ -50,15 +53,16 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Takes the requests of a call, at least one, numbers them, and hears of each
-  // when its stream is cancelled; or refuses all, and leaves them untouched:
-  // because a bound is reached, or because Drain() or Stop() was called.
+  // Takes the requests of a call, at least one and of one tenant, numbers them,
+  // and hears of each when its stream is cancelled; or refuses all, and leaves
+  // them untouched: because a bound is reached, or because Drain() or Stop()
+  // was called.
   [[nodiscard]] std::optional<Refusal> Submit(
       std::span<std::unique_ptr<Request>> requests);
 
-  // Whether Submit() would refuse a request of so many bytes now, whatever its
-  // prompt is.
-  std::optional<Refusal> Check(size_t bytes) const;
+  // Whether Submit() would refuse a request of this tenant and of so many bytes
+  // now, whatever its prompt is.
+  std::optional<Refusal> Check(const std::string& tenant, size_t bytes) const;
 
   // When a client that is refused now should come again.
   std::chrono::milliseconds RetryDelay() const;
@@ -77,11 +81,12 @@ class Mailbox {
   // it: because it runs, or else because it ended.
   void Release(const Request& request, bool runs);
 
-  AdmissionLoad load() const;
+  AdmissionLoad load() const;  // Of all tenants.
 
  private:
   void Cancel(JobId job);
-  std::optional<Refusal> CheckLocked(const AdmissionLoad& more) const
+  std::optional<Refusal> CheckLocked(const std::string& tenant,
+                                     const AdmissionLoad& more) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AdmissionLimits limits_;
@@ -92,6 +97,9 @@ class Mailbox {
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t num_accepted_ ABSL_GUARDED_BY(mutex_) = 0;
   AdmissionLoad load_ ABSL_GUARDED_BY(mutex_);
+  // The parts of load_ of those tenants that have one.
+  absl::flat_hash_map<std::string, AdmissionLoad> tenants_
+      ABSL_GUARDED_BY(mutex_);
   IntakeRate intake_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -55,6 +55,7 @@ Job::Progress Placement::Advance(SequenceResult result) {
     job_.AddPromptLogprobs(committed_, std::move(result.prompt_logprobs));
   }
   committed_ = result.committed;
+  has_emitted_ = has_emitted_ || !result.emitted.empty();
   Job::Progress progress = job_.Advance(std::move(result.emitted));
   if (progress.end) return progress;
   if (result.proposal) {

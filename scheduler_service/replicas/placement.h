@@ -22,6 +22,7 @@ class Placement {
   int committed() const { return committed_; }
   bool in_prefill() const { return committed_ < job_.prefill_target(); }
   int prefill_left() const;  // 0 if it is past its prefill.
+  bool has_emitted() const { return has_emitted_; }  // Here.
   const ProposalTree& tree() const { return tree_; }
   PageLease& pages() { return pages_; }
   const PageLease& pages() const { return pages_; }
@@ -46,6 +47,7 @@ class Placement {
   SlotLease slot_;
   PageLease pages_;
   int committed_ = 0;
+  bool has_emitted_ = false;
   ProposalTree tree_;  // Root: the pending token.
 };
 

@@ -65,6 +65,12 @@ int Placements::PagesToPlace(const Job& job) const {
   return PagesFor(job.prefill_target(), 1);
 }
 
+int64_t Placements::ShareOf(const Job& job) const {
+  constexpr int64_t kWhole = 1'000'000;
+  return std::max(kWhole / max_running_,
+                  kWhole * PagesToPlace(job) / limits_.num_pages);
+}
+
 bool Placements::HasRoomFor(const Job& job) const {
   const Room free = room();
   return free.jobs > 0 && free.pages >= PagesToPlace(job);

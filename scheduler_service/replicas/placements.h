@@ -47,6 +47,9 @@ class Placements {
   // Pages without which `job` cannot be placed.
   int PagesToPlace(const Job& job) const;
   bool HasRoomFor(const Job& job) const;
+  // How much of the worker `job` takes when it is placed, in millionths: of the
+  // places or of the pages, whichever is more.
+  int64_t ShareOf(const Job& job) const;
   // REQUIRES: HasRoomFor(job); the job has no other placement.
   void Place(Job& job);
 

@@ -53,7 +53,9 @@ ProposalTree UsableTree(const Placement& placement,
       std::min(limits.max_context - placement.committed(),
                kv_rows - limits.KvRows(placement.committed(), 0, draft));
   const int max_depth = placement.job().max_new_tokens();
-  if (draft->depth <= max_depth && tree.size() <= positions) return tree;
+  // No more of it than max_nodes_per_tree is verified.
+  const int most = std::min(options.bounds.max_nodes_per_tree, tree.size());
+  if (draft->depth <= max_depth && most <= positions) return tree;
   return TrimTree(tree, positions, max_depth);
 }
 

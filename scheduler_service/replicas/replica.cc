@@ -11,9 +11,6 @@
 namespace bole {
 namespace {
 
-// Weight of the latest round in the mean of recent ones.
-constexpr double kLatestRoundWeight = 0.2;
-
 double Seconds(TimePoint from, TimePoint to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -29,6 +26,8 @@ const char* NameOf(Displacement reason) {
   switch (reason) {
     case Displacement::kEvicted:
       return "evicted";
+    case Displacement::kPreempted:
+      return "preempted";
     case Displacement::kMoved:
       return "drained";
     case Displacement::kLost:
@@ -149,9 +148,8 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   RoundInFlight& round = *in_flight;
   on_trial_ = false;
   connection_->outcome_at = now;
-  double& mean = connection_->round_seconds;
-  const double latest = Seconds(round.started, now);
-  mean = mean == 0 ? latest : mean + kLatestRoundWeight * (latest - mean);
+  connection_->pace.Took(Seconds(round.started, now),
+                         round.metrics.prefill_tokens);
   round.metrics.round_seconds = Seconds(round.measured, now);
   round.metrics.step_seconds = event.step_seconds;
   if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
@@ -244,15 +242,16 @@ void Replica::Drop(Placement& placement) {
 
 void Replica::Drop(const Job& job) { Drop(placements().Find(job)); }
 
-void Replica::MoveAway(Job& job) {
+void Replica::Displace(Job& job, Displacement reason) {
   Drop(job);
-  owner_.OnDisplaced(job, Displacement::kMoved, absl::OkStatus());
+  owner_.OnDisplaced(job, reason, absl::OkStatus());
 }
 
 RouteOption Replica::OptionFor(const Job& job, TimePoint now) const {
   RouteOption option{
       .has_room = placements().HasRoomFor(job),
-      .round_seconds = connection_->round_seconds,
+      .round_seconds = connection_->pace.round_seconds(),
+      .token_seconds = connection_->pace.token_seconds(),
       .max_prefill_tokens = connection_->plan_options.limits.max_prefill_tokens,
       .prefill_ahead = placements().PrefillLeft(),
       .prefill_tokens = job.prefill_target(),
@@ -262,7 +261,8 @@ RouteOption Replica::OptionFor(const Job& job, TimePoint now) const {
     const std::optional<Lease>& lease = round.awaited.plan.lease;
     const int rounds_left = lease ? lease->rounds - round.awaited.round : 1;
     const double left =
-        rounds_left * connection_->round_seconds - Seconds(round.started, now);
+        rounds_left * connection_->pace.Expected(round.metrics.prefill_tokens) -
+        Seconds(round.started, now);
     option.seconds_until_free =
         left > 0 ? left : std::numeric_limits<double>::infinity();
   }

@@ -23,6 +23,7 @@
 #include "scheduler_service/replicas/placements.h"
 #include "scheduler_service/replicas/planner.h"
 #include "scheduler_service/replicas/round_in_flight.h"
+#include "scheduler_service/replicas/round_pace.h"
 #include "scheduler_service/replicas/router.h"
 #include "scheduler_service/replicas/validate_result.h"
 #include "scheduler_service/watch/metrics.h"
@@ -43,6 +44,7 @@ struct ReplicaOptions {
 // Why a job has no place any more although it has not ended.
 enum class Displacement {
   kEvicted,      // Those that came before it need its pages.
+  kPreempted,    // A tenant that holds less needs its place.
   kMoved,        // The worker is to leave, and another one has room.
   kLost,         // The worker is gone; nothing of the job was on its way.
   kLostInRound,  // The worker is gone, with a round of the job on its way.
@@ -134,8 +136,8 @@ class Replica {
   void Place(Job& job);
   // The job leaves; its owner knows. REQUIRES: it is placed here.
   void Drop(const Job& job);
-  // Drops the job, and says so. REQUIRES: the same.
-  void MoveAway(Job& job);
+  // Drops the job, and says why. REQUIRES: the same.
+  void Displace(Job& job, Displacement reason);
 
   // Gives out the pages for the coming round. If anybody had to be evicted for
   // them, nobody is accepted until the round is sent. REQUIRES: free().
@@ -164,9 +166,9 @@ class Replica {
     std::optional<RoundInFlight> in_flight;
     uint64_t next_plan_number = 1;
     bool draining = false;
-    bool closed = false;       // It drains, and was told that it can leave.
-    bool evicting = false;     // Somebody was evicted for the coming round.
-    double round_seconds = 0;  // How long recent rounds took, on average.
+    bool closed = false;    // It drains, and was told that it can leave.
+    bool evicting = false;  // Somebody was evicted for the coming round.
+    RoundPace pace;
     std::optional<TimePoint> outcome_at;  // Since when the worker waits.
   };
 

@@ -99,11 +99,13 @@ struct Metrics::Families {
                "Admitted requests that ended, by gRPC status code.");
   Counter& preemptions =
       OneCounter(registry, "bole_preemptions_total",
-                 "Requests that gave their pages back and wait to run again.");
+                 "Times that a request gave its place to others and waited to "
+                 "run again.");
   Family<Counter>& migrations =
       Counters(registry, "bole_migrations_total",
                "Times that a request lost its place and waited for another "
-               "one, by reason: lost (with its worker), evicted, drained.");
+               "one, by reason: lost (with its worker), evicted, preempted, "
+               "drained.");
   Counter& bad_logits = OneCounter(
       registry, "bole_bad_logits_total",
       "Requests that failed because the model's logits were not numbers.");
@@ -234,7 +236,7 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
                            "INVALID_ARGUMENT", "UNAVAILABLE"}) {
     families_->requests.Add({{"code", code}});
   }
-  for (const char* reason : {"lost", "evicted", "drained"}) {
+  for (const char* reason : {"lost", "evicted", "preempted", "drained"}) {
     families_->migrations.Add({{"reason", reason}});
   }
 }

@@ -48,7 +48,8 @@ class Metrics {
   void Round(const RoundMetrics& round);
   void Preempted();
   // A request lost its place and waits for another one: it was "lost" with its
-  // worker, "evicted" for others, or its worker "drained".
+  // worker, "evicted" for the pages that others need, "preempted" for a tenant
+  // that holds less, or its worker "drained".
   void Migrated(const std::string& reason);
   // A request failed, because the model's logits were not numbers.
   void BadLogits();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -23,6 +24,9 @@ class Samples {
   explicit Samples(std::string name) : name_(std::move(name)) {}
 
   void Add(double microseconds) { values_.push_back(microseconds); }
+  void Reserve(size_t count) { values_.reserve(count); }
+  void Clear() { values_.clear(); }
+  size_t size() const { return values_.size(); }
 
   // The share `p` of all samples took at most this long. REQUIRES: something
   // was added.

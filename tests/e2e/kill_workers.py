@@ -159,7 +159,7 @@ class Report:
 def migrations(fleet):
     series = fleet.metrics()
     return {reason: int(series[f'bole_migrations_total{{reason="{reason}"}}'])
-            for reason in ("lost", "evicted", "drained")}
+            for reason in ("lost", "evicted", "preempted", "drained")}
 
 
 def choose(fleet, rng, in_prefill):

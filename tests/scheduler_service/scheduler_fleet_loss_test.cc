@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/asked.h"
 #include "tests/scheduler_service/fleet_fixture.h"
@@ -19,6 +20,36 @@ using ::bole::testing::RandomPrompt;
 using ::bole::testing::SchedulerFleetTest;
 using ::std::chrono::milliseconds;
 using ::std::chrono::seconds;
+
+TEST_F(SchedulerFleetTest, RequestsOutliveTheLastWorkerThatIsRemoved) {
+  ConnectAll();
+  AskOne(30, 20);
+  AskOne(30, 20);
+  for (int worker : {0, 1}) {
+    Tell(worker, WorkerRemoved{});
+    Lose(worker);
+  }
+  ASSERT_EQ(gone_.size(), 2u);
+  now_ += seconds(29);
+  Look();
+  EXPECT_FALSE(scheduler_.idle());
+
+  Add(0);
+  Connect(0);
+  RunAll();
+  ExpectAllWhole();
+}
+
+TEST_F(SchedulerFleetTest, RequestsEndWhenNoWorkerIsAddedForHalfAMinute) {
+  Connect(0);
+  AskOne(30, 20);
+  Tell(1, WorkerRemoved{});
+  Tell(0, WorkerRemoved{});
+  Lose(0);
+  now_ += seconds(30);
+  Look();
+  ExpectEnd(asked_[0].reader, absl::StatusCode::kUnavailable);
+}
 
 enum class Stage { kPrefill, kDecode, kLease };
 

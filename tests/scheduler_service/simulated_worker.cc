@@ -7,23 +7,13 @@
 #include "tests/simulation/simulated_text.h"
 
 namespace bole::testing {
-namespace {
-
-simulation::TextOptions Letters() {
-  simulation::TextOptions text;
-  for (int32_t letter = 'a'; letter <= 'z'; ++letter) {
-    text.alphabet.push_back(letter);
-  }
-  return text;
-}
-
-}  // namespace
 
 std::vector<int32_t> SimulatedOutput(std::span<const int32_t> prompt,
                                      int num_tokens) {
   SamplingParams greedy;
   greedy.temperature = 0;
-  return simulation::ExpectedOutput(Letters(), prompt, greedy, num_tokens);
+  return simulation::ExpectedOutput(simulation::LetterText(), prompt, greedy,
+                                    num_tokens);
 }
 
 std::vector<EmittedToken> SimulatedPromptLogprobs(
@@ -51,7 +41,7 @@ WorkerNews SimulatedWorker::Connect() {
   last_plan_number_ = 0;
   disconnected_ = absl::OkStatus();
   engine_.emplace(simulation::SimulatedEngineOptions{
-      .limits = limits_, .text = Letters(), .accept = {0.8}});
+      .limits = limits_, .text = simulation::LetterText(), .accept = {0.8}});
   plans_.clear();
   return WorkerConnected{.epoch = epoch_,
                          .description = {.model = model_,

@@ -20,6 +20,7 @@ enum class FaultKind {
   kGarbage,  // The result is one that no engine may give.
   kSlow,     // The round takes several times as long.
 };
+inline constexpr int kNumFaultKinds = 4;
 inline constexpr int kCrashExitCode = 70;
 
 // What is wrong with a result, which is well-formed on the wire.

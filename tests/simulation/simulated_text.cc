@@ -73,6 +73,14 @@ History Append(const History& history, int32_t token, int32_t prompt_length) {
   return next;
 }
 
+TextOptions LetterText() {
+  TextOptions text;
+  for (int32_t letter = 'a'; letter <= 'z'; ++letter) {
+    text.alphabet.push_back(letter);
+  }
+  return text;
+}
+
 TokenRule::TokenRule(const TextOptions& text, int32_t prompt_length,
                      const SamplingParams& sampling,
                      std::span<const int32_t> stops)

@@ -53,6 +53,10 @@ struct TextOptions {
   uint64_t seed = 0;  // Other seeds are other models.
 };
 
+// A model that writes small letters, which are their own bytes in a tokenizer
+// of bytes.
+TextOptions LetterText();
+
 // How the tokens of one request are drawn. Which sampling parameters count is
 // as in the engine: temperature 0 ignores the seed and the filters, and the
 // counts of the history matter to requests with penalties alone. Where no stop

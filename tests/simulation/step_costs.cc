@@ -181,8 +181,8 @@ absl::StatusOr<StepCosts> StepCosts::Load(const std::string& path) {
       absl::StrCat(path, ": ", costs.status().message()));
 }
 
-std::chrono::nanoseconds StepCosts::TimeOf(const StepPlan& plan) const {
-  const RoundQuantities quantities = QuantitiesOf(plan);
+std::chrono::nanoseconds StepCosts::TimeOf(
+    const RoundQuantities& quantities) const {
   double microseconds = 0;
   for (const Term& term : terms_) {
     const auto first = static_cast<size_t>(term.axes[0].quantity);

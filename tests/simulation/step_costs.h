@@ -51,7 +51,10 @@ class StepCosts {
   static absl::StatusOr<StepCosts> Load(const std::string& path);
 
   // COST: O(terms * 2^axes).
-  std::chrono::nanoseconds TimeOf(const StepPlan& plan) const;
+  std::chrono::nanoseconds TimeOf(const RoundQuantities& quantities) const;
+  std::chrono::nanoseconds TimeOf(const StepPlan& plan) const {
+    return TimeOf(QuantitiesOf(plan));
+  }
 
   struct Axis {
     Quantity quantity;

@@ -151,6 +151,17 @@ TEST_F(FairQueueTest, LeavingTheQueueDoesNotPayADebt) {
   EXPECT_EQ(Pop(), &heavy);
 }
 
+TEST_F(FairQueueTest, EachTenantsNextIsListedAndItsLeadTold) {
+  Push("a", 0, 2);
+  Job& urgent = Push("a", 1, 3);
+  Job& other = Push("b", 0, 1);
+  queue_.Charge(other, 70);
+
+  EXPECT_EQ(queue_.Fronts(), (std::vector<Job*>{&urgent, &other}));
+  EXPECT_EQ(queue_.Lead(other, urgent), 70);
+  EXPECT_EQ(queue_.Lead(Make("new"), other), -70);
+}
+
 TEST_F(FairQueueTest, RandomUseServesEveryoneWhoWaitsAlike) {
   std::mt19937 rng(1);
   std::map<std::string, int64_t> served;

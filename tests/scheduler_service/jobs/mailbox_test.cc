@@ -112,16 +112,40 @@ TEST(MailboxTest, EachBoundHasItsReason) {
   EXPECT_EQ(Submit(mailbox, 60, 900), std::nullopt);
 }
 
+TEST(MailboxTest, ATenantThatFillsTheQueueDoesNotKeepAnotherOut) {
+  Mailbox mailbox({.max_requests = 18});
+  const auto submit = [&mailbox](const std::string& tenant) {
+    std::unique_ptr<Request> request = MakeRequest(1);
+    request->tenant = tenant;
+    return !mailbox.Submit(request).has_value();
+  };
+  for (int i = 0; i < 18; ++i) ASSERT_TRUE(submit("flood"));
+  EXPECT_FALSE(submit("flood"));
+  EXPECT_TRUE(mailbox.Check("flood", /*bytes=*/1).has_value());
+
+  EXPECT_FALSE(mailbox.Check("other", /*bytes=*/1).has_value());
+  EXPECT_TRUE(submit("other"));
+  EXPECT_TRUE(submit("other"));
+  EXPECT_FALSE(submit("other"));
+
+  const Mail mail = mailbox.Take(kNow);
+  for (const auto& request : mail.requests) {
+    mailbox.Release(*request, /*runs=*/true);
+  }
+  EXPECT_EQ(mailbox.load().requests, 0);
+  for (int i = 0; i < 18; ++i) EXPECT_TRUE(submit("other"));
+}
+
 TEST(MailboxTest, CheckRefusesWhatSubmitWouldWhateverItsPrompt) {
   Mailbox mailbox(kLimits);
   ASSERT_EQ(Submit(mailbox, 99, 100), std::nullopt);
-  EXPECT_FALSE(mailbox.Check(/*bytes=*/900).has_value());
+  EXPECT_FALSE(mailbox.Check("", /*bytes=*/900).has_value());
 
-  const std::optional<Refusal> bytes = mailbox.Check(/*bytes=*/901);
+  const std::optional<Refusal> bytes = mailbox.Check("", /*bytes=*/901);
   ASSERT_EQ(Submit(mailbox, 1, 0), std::nullopt);
-  const std::optional<Refusal> tokens = mailbox.Check(/*bytes=*/1);
+  const std::optional<Refusal> tokens = mailbox.Check("", /*bytes=*/1);
   mailbox.Drain();
-  const std::optional<Refusal> drained = mailbox.Check(/*bytes=*/1);
+  const std::optional<Refusal> drained = mailbox.Check("", /*bytes=*/1);
 
   ASSERT_TRUE(bytes && tokens && drained);
   EXPECT_EQ(bytes->reason, RefusalReason::kQueueBytes);

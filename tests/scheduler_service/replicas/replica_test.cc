@@ -220,7 +220,7 @@ TEST_F(ReplicaTest, AJobIsMovedAway) {
   Connect();
   Job& job = Place();
 
-  replica_.MoveAway(job);
+  replica_.Displace(job, Displacement::kMoved);
 
   EXPECT_EQ(told_[job.id()].displaced,
             std::vector<Displacement>{Displacement::kMoved});

@@ -46,16 +46,18 @@ TEST(RouterTest, TheWaitIsTheRoundOnItsWayAndThoseOfThePrefill) {
   EXPECT_DOUBLE_EQ(ExpectedWait(option), 0.5 + 3 * 0.25);
   option.prefill_tokens = 101;
   EXPECT_DOUBLE_EQ(ExpectedWait(option), 0.5 + 4 * 0.25);
+  option.token_seconds = 0.001;
+  EXPECT_DOUBLE_EQ(ExpectedWait(option), 0.5 + 4 * 0.25 + 301 * 0.001);
 }
 
 TEST(RouterTest, AFasterWorkerIsWorthWaitingFor) {
   std::vector<RouteOption> options(2, Free());
   options[0].round_seconds = 1;
   options[1].round_seconds = 0.3;
-  options[1].seconds_until_free = 0.6;
+  options[1].seconds_until_free = 0.3;
   EXPECT_EQ(Route(options), 1u);
 
-  options[1].seconds_until_free = 0.8;
+  options[1].seconds_until_free = 0.4;  // A little sooner is not enough.
   EXPECT_EQ(Route(options), 0u);
 }
 
