@@ -124,7 +124,7 @@ std::shared_ptr<TokenStream> VirtualFleet::Ask(Question question,
   request->stream =
       std::make_shared<TokenStream>([this, id] { ready_.push_back(id); });
   std::shared_ptr<TokenStream> stream = request->stream;
-  if (mailbox_.Submit(request).has_value()) return nullptr;
+  if (mailbox_.Submit({&request, 1}).has_value()) return nullptr;
   open_.emplace(id, Open{.answer = {.question = std::move(question),
                                     .arrival = now_,
                                     .first_token = {},

@@ -74,7 +74,7 @@ void StreamClients::Ask(size_t index) {
     if (ready_.size() == 1) changed_.NotifyAll();
   });
   client.stream = request->stream;
-  if (const auto refusal = loop_.Submit(request)) {
+  if (const auto refusal = loop_.Submit({&request, 1})) {
     client.stream->Finish(absl::ResourceExhaustedError(refusal->message));
   }
 }
