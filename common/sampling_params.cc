@@ -71,12 +71,13 @@ absl::Status CheckLengths(const SamplingParams& params) {
   BOLE_RETURN_IF_ERROR(CheckAtLeast("max_tokens", *params.max_tokens, 1));
   if (params.min_tokens <= *params.max_tokens) return absl::OkStatus();
   return BadField("min_tokens", params.min_tokens,
-                absl::StrCat("[0, max_tokens = ", *params.max_tokens, "]"));
+                  absl::StrCat("[0, max_tokens = ", *params.max_tokens, "]"));
 }
 
 absl::Status CheckNumLogprobs(absl::string_view field, int32_t value) {
   if (value >= 0 && value <= kMaxRequestedLogprobs) return absl::OkStatus();
-  return BadField(std::string(field), value, absl::StrCat("[0, ", kMaxRequestedLogprobs, "]"));
+  return BadField(std::string(field), value,
+                  absl::StrCat("[0, ", kMaxRequestedLogprobs, "]"));
 }
 
 absl::Status CheckFilters(const SamplingParams& params) {

@@ -38,7 +38,7 @@ struct SamplingParams {
   uint64_t seed = 0;
 
   std::optional<int32_t> max_tokens;  // Without: as many as the context holds.
-  int32_t min_tokens = 0;  // Before so many nothing stops the text.
+  int32_t min_tokens = 0;             // Before so many nothing stops the text.
   std::vector<int32_t> stop_token_ids;  // Besides the model's own.
   bool ignore_eos = false;              // The model's own do not stop it.
 

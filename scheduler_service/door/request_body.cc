@@ -77,10 +77,10 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
     }
     text.Push(resumed[i]);
     if (text.matched_stop()) {
-      return AboutField(field,
-                        absl::InvalidArgumentError(absl::StrCat(
-                            "the text of ", field, " ends with the stop string ",
-                            Quoted(*text.matched_stop()))));
+      return AboutField(
+          field, absl::InvalidArgumentError(absl::StrCat(
+                     "the text of ", field, " ends with the stop string ",
+                     Quoted(*text.matched_stop()))));
     }
   }
   return absl::OkStatus();

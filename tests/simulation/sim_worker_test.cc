@@ -116,7 +116,7 @@ Asked AskAtRandom(const TextOptions& text, uint32_t seed) {
   const int num_tokens = UniformInt(rng, 1, 120);
   wire.set_max_tokens(num_tokens);
   asked.request.mutable_token_ids()->mutable_ids()->Add(prompt.begin(),
-                                                              prompt.end());
+                                                        prompt.end());
   asked.want =
       ExpectedOutput(text, prompt, sampling, num_tokens, text.stop_tokens);
   return asked;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler_service/jobs/request.h"
 #include "scheduler_service/jobs/failure.h"
+#include "scheduler_service/jobs/request.h"
 
 namespace bole {
 namespace {
