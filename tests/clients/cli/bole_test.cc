@@ -1,4 +1,4 @@
-// The program itself, with a scheduler that says what the test tells it to.
+// The commands that answer: generate and chat.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,37 +10,13 @@
 #include "nlohmann/json.hpp"
 #include "scheduler_service/door/grpc/refusal_status.h"
 #include "scheduler_service/jobs/refusal.h"
-#include "tests/clients/cli/fake_bole_service.h"
-#include "tests/clients/cli/process.h"
+#include "tests/clients/cli/bole_fixture.h"
 
 namespace bole::testing_support {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-class BoleTest : public testing::Test {
- protected:
-  BoleTest() { service().SetAnswers({AnswerOf({"Hel", "lo.\n", "Bye"})}); }
-
-  FakeBoleService& service() { return server_.service(); }
-
-  // A process that talks to the server.
-  Process Start(std::vector<std::string> command, std::string_view input = "",
-                Streams streams = Streams::kPipes) {
-    command.insert(command.begin(), "clients/cli/bole");
-    command.insert(command.end(), {"--server", server_.address()});
-    return Process(command, input, streams);
-  }
-
-  v1::GenerateRequest OnlyRequest() {
-    const std::vector<v1::GenerateRequest> requests = service().requests();
-    EXPECT_EQ(requests.size(), 1u);
-    return requests.empty() ? v1::GenerateRequest() : requests[0];
-  }
-
-  FakeServer server_;
-};
 
 TEST_F(BoleTest, GenerateWritesTheTextToAPipeByteForByte) {
   Process bole = Start({"generate", "hi"});
@@ -332,112 +308,6 @@ TEST_F(BoleTest, CtrlCInChatEndsTheAnswerAndNotTheConversation) {
   const std::vector<v1::GenerateRequest> requests = service().requests();
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_EQ(requests[1].chat().messages(1).content(), "Hel");
-}
-
-TEST_F(BoleTest, TokenizeListsIdsAndInJsonTheirTexts) {
-  Process plain = Start({"tokenize", "Hi"});
-  Process json = Start({"tokenize", "--json", "-"}, "Hi");
-
-  EXPECT_EQ(plain.Wait(), 0);
-  EXPECT_EQ(plain.out(), "72 105\n");
-  EXPECT_EQ(json.Wait(), 0);
-  EXPECT_EQ(json.out(), "{\"input_ids\":[72,105],\"pieces\":[\"H\",\"i\"]}\n");
-}
-
-TEST_F(BoleTest, DetokenizeJoinsIds) {
-  Process bole = Start({"detokenize", "72", "105"});
-
-  EXPECT_EQ(bole.Wait(), 0);
-  EXPECT_EQ(bole.out(), "Hi\n");
-}
-
-TEST_F(BoleTest, InfoNamesModelWorkerAndWhatIsWrong) {
-  service().workers.add_workers()->set_last_error("connection refused");
-  service().audit.add_problems()->set_text("slot 3 is lost");
-  service().load.mutable_total()->set_waiting_requests(5);
-
-  Process bole = Start({"info"});
-
-  EXPECT_EQ(bole.Wait(), 0);
-  EXPECT_THAT(bole.out(), HasSubstr("model                 fake\n"));
-  EXPECT_THAT(bole.out(), HasSubstr("not connected: connection refused\n"));
-  EXPECT_THAT(bole.out(), HasSubstr("audit                 slot 3 is lost\n"));
-  EXPECT_THAT(bole.out(), HasSubstr("0 running, 5 waiting"));
-}
-
-TEST_F(BoleTest, InfoTellsHowWorkersAreShared) {
-  Process alone = Start({"info"});
-  EXPECT_EQ(alone.Wait(), 0);
-  EXPECT_THAT(alone.out(), Not(HasSubstr("scheduler")));
-  peer::v1::GetSharesResponse& shares = server_.peers().shares.emplace();
-  peer::v1::ModelShare& share = *shares.add_models();
-  share.set_known(true);
-  share.set_workers(4);
-  share.set_held(3);
-  peer::v1::Scheduler& silent = *shares.add_schedulers();
-  silent.set_state(peer::v1::Scheduler::SILENT);
-
-  Process bole = Start({"info"});
-  Process json = Start({"info", "--json"});
-  EXPECT_EQ(bole.Wait(), 0);
-  EXPECT_THAT(bole.out(), HasSubstr("0 of 4 workers; 3 held, "));
-  EXPECT_THAT(bole.out(), HasSubstr(", silent\n"));
-  EXPECT_EQ(json.Wait(), 0);
-  const nlohmann::json info = nlohmann::json::parse(json.out());
-  EXPECT_EQ(info["sharing"]["models"][0]["held"], 3);
-}
-
-TEST_F(BoleTest, AModelIsAskedForByItsName) {
-  service().model.set_synthetic(true);
-
-  Process info = Start({"info", "--model", "other"});
-  Process answer = Start({"generate", "hi", "--model", "other"});
-
-  EXPECT_EQ(info.Wait(), 0);
-  EXPECT_THAT(info.out(),
-              HasSubstr("model                 other, synthetic\n"));
-  EXPECT_EQ(answer.Wait(), 0);
-  EXPECT_EQ(OnlyRequest().model(), "other");
-}
-
-TEST_F(BoleTest, InfoInJsonHasAllOfIt) {
-  service().load.mutable_total()->set_running_requests(2);
-  Process bole = Start({"info", "--json"});
-
-  EXPECT_EQ(bole.Wait(), 0);
-  const nlohmann::json info = nlohmann::json::parse(bole.out());
-  EXPECT_EQ(info["models"][0]["model"], "fake");
-  EXPECT_EQ(info["server"]["draining"], false);
-  EXPECT_EQ(info["workers"].size(), 0u);
-  EXPECT_EQ(info["load"]["total"]["running_requests"], 2);
-  EXPECT_EQ(info["problems"].size(), 0u);
-}
-
-TEST_F(BoleTest, HealthIsTheExitCode) {
-  Process serving = Start({"health"});
-  EXPECT_EQ(serving.Wait(), 0);
-  EXPECT_THAT(serving.out(), HasSubstr("bole.v1.BoleService   SERVING\n"));
-
-  server_.SetServing(false);
-  Process not_serving = Start({"health", "--json"});
-  EXPECT_EQ(not_serving.Wait(), 1);
-  EXPECT_EQ(not_serving.out(),
-            "{\"\":\"SERVING\",\"bole.v1.BoleService\":\"NOT_SERVING\"}\n");
-}
-
-TEST_F(BoleTest, HealthWaitsUntilTheServiceServes) {
-  server_.SetServing(false);
-  Process bole = Start({"health", "--wait", "100"});
-
-  server_.SetServing(true);
-
-  EXPECT_EQ(bole.Wait(), 0);
-}
-
-TEST_F(BoleTest, HealthWaitsNoLongerThanItIsTold) {
-  server_.SetServing(false);
-
-  EXPECT_EQ(Start({"health", "--wait", "0.2"}).Wait(), 1);
 }
 
 }  // namespace
