@@ -147,6 +147,10 @@ TEST(E2eDrainTest, StopEndsTheWaitForASlowReader) {
   auto drained = std::async(std::launch::async, [&] {
     return system.scheduler().Drain(steady_clock::now() + seconds(600));
   });
+  EXPECT_TRUE(Eventually([&] {
+    return Generate(system.stub(), GreedyRequest(kPrompt, 1))
+               .status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  }));
 
   // This is what the program does at the second signal.
   system.scheduler().Stop();

@@ -19,7 +19,7 @@ std::vector<int32_t> SimulatedOutput(std::span<const int32_t> prompt,
 std::vector<EmittedToken> SimulatedPromptLogprobs(
     std::span<const int32_t> prompt, int num_alternatives) {
   return simulation::ExpectedPromptLogprobs(
-      Letters(), prompt, num_alternatives,
+      simulation::LetterText(), prompt, num_alternatives,
       SimulatedWorker::SmallLimits().vocabulary);
 }
 
