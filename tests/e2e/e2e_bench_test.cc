@@ -99,7 +99,7 @@ TEST_F(E2eBenchTest, WhatAFullServerRefusesIsCountedAsRefused) {
   EXPECT_GT(report.num_refused, 0);
   EXPECT_GT(report.num_succeeded, 0);
   EXPECT_EQ(report.num_succeeded + report.num_refused, 30);
-  EXPECT_EQ(report.failures.at("QUEUE_REQUESTS"),
+  EXPECT_EQ(report.failures.at("RESOURCE_EXHAUSTED QUEUE_REQUESTS"),
             report.num_refused);
 }
 
