@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/cli/table.h"
+#include "clients/cli/output.h"
 
 namespace bole::bench {
 namespace {

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "clients/cli/json_output.h"
 #include "clients/cli/live_text.h"
-#include "clients/cli/summary.h"
+#include "clients/cli/output.h"
 
 namespace bole {
 namespace {

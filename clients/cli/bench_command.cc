@@ -24,8 +24,8 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
-#include "clients/cli/status_line.h"
-#include "clients/cli/summary.h"
+#include "clients/cli/output.h"
+#include "clients/cli/terminal.h"
 #include "common/command_line.h"
 #include "common/status_macros.h"
 

@@ -1,4 +1,4 @@
-// The commands of `bole`, one file each.
+// The commands of `bole`.
 #ifndef BOLE_CLIENTS_CLI_COMMANDS_H_
 #define BOLE_CLIENTS_CLI_COMMANDS_H_
 

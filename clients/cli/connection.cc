@@ -7,8 +7,8 @@
 
 #include "clients/call_error.h"
 #include "clients/cli/failure.h"
-#include "clients/cli/json_output.h"
-#include "clients/cli/terminal_text.h"
+#include "clients/cli/output.h"
+#include "clients/cli/terminal.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "nlohmann/json.hpp"

@@ -8,9 +8,9 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
+#include "clients/cli/output.h"
 #include "clients/cli/prompt.h"
 #include "clients/cli/sampling_flags.h"
-#include "clients/cli/summary.h"
 #include "common/command_line.h"
 
 namespace bole {

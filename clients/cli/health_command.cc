@@ -8,7 +8,7 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
-#include "clients/cli/json_output.h"
+#include "clients/cli/output.h"
 #include "common/command_line.h"
 
 namespace bole {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "clients/cli/terminal_text.h"
+#include "clients/cli/terminal.h"
 
 namespace bole {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "clients/cli/status_line.h"
+#include "clients/cli/terminal.h"
 
 namespace bole {
 

@@ -6,6 +6,7 @@ void SamplingFlags::AddTo(CommandLine& command) {
   command.Add(
       "--max-tokens", max_tokens,
       "tokens to generate at most; without it, as many as the context holds");
+  command.Add("--min-tokens", min_tokens, "nothing stops the text before");
   command.Add("--temperature", temperature, "0: always the likeliest token");
   command.Add("--top-p", top_p,
               "draw from the likeliest tokens that make up this much");
@@ -31,6 +32,7 @@ void SamplingFlags::AddTo(CommandLine& command) {
 v1::SamplingParams SamplingFlags::ToProto() const {
   v1::SamplingParams params;
   if (max_tokens) params.set_max_tokens(*max_tokens);
+  if (min_tokens) params.set_min_tokens(*min_tokens);
   if (temperature) params.set_temperature(*temperature);
   if (top_p) params.set_top_p(*top_p);
   if (top_k) params.set_top_k(*top_k);

@@ -15,6 +15,7 @@ namespace bole {
 // Absent: the server's default.
 struct SamplingFlags {
   std::optional<int32_t> max_tokens;
+  std::optional<int32_t> min_tokens;
   std::optional<float> temperature;
   std::optional<float> top_p;
   std::optional<int32_t> top_k;

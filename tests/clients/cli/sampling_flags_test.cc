@@ -34,6 +34,8 @@ TEST(SamplingFlagsTest, ZeroIsNotAbsence) {
 
 TEST(SamplingFlagsTest, EveryFlagHasItsField) {
   const v1::SamplingParams params = Parse({"--max-tokens",
+                                           "9",
+                                           "--min-tokens",
                                            "1",
                                            "--temperature",
                                            "0.5",
@@ -55,7 +57,8 @@ TEST(SamplingFlagsTest, EveryFlagHasItsField) {
                                            "3",
                                            "--ignore-eos"});
 
-  EXPECT_EQ(params.max_tokens(), 1);
+  EXPECT_EQ(params.max_tokens(), 9);
+  EXPECT_EQ(params.min_tokens(), 1);
   EXPECT_EQ(params.temperature(), 0.5f);
   EXPECT_EQ(params.top_p(), 0.25f);
   EXPECT_EQ(params.top_k(), -1);

@@ -1,22 +1,27 @@
-// bole tokenize: the tokens of a text.
+// bole tokenize, bole detokenize: texts and their tokens.
+#include <unistd.h>
+
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
-#include "clients/cli/json_output.h"
+#include "clients/cli/output.h"
 #include "clients/cli/prompt.h"
+#include "clients/cli/terminal.h"
 #include "common/command_line.h"
 
 namespace bole {
 namespace {
 
-struct Flags {
+struct TokenizeFlags {
   ConnectionFlags connection;
   std::optional<std::string> text;
   bool no_special = false;
@@ -40,7 +45,7 @@ int PrintPieces(const v1::TokenizeResponse& tokens, Connection& connection) {
   return kExitOk;
 }
 
-int Run(const Flags& flags, Interrupt& interrupt) {
+int Tokenize(const TokenizeFlags& flags, Interrupt& interrupt) {
   std::string text;
   int exit_code = ReadText("TEXT", flags.text, text);
   if (exit_code != kExitOk) return exit_code;
@@ -57,10 +62,35 @@ int Run(const Flags& flags, Interrupt& interrupt) {
   return kExitOk;
 }
 
+struct DetokenizeFlags {
+  ConnectionFlags connection;
+  std::vector<uint32_t> ids;
+  bool skip_special = false;
+};
+
+int Detokenize(const DetokenizeFlags& flags, Interrupt& interrupt) {
+  Connection connection(flags.connection, interrupt);
+  v1::DetokenizeRequest request;
+  request.mutable_ids()->Assign(flags.ids.begin(), flags.ids.end());
+  if (flags.skip_special) request.set_skip_special_tokens(true);
+  v1::DetokenizeResponse response;
+  const int exit_code = CallBole(connection, &v1::BoleService::Stub::Detokenize,
+                                 request, response);
+  if (exit_code != kExitOk) return exit_code;
+  if (flags.connection.json) {
+    std::puts(ToJson(response).c_str());
+  } else {
+    const bool terminal = isatty(STDOUT_FILENO) != 0;
+    std::puts((terminal ? SafeForTerminal(response.text()) : response.text())
+                  .c_str());
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 Command AddTokenizeCommand(CommandLine& app, Interrupt& interrupt) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TokenizeFlags>();
   CommandLine& command = app.AddCommand(
       "tokenize",
       "The tokens of a text; with --json, the text of each as well.");
@@ -69,7 +99,18 @@ Command AddTokenizeCommand(CommandLine& app, Interrupt& interrupt) {
   command.AddSwitch("--no-special", flags->no_special,
                     "read the text of a special token as any other text");
   flags->connection.AddTo(command);
-  return [flags, &interrupt] { return Run(*flags, interrupt); };
+  return [flags, &interrupt] { return Tokenize(*flags, interrupt); };
+}
+
+Command AddDetokenizeCommand(CommandLine& app, Interrupt& interrupt) {
+  auto flags = std::make_shared<DetokenizeFlags>();
+  CommandLine& command =
+      app.AddCommand("detokenize", "The text of some tokens.");
+  command.Add("IDS", flags->ids, "tokens").Required();
+  command.AddSwitch("--skip-special", flags->skip_special,
+                    "leave special tokens out");
+  flags->connection.AddTo(command);
+  return [flags, &interrupt] { return Detokenize(*flags, interrupt); };
 }
 
 }  // namespace bole

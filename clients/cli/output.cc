@@ -1,10 +1,14 @@
-#include "clients/cli/summary.h"
+#include "clients/cli/output.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "clients/cli/json_output.h"
-#include "clients/cli/table.h"
+#include "common/check.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
 
 namespace bole {
 namespace {
@@ -40,6 +44,41 @@ std::string FinishReasonText(const v1::GenerateComplete& complete) {
 }
 
 }  // namespace
+
+std::string FormatTable(std::span<const TableRow> rows) {
+  constexpr size_t kValueColumn = 22;
+  std::string table;
+  for (const TableRow& row : rows) {
+    std::string line = row.name;
+    line.resize(std::max(kValueColumn, row.name.size() + 1), ' ');
+    table += line + row.value + "\n";
+  }
+  return table;
+}
+
+std::string FixedPoint(double value, int decimals) {
+  char text[400];  // The largest double has 309 digits before the point.
+  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
+  return text;
+}
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  // Fails for well-known types alone, and no message here has one.
+  BOLE_CHECK(
+      google::protobuf::util::MessageToJsonString(message, &json, options)
+          .ok());
+  return json;
+}
+
+std::string JsonString(const std::string& text) {
+  return nlohmann::json(text).dump(/*indent=*/-1, /*indent_char=*/' ',
+                                   /*ensure_ascii=*/false,
+                                   nlohmann::json::error_handler_t::replace);
+}
 
 std::string Summary(const v1::GenerateComplete& complete) {
   const v1::Usage& usage = complete.usage();

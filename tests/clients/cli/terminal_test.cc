@@ -1,4 +1,4 @@
-#include "clients/cli/terminal_text.h"
+#include "clients/cli/terminal.h"
 
 #include <gtest/gtest.h>
 

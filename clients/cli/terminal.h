@@ -1,16 +1,29 @@
-// One line of a terminal that is drawn over and over.
-#ifndef BOLE_CLIENTS_CLI_STATUS_LINE_H_
-#define BOLE_CLIENTS_CLI_STATUS_LINE_H_
+// Text on its way to a terminal, and the line below it.
+#ifndef BOLE_CLIENTS_CLI_TERMINAL_H_
+#define BOLE_CLIENTS_CLI_TERMINAL_H_
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace bole {
+
+// `text` with nothing in it that a terminal obeys: every control character but
+// line feed and tab becomes its number, ESC "\x1b" and CSI "\u009b". A model
+// can be made to write anything, and some sequences retitle, hide or type.
+std::string SafeForTerminal(std::string_view text);
+
+// The column behind the last character, 0 to `width`, if `text` is written from
+// `column` on. `width` is the column of a cursor that wraps with the next
+// character.
+//
+// REQUIRES: width > 0. `text` is SafeForTerminal().
+int ColumnAfter(std::string_view text, int column, int width);
 
 // Columns of the terminal that `file` is, 80 if it is none.
 int TerminalWidth(std::FILE* file);
 
-// Not thread-safe.
+// One line that is drawn over and over. Not thread-safe.
 class StatusLine {
  public:
   enum class Place {
@@ -38,4 +51,4 @@ class StatusLine {
 
 }  // namespace bole
 
-#endif  // BOLE_CLIENTS_CLI_STATUS_LINE_H_
+#endif  // BOLE_CLIENTS_CLI_TERMINAL_H_

@@ -1,0 +1,47 @@
+// What `bole` prints: tables for people, JSON for programs, and what is said of
+// an answer.
+#ifndef BOLE_CLIENTS_CLI_OUTPUT_H_
+#define BOLE_CLIENTS_CLI_OUTPUT_H_
+
+#include <span>
+#include <string>
+
+#include "google/protobuf/message.h"
+#include "proto/bole.pb.h"
+
+namespace bole {
+
+struct TableRow {
+  std::string name;
+  std::string value;
+};
+
+// A line for each row, values below each other, 22 columns in.
+std::string FormatTable(std::span<const TableRow> rows);
+
+// `value` with `decimals` digits behind the point.
+std::string FixedPoint(double value, int decimals);
+
+// `message` in protobuf's JSON form, on one line, with the field names of the
+// .proto file. Zeros and empty lists are there; absent optional fields are not.
+// 64-bit numbers are strings, because JSON readers round them.
+std::string ToJson(const google::protobuf::Message& message);
+
+// `text`, any bytes, as a JSON string with its quotes. Invalid UTF-8 becomes
+// U+FFFD.
+std::string JsonString(const std::string& text);
+
+// A table, a line for each number. Times are the server's. The first token
+// counts for its own time; tokens per second are those after it.
+std::string Summary(const v1::GenerateComplete& complete);
+
+// "128 tokens, 45.3 tokens/s". `tokens` so far, the last `tokens_since_first`
+// of them in `seconds`.
+std::string Progress(int tokens, int tokens_since_first, double seconds);
+
+// How the server speculates: "tree, top-k 4, depth 8, 32 nodes", or "off".
+std::string SpeculationText(const v1::SpeculationPolicy& policy);
+
+}  // namespace bole
+
+#endif  // BOLE_CLIENTS_CLI_OUTPUT_H_
