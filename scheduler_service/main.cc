@@ -81,9 +81,10 @@ void Flags::AddAddressesTo(bole::CommandLine& app) {
 
 void Flags::AddLimitsTo(bole::CommandLine& app) {
   bole::AdmissionLimits& waiting = server.scheduler.admission;
-  app.Add("--max-waiting-requests", waiting.max_requests,
-          "requests that may wait for a place in the batch, of one tenant while "
-          "no other's wait; all together an eighth more")
+  app.Add(
+         "--max-waiting-requests", waiting.max_requests,
+         "requests that may wait for a place in the batch, of one tenant while "
+         "no other's wait; all together an eighth more")
       .Range(1, 1 << 20);
   app.Add("--max-waiting-tokens", waiting.max_tokens,
           "their prompt tokens together")
