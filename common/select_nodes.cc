@@ -28,25 +28,21 @@ struct Border {
 
 // The border of the best `count`. REQUIRES: count < ranks.size().
 //
-// Many ranks are counted by their upper bits, and only those that share them
-// with the border are compared; for few of them the counters would cost more.
-// COST: O(n).
+// Ranks are counted by their upper bits, of which kBits are looked at; only
+// those that share them with the border are compared. COST: O(n + 2^kBits).
+template <int kBits>
 Border FindBorder(std::span<const Rank> ranks, size_t count) {
-  constexpr size_t kFewRanks = 512;
-  constexpr int kShift = 20;
+  constexpr int kShift = 32 - kBits;
+  std::array<uint32_t, size_t{1} << kBits> bins = {};
+  for (const Rank rank : ranks) ++bins[rank >> kShift];
   size_t below = 0;
+  size_t bin = 0;
+  while (below + bins[bin] <= count) below += bins[bin++];
+
   std::vector<Rank> near;
-  if (ranks.size() <= kFewRanks) {
-    near.assign(ranks.begin(), ranks.end());
-  } else {
-    std::array<uint32_t, size_t{1} << (32 - kShift)> bins = {};
-    for (const Rank rank : ranks) ++bins[rank >> kShift];
-    size_t bin = 0;
-    while (below + bins[bin] <= count) below += bins[bin++];
-    near.reserve(bins[bin]);
-    for (const Rank rank : ranks) {
-      if (rank >> kShift == bin) near.push_back(rank);
-    }
+  near.reserve(bins[bin]);
+  for (const Rank rank : ranks) {
+    if (rank >> kShift == bin) near.push_back(rank);
   }
   const auto border = near.begin() + static_cast<std::ptrdiff_t>(count - below);
   std::nth_element(near.begin(), border, near.end());
@@ -55,32 +51,36 @@ Border FindBorder(std::span<const Rank> ranks, size_t count) {
   return {.rank = *border, .ties = count - below};
 }
 
-// Whether the next node, of rank `rank`, is among the best.
-bool IsBest(Rank rank, Border& border) {
-  if (rank != border.rank) return rank < border.rank;
-  if (border.ties == 0) return false;
-  --border.ties;
-  return true;
+// Gives kOut to those that are not among the best `count`. REQUIRES: the same.
+// Without ties at the border there is no branch for a processor to guess wrong.
+void KeepBest(std::span<Rank> ranks, size_t count) {
+  constexpr size_t kFewRanks = 512;
+  Border border = ranks.size() <= kFewRanks ? FindBorder<10>(ranks, count)
+                                            : FindBorder<12>(ranks, count);
+  for (Rank& rank : ranks) {
+    if (border.ties > 0 && rank == border.rank) {
+      --border.ties;
+    } else {
+      rank = rank < border.rank ? rank : kOut;
+    }
+  }
 }
 
 // The ranks of all nodes but the roots, tree after tree. A tree's best are also
 // the best of its part of the whole, so its limit is applied here: nodes beyond
 // it get kOut. Returns how many are not out.
 size_t RankAll(std::span<const ProposalTree> trees, size_t most_per_tree,
-               std::vector<Rank>& ranks) {
+               std::span<Rank> ranks) {
   size_t num_out = 0;
+  size_t first = 0;
   for (const ProposalTree& tree : trees) {
-    const size_t first = ranks.size();
     const size_t count = tree.log_rho.size() - 1;
-    for (size_t i = 1; i <= count; ++i) {
-      ranks.push_back(RankOf(tree.log_rho[i]));
-    }
+    const std::span own = std::span(ranks).subspan(first, count);
+    std::transform(tree.log_rho.begin() + 1, tree.log_rho.end(), own.begin(),
+                   RankOf);
+    first += count;
     if (count <= most_per_tree) continue;
-    const std::span own = std::span(ranks).subspan(first);
-    Border border = FindBorder(own, most_per_tree);
-    for (Rank& rank : own) {
-      if (!IsBest(rank, border)) rank = kOut;
-    }
+    KeepBest(own, most_per_tree);
     num_out += count - most_per_tree;
   }
   return ranks.size() - num_out;
@@ -94,24 +94,25 @@ std::vector<NodeRef> SelectNodes(std::span<const ProposalTree> trees,
   BOLE_CHECK(max_nodes_per_tree >= 1);
   size_t num_nodes = 0;
   for (const ProposalTree& tree : trees) num_nodes += tree.log_rho.size();
-  std::vector<Rank> ranks;
-  ranks.reserve(num_nodes - trees.size());
+  std::vector<Rank> ranks(num_nodes - trees.size());
   const size_t num_left =
       RankAll(trees, static_cast<size_t>(max_nodes_per_tree) - 1, ranks);
   const size_t count =
       std::min(static_cast<size_t>(budget) - trees.size(), num_left);
-  Border border = {.rank = kOut, .ties = 0};
-  if (count < num_left) border = FindBorder(ranks, count);
+  if (count < num_left) KeepBest(ranks, count);
 
-  std::vector<NodeRef> selected;
-  selected.reserve(count + trees.size());
+  // Every node is written, and the next one over it if it is out.
+  std::vector<NodeRef> selected(count + trees.size() + 1);
+  size_t num_selected = 0;
   auto rank = ranks.begin();
   for (int t = 0; t < std::ssize(trees); ++t) {
-    selected.push_back({t, 0});
+    selected[num_selected++] = {t, 0};
     for (int i = 1; i < trees[t].size(); ++i) {
-      if (IsBest(*rank++, border)) selected.push_back({t, i});
+      selected[num_selected] = {t, i};
+      num_selected += *rank++ != kOut ? 1 : 0;
     }
   }
+  selected.resize(num_selected);
   return selected;
 }
 

@@ -1,6 +1,7 @@
 #include "scheduler_service/replicas/validate_result.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -60,20 +61,35 @@ int DepthOf(const ProposalTree& tree) {
   return *std::max_element(depth.begin(), depth.end());
 }
 
+// An earlier node with the parent and the token of node `i`; none if there is
+// none.
+std::optional<int> FindTwin(const ProposalTree& tree, int i) {
+  for (int j = 1; j < i; ++j) {
+    if (tree.parent[j] == tree.parent[i] && tree.token[j] == tree.token[i]) {
+      return j;
+    }
+  }
+  return std::nullopt;
+}
+
 // No two children of a node carry the same token: a plan could not have both.
-// REQUIRES: Validate(tree). COST: O(nodes * children of one node).
+// REQUIRES: Validate(tree). COST: O(nodes), and again for each of the few whose
+// hash is another one's, too.
 absl::Status CheckSiblings(const Answer& answer, const ProposalTree& tree) {
-  std::vector<int32_t> last_child(tree.size(), kNoParent);
-  std::vector<int32_t> elder(tree.size(), kNoParent);  // The sibling before.
+  constexpr uint32_t kBits = 4096;
+  std::bitset<kBits> seen;
   for (int i = 1; i < tree.size(); ++i) {
-    int32_t& last = last_child[tree.parent[i]];
-    for (int32_t j = last; j != kNoParent; j = elder[j]) {
-      if (tree.token[j] != tree.token[i]) continue;
+    const uint32_t hash = (static_cast<uint32_t>(tree.token[i]) +
+                           static_cast<uint32_t>(tree.parent[i]) * 40'503u) *
+                          2'654'435'769u;
+    const uint32_t bit = hash / (UINT32_MAX / kBits + 1);
+    if (!seen[bit]) {
+      seen[bit] = true;
+    } else if (FindTwin(tree, i)) {
       return absl::InvalidArgumentError(
           absl::StrCat(answer.who, ": proposal: two children of node ",
                        tree.parent[i], " carry token ", tree.token[i]));
     }
-    elder[i] = std::exchange(last, i);
   }
   return absl::OkStatus();
 }
@@ -96,7 +112,9 @@ absl::Status CheckProposal(const Answer& answer,
                                   tree.size(), 1, 1 + draft->num_candidates()));
   BOLE_RETURN_IF_ERROR(CheckRange(answer, "the proposal's depth", DepthOf(tree),
                                   0, draft->depth));
-  for (const int32_t token : tree.token) {
+  const auto [low, high] =
+      std::minmax_element(tree.token.begin(), tree.token.end());
+  for (const int32_t token : {*low, *high}) {
     BOLE_RETURN_IF_ERROR(
         CheckRange(answer, "a proposed token", token, 0, vocabulary - 1));
   }

@@ -26,6 +26,7 @@ root_of() { echo "${1%/bazel-bin/*}"; }
 measure() {
   local root pid
   root=$(root_of "$1")
+  : >"$scratch/now"
   (cd "$root" && exec stdbuf -oL "$1") >"$scratch/now" &
   pid=$!
   until grep -q 'nothing between' "$scratch/now"; do

@@ -97,7 +97,7 @@ TEST(MailboxTest, ATenantThatFillsTheQueueDoesNotKeepAnotherOut) {
   const auto submit = [&mailbox](const std::string& tenant) {
     std::unique_ptr<Request> request = MakeRequest(1);
     request->tenant = tenant;
-    return !mailbox.Submit(request).has_value();
+    return !mailbox.Submit({&request, 1}).has_value();
   };
   for (int i = 0; i < 18; ++i) ASSERT_TRUE(submit("flood"));
   EXPECT_FALSE(submit("flood"));

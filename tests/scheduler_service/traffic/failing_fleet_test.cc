@@ -59,11 +59,13 @@ simulation::VirtualWorkerOptions Worker(int index, int seed) {
       .speed = index == 0 ? 0.5 : 1,
       .faults = {},
       .restart = milliseconds(400)};
+  // Each has a seed of its own, so that they do not come in the same rounds.
+  int stream = 100 * seed + 10 * index;
   for (const char* fault :
        {"crash:random=0.0010,", "hang:random=0.0005,", "garbage:random=0.0010,",
         "slow:20:random=0.004,"}) {
     worker.faults.push_back(
-        *simulation::ParseFault(absl::StrCat(fault, 100 * seed + index)));
+        *simulation::ParseFault(absl::StrCat(fault, stream++)));
   }
   return worker;
 }
@@ -193,7 +195,7 @@ class FailingFleet {
 
   // A worker drains and goes, is removed and goes when it fails, or comes back.
   void ScheduleChange() {
-    fleet_.At(fleet_.now() + milliseconds(UniformInt(rng_, 100, 4000)), [this] {
+    fleet_.At(fleet_.now() + milliseconds(UniformInt(rng_, 100, 2500)), [this] {
       if (fleet_.now() >= end_) return;
       const int worker = UniformInt(rng_, 0, kWorkers - 1);
       if (UniformInt(rng_, 0, 2) > 0) {
@@ -201,7 +203,7 @@ class FailingFleet {
         ++joined_;
       } else {
         fleet_.Remove(worker);
-        if (UniformInt(rng_, 0, 1) == 0) fleet_.worker(worker).Drain();
+        if (UniformInt(rng_, 0, 2) > 0) fleet_.worker(worker).Drain();
         ++left_;
       }
       ScheduleChange();
