@@ -100,8 +100,8 @@ def serve(bundle, model, options):
         "output_tokens": options.tokens,
         "same_text_twice": True,
         "tokens_per_second": (options.tokens - 1) /
-                             (timing["total"] - timing["first_token"]),
-        "seconds_to_first_token": timing["first_token"],
+                             (timing["total_seconds"] - timing["first_token_seconds"]),
+        "seconds_to_first_token": timing["first_token_seconds"],
         "mean_accepted_tokens": mean_accepted(second["speculation"]),
         "text_begins": second["text"][:60],
         "worker": [line.strip() for line in worker.output[:8]],
