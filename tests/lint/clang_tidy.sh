@@ -60,6 +60,8 @@ trap 'rm -rf "$GENERATED"' EXIT
 find proto tests -name '*.proto' -print0 | xargs -0 protoc -I. \
   --cpp_out="$GENERATED" --grpc_out="$GENERATED" \
   --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin
+protoc -Ithird_party/googleapis --cpp_out="$GENERATED" \
+  google/rpc/error_details.proto google/rpc/status.proto
 
 status=0
 for index in "${!files[@]}"; do
