@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "common/check.h"
 
@@ -28,21 +29,34 @@ struct Border {
 
 // The border of the best `count`. REQUIRES: count < ranks.size().
 //
-// Ranks are counted by their upper bits, of which kBits are looked at; only
-// those that share them with the border are compared. COST: O(n + 2^kBits).
-template <int kBits>
+// Ranks are counted in bins of equal width between the least and the largest of
+// them, with what is impossible or out in the last bin; only those in the bin
+// of the border are compared. COST: O(n + kBins).
+template <int kBins>
 Border FindBorder(std::span<const Rank> ranks, size_t count) {
-  constexpr int kShift = 32 - kBits;
-  std::array<uint32_t, size_t{1} << kBits> bins = {};
-  for (const Rank rank : ranks) ++bins[rank >> kShift];
+  constexpr Rank kImpossible =
+      std::bit_cast<Rank>(std::numeric_limits<float>::infinity());
+  Rank least = kOut;
+  Rank most = 0;
+  for (const Rank rank : ranks) {
+    least = std::min(least, rank);
+    most = std::max(most, rank < kImpossible ? rank : 0);
+  }
+  const Rank width = most > least ? (most - least) / kBins + 1 : 1;
+  const int shift = std::bit_width(width - 1);
+  const auto bin_of = [=](Rank rank) {
+    return std::min<Rank>((rank - least) >> shift, kBins - 1);
+  };
+  std::array<uint32_t, kBins> bins = {};
+  for (const Rank rank : ranks) ++bins[bin_of(rank)];
   size_t below = 0;
-  size_t bin = 0;
+  Rank bin = 0;
   while (below + bins[bin] <= count) below += bins[bin++];
 
   std::vector<Rank> near;
   near.reserve(bins[bin]);
   for (const Rank rank : ranks) {
-    if (rank >> kShift == bin) near.push_back(rank);
+    if (bin_of(rank) == bin) near.push_back(rank);
   }
   const auto border = near.begin() + static_cast<std::ptrdiff_t>(count - below);
   std::nth_element(near.begin(), border, near.end());
@@ -55,8 +69,8 @@ Border FindBorder(std::span<const Rank> ranks, size_t count) {
 // Without ties at the border there is no branch for a processor to guess wrong.
 void KeepBest(std::span<Rank> ranks, size_t count) {
   constexpr size_t kFewRanks = 512;
-  Border border = ranks.size() <= kFewRanks ? FindBorder<10>(ranks, count)
-                                            : FindBorder<12>(ranks, count);
+  Border border = ranks.size() <= kFewRanks ? FindBorder<256>(ranks, count)
+                                            : FindBorder<4096>(ranks, count);
   for (Rank& rank : ranks) {
     if (border.ties > 0 && rank == border.rank) {
       --border.ties;
