@@ -136,7 +136,7 @@ absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
     on_round(std::move(result));
   };
   if (recorder) CheckRecording(recorder->WritePlan(plan));
-  const absl::Status status = engine->StepValidated(plan, report);
+  absl::Status status = engine->StepValidated(plan, report);
   metrics.SetGraphMisses(engine->graph_misses());
   return status;
 }

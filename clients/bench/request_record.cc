@@ -32,7 +32,7 @@ bool IsRefusal(const RequestRecord& record) {
 }
 
 std::string FailureReason(const RequestRecord& record) {
-  const std::string code = absl::StatusCodeToString(record.status.code());
+  std::string code = absl::StatusCodeToString(record.status.code());
   if (record.reason.empty() || record.reason == code) return code;
   return absl::StrCat(code, " ", record.reason);
 }

@@ -11,6 +11,7 @@ absl::StatusOr<AskedModel> AskedModels::Find(std::string_view name) const {
 
 std::vector<AskedModel> AskedModels::All() const {
   std::vector<AskedModel> all;
+  all.reserve(catalog_.size());
   for (int i = 0; i < catalog_.size(); ++i) all.push_back(At(ModelId(i)));
   return all;
 }

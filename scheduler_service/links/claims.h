@@ -57,16 +57,16 @@ class Claims {
 
   // News of a worker that was added, and may be removed. It answered, and runs
   // `model`; empty: none that this scheduler serves.
-  void Described(WorkerId worker, const std::string& model, Time now);
+  void Described(WorkerId id, const std::string& model, Time now);
   void Unreachable(WorkerId worker);
   // It obeys this scheduler.
-  void Connected(WorkerId worker, const std::string& model, Time now);
+  void Connected(WorkerId id, const std::string& model, Time now);
   enum class Loss {
     kClosed,    // This scheduler let it go.
     kSentAway,  // It wants to hear nothing of this scheduler for a while.
     kOther,     // It refused, or the connection broke.
   };
-  void Lost(WorkerId worker, Loss how, Time now);
+  void Lost(WorkerId id, Loss how, Time now);
 
   // This scheduler leaves: from now on no worker is asked for but those that
   // are lost under it, since requests may still need them. What is given back,
