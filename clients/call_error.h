@@ -23,11 +23,13 @@ struct FieldViolation {
 struct CallError {
   grpc::StatusCode code = grpc::StatusCode::OK;
   std::string message = {};
-  std::string reason = {};                           // "QUEUE_REQUESTS"
-  std::map<std::string, std::string> metadata = {};  // Of the reason.
+  std::string reason = {};  // "QUEUE_REQUESTS"
+  // Numbers that belong to the reason, by name: {"max", "1024"}.
+  std::map<std::string, std::string> metadata = {};
   std::vector<FieldViolation> violations = {};
   std::optional<std::chrono::milliseconds> retry_after = {};
-  std::optional<v1::Usage> usage = {};  // Of a request that had been admitted.
+  // What the request used before it failed; absent if it was never admitted.
+  std::optional<v1::Usage> usage = {};
 };
 
 // Details of another domain, or of a type that is not known, are left out.

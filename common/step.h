@@ -48,8 +48,8 @@ struct PrefillPlan {
   // so many likeliest beside each; 0 .. kMaxRequestedLogprobs.
   std::optional<int32_t> prompt_logprobs = {};
 
-  // So many of the chunk's tokens, the first ones, are followed by a token of
-  // the prompt.
+  // How many tokens of the chunk are followed by another token of the prompt.
+  // They are the chunk's first ones; only the prompt's last token is not.
   int NumPromptFollowers() const {
     const int last = sequence.prompt_length - 1;
     return std::clamp(last - sequence.committed, 0,

@@ -60,7 +60,8 @@ class AnswerPrinter {
     num_tokens_ += static_cast<uint32_t>(chunk.token_ids_size());
   }
 
-  // Of the choice whose turn it is, and of those after it that it held up.
+  // Writes the new text of the choice whose turn it is. If that choice is
+  // complete, goes on with those whose text had to wait for it.
   void WriteWhatIsNext() {
     for (;;) {
       if (num_choices_ > 1 && !begun_) {
@@ -102,8 +103,8 @@ class AnswerPrinter {
   uint32_t current_ = 0;        // The choice whose turn it is,
   bool begun_ = false;          // whether anything of it was written,
   size_t num_written_ = 0;      // and how much of its text was written.
-  uint32_t num_tokens_ = 0;     // Of all choices.
-  std::optional<First> first_;  // Chunk.
+  uint32_t num_tokens_ = 0;     // All choices have so many together.
+  std::optional<First> first_;  // When the first chunk came.
 };
 
 }  // namespace

@@ -81,7 +81,8 @@ class Mailbox {
   // it: because it runs, or else because it ended.
   void Release(const Request& request, bool runs);
 
-  AdmissionLoad load() const;  // Of all tenants.
+  // What waits, summed over all tenants.
+  AdmissionLoad load() const;
 
  private:
   void Cancel(JobId job);

@@ -52,7 +52,9 @@ struct Request {
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
   std::shared_ptr<TokenStream> stream;
-  size_t bytes = 0;  // Of the message it came in, for the admission bounds.
+  // The size of the message that the request came in. The admission bounds
+  // count it once for each choice of the message.
+  size_t bytes = 0;
 };
 
 }  // namespace bole

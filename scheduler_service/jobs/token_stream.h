@@ -39,8 +39,8 @@ struct Completion {
 struct TokenDelta {
   std::vector<EmittedToken> tokens;
   std::string text;
-  // Of the prompt's tokens but the first, if they were asked for: with the
-  // first tokens, once.
+  // If they were asked for: the log probabilities of all tokens of the prompt
+  // but its first. They come once, in the delta that has the first output.
   std::vector<EmittedToken> prompt_logprobs;
   // Set once, with the last tokens: no delta follows.
   std::optional<absl::StatusOr<Completion>> end;
@@ -120,7 +120,8 @@ class TokenStream {
   mutable Mutex mutex_;
   std::deque<TokenDelta> deltas_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // Sum over deltas_.
-  size_t prompt_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Of these, the prompt's.
+  // The part of waiting_bytes_ that prompt_logprobs take.
+  size_t prompt_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool discarding_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);  // Or empty.

@@ -37,7 +37,7 @@ class ResponseEncoder {
   // The last message. Call it once. COST: linear in what was kept.
   v1::GenerateResponse Complete(const Completion& completion);
 
-  // Of what was added.
+  // What the choice has used, as far as its deltas were added.
   const v1::Usage& usage() const { return usage_; }
 
   // The memory of what Add() kept, about: 4 bytes for a token, its text, and

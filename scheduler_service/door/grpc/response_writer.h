@@ -116,10 +116,11 @@ class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
 
   const ResponseWriterOptions options_;
   const std::weak_ptr<ResponseSink> sink_;
-  std::vector<Text> texts_;  // Of fixed size after Create().
+  // One for each choice. Create() fills it, and its size never changes again.
+  std::vector<Text> texts_;
 
   // These belong to whoever has set `busy_`, and then to the write.
-  size_t next_ = 0;  // Whose turn it is.
+  size_t next_ = 0;  // The element of texts_ that is asked for output next.
   size_t num_complete_ = 0;
   v1::GenerateResponse response_;
 
