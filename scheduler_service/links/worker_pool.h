@@ -103,7 +103,7 @@ class WorkerPool {
                                               const std::string& address);
   void Tell(WorkerId worker, WorkerNews news);
 
-  // Of shared pools.
+  // These are used by shared pools alone.
   void Run();
   void Tick() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Obey(const Claims::Order& order) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
