@@ -3,6 +3,7 @@
 #define BOLE_COMMON_PROPOSAL_TREE_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,15 @@ struct ProposalTree {
   int size() const { return static_cast<int>(parent.size()); }
 
   friend bool operator==(const ProposalTree&, const ProposalTree&) = default;
+};
+
+// How much of one tree is verified, whatever the rest of its batch is like. The
+// root counts. 1 <= floor <= cap.
+struct TreeBounds {
+  int floor = 1;  // At least so many nodes, if the tree has them.
+  int cap = std::numeric_limits<int>::max();  // At most so many.
+
+  friend bool operator==(const TreeBounds&, const TreeBounds&) = default;
 };
 
 // INVALID_ARGUMENT naming the node and its value where an invariant is broken.

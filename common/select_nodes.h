@@ -19,19 +19,25 @@ struct NodeRef {
   friend auto operator<=>(const NodeRef&, const NodeRef&) = default;
 };
 
-// The root of every tree, since no sequence advances without it; then the nodes
-// most likely to be reached, wherever they are, until there are `budget`:
-// highest log_rho first, ties to the lower (tree, node). No tree gives more
-// than max_nodes_per_tree, its root included. Ordered by (tree, node); fewer
-// than `budget` only if there are no more.
+// The root of every tree, since no sequence advances without it; then of each
+// tree its likeliest nodes, until it has its floor; then the nodes most likely
+// to be reached, wherever they are, until there are `budget`: highest log_rho
+// first, ties to the lower (tree, node). No tree gives more than its cap.
+// Ordered by (tree, node); fewer than `budget` only if there are no more.
 //
 // Each tree's share is prefix-connected: a node comes with all its ancestors.
 // That needs no repair, because log_rho never grows from parent to child and
 // ties go to the smaller node, which is the ancestor.
 //
-// REQUIRES: Validate() holds for every tree; budget >= trees.size();
-//     max_nodes_per_tree >= 1.
+// REQUIRES: Validate() holds for every tree; `bounds` has one entry for each
+//     tree, with 1 <= floor <= cap; budget is at least the sum of the floors,
+//     each counted up to its tree's size.
 // COST: O(n) for n candidates.
+std::vector<NodeRef> SelectNodes(std::span<const ProposalTree> trees,
+                                 int budget,
+                                 std::span<const TreeBounds> bounds);
+
+// The same with one cap for every tree, and no floors.
 std::vector<NodeRef> SelectNodes(
     std::span<const ProposalTree> trees, int budget,
     int max_nodes_per_tree = std::numeric_limits<int>::max());

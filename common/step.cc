@@ -106,6 +106,18 @@ absl::Status CheckSequence(const SequencePlan& sequence, const Rows& of,
   return absl::OkStatus();
 }
 
+absl::Status CheckDraftTail(const SequencePlan& sequence, int most,
+                            const StepLimits& limits, const std::string& who) {
+  BOLE_RETURN_IF_ERROR(CheckRange(who, "length of the draft tail",
+                                  static_cast<int>(sequence.draft_tail.size()),
+                                  0, most));
+  for (const int32_t token : sequence.draft_tail) {
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "token of the draft tail", token, 0,
+                                    limits.vocabulary - 1));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
                            Taken& taken) {
   int total = 0;
@@ -123,6 +135,7 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
     const int length = static_cast<int>(chunk.tokens.size());
     BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence, {length, length}, plan,
                                        limits, who, taken));
+    BOLE_RETURN_IF_ERROR(CheckDraftTail(chunk.sequence, 0, limits, who));
     if (chunk.prompt_logprobs) {
       BOLE_RETURN_IF_ERROR(CheckRange(who, "prompt_logprobs",
                                       *chunk.prompt_logprobs, 0,
@@ -171,8 +184,29 @@ absl::Status CheckForest(const StepPlan& plan, const StepLimits& limits,
                                         forest.depth.begin() + first + rows);
     BOLE_RETURN_IF_ERROR(CheckSequence(plan.sequences[b], {rows, depth + 1},
                                        plan, limits, who, taken));
+    const int most_tail = std::min(kMaxDraftTail, plan.sequences[b].committed);
+    BOLE_RETURN_IF_ERROR(
+        CheckDraftTail(plan.sequences[b], most_tail, limits, who));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckLeaseBounds(const Lease& lease, int num_sequences) {
+  if (lease.bounds.empty()) return absl::OkStatus();
+  BOLE_RETURN_IF_ERROR(CheckRange("lease", "number of bounds",
+                                  static_cast<int>(lease.bounds.size()),
+                                  num_sequences, num_sequences));
+  int floors = 0;
+  for (int b = 0; b < num_sequences; ++b) {
+    const auto [floor, cap] = lease.bounds[b];
+    const std::string who = absl::StrCat("lease: sequence ", b);
+    BOLE_RETURN_IF_ERROR(
+        CheckRange(who, "cap", cap, 1, lease.max_nodes_per_tree));
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "floor", floor, 1, cap));
+    floors += floor;
+  }
+  return CheckRange("lease", "sum of the floors", floors, num_sequences,
+                    lease.budget);
 }
 
 absl::Status CheckLease(const StepPlan& plan, const StepLimits& limits) {
@@ -187,9 +221,22 @@ absl::Status CheckLease(const StepPlan& plan, const StepLimits& limits) {
                                   limits.max_lease_rounds));
   BOLE_RETURN_IF_ERROR(CheckRange("lease", "budget", plan.lease->budget,
                                   num_sequences, limits.max_nodes));
-  return CheckRange("lease", "max_nodes_per_tree",
-                    plan.lease->max_nodes_per_tree, 1,
-                    limits.max_nodes_per_tree);
+  BOLE_RETURN_IF_ERROR(CheckRange("lease", "max_nodes_per_tree",
+                                  plan.lease->max_nodes_per_tree, 1,
+                                  limits.max_nodes_per_tree));
+  return CheckLeaseBounds(*plan.lease, num_sequences);
+}
+
+absl::Status CheckDraft(const StepPlan& plan, const StepLimits& limits) {
+  if (!plan.draft) return absl::OkStatus();
+  if (plan.defers_draft) {
+    return absl::InvalidArgumentError(
+        "plan: there is a draft, and defers_draft is true");
+  }
+  BOLE_RETURN_IF_ERROR(CheckRange("draft", "top_k", plan.draft->top_k, 1,
+                                  limits.max_draft.top_k));
+  return CheckRange("draft", "depth", plan.draft->depth, 1,
+                    limits.max_draft.depth);
 }
 
 }  // namespace
@@ -216,12 +263,7 @@ int StepLimits::LeaseKvRows(const SequencePlan& sequence, int rows, int path,
 }
 
 absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
-  if (plan.draft) {
-    BOLE_RETURN_IF_ERROR(CheckRange("draft", "top_k", plan.draft->top_k, 1,
-                                    limits.max_draft.top_k));
-    BOLE_RETURN_IF_ERROR(CheckRange("draft", "depth", plan.draft->depth, 1,
-                                    limits.max_draft.depth));
-  }
+  BOLE_RETURN_IF_ERROR(CheckDraft(plan, limits));
   BOLE_RETURN_IF_ERROR(CheckRange("plan", "number of prefills",
                                   static_cast<int>(plan.prefills.size()), 0,
                                   limits.max_requests));

@@ -30,7 +30,17 @@ struct SequencePlan {
                                           // unless they are ignored.
   int32_t prompt_length = 0;   // Tokens at later positions are output.
   int32_t max_new_tokens = 1;  // Emit at most so many this step; >= 1.
+  // The n tokens at positions committed - n + 1 .. committed, of which the last
+  // is the pending one: those that the drafter has not seen, because the plans
+  // that committed the ones before them deferred it (StepPlan::defers_draft).
+  // The drafter sees them before the round. At most kMaxDraftTail; sequences of
+  // a forest alone.
+  std::vector<int32_t> draft_tail = {};
 };
+
+// Hidden vectors that a slot keeps of its last committed tokens, for a drafter
+// that has not seen them.
+inline constexpr int kMaxDraftTail = 64;
 
 // Prefill chunks that start and end at multiples of this position (or at the
 // prompt's end) leave the bits that the whole prompt at once would have left.
@@ -70,7 +80,10 @@ struct PrefillPlan {
 struct Lease {
   int rounds = 1;              // The planned one included.
   int budget = 0;              // Nodes of each further forest.
-  int max_nodes_per_tree = 1;  // The same.
+  int max_nodes_per_tree = 1;  // The same: no cap is higher.
+  // Of the sequences' trees, in order; the floors are at most `budget`
+  // together. Empty: no floors, and every cap is max_nodes_per_tree.
+  std::vector<TreeBounds> bounds = {};
 
   friend bool operator==(const Lease&, const Lease&) = default;
 };
@@ -84,6 +97,10 @@ struct StepPlan {
       {};  // Request b is sequences[b]; one root each, its pending
            // token. A forest of lone roots is plain decoding.
   std::optional<DraftShape> draft = {};  // Propose trees for the next round.
+  // Only without a draft: a later plan may draft again. The drafter still sees
+  // the chunks of prompts; of the tokens that the forest commits, their slots
+  // keep what it needs to see them later (SequencePlan::draft_tail).
+  bool defers_draft = false;
   // Only without prefills. max_new_tokens counts over all rounds.
   std::optional<Lease> lease = {};
 };

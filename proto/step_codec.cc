@@ -101,6 +101,7 @@ void EncodeSequence(const SequencePlan& sequence, wire::SequencePlan& message) {
   EncodeArray(sequence.stop_tokens, message.mutable_stop_tokens());
   message.set_prompt_length(sequence.prompt_length);
   message.set_max_new_tokens(sequence.max_new_tokens);
+  EncodeArray(sequence.draft_tail, message.mutable_draft_tail());
 }
 
 absl::StatusOr<SequencePlan> DecodeSequence(const wire::SequencePlan& message,
@@ -112,6 +113,7 @@ absl::StatusOr<SequencePlan> DecodeSequence(const wire::SequencePlan& message,
       .stop_tokens = DecodeArray(message.stop_tokens()),
       .prompt_length = message.prompt_length(),
       .max_new_tokens = message.max_new_tokens(),
+      .draft_tail = DecodeArray(message.draft_tail()),
   };
   sequence.pages.reserve(message.pages_size());
   for (const int32_t page : message.pages()) sequence.pages.emplace_back(page);
@@ -197,6 +199,31 @@ void EncodeDraft(const DraftShape& shape, wire::DraftShape& message) {
 
 DraftShape DecodeDraft(const wire::DraftShape& message) {
   return {.top_k = message.top_k(), .depth = message.depth()};
+}
+
+void EncodeLease(const Lease& lease, wire::Lease& message) {
+  message.set_rounds(lease.rounds);
+  message.set_budget(lease.budget);
+  message.set_max_nodes_per_tree(lease.max_nodes_per_tree);
+  for (const TreeBounds& bounds : lease.bounds) {
+    message.add_floor(bounds.floor);
+    message.add_cap(bounds.cap);
+  }
+}
+
+absl::StatusOr<Lease> DecodeLease(const wire::Lease& message) {
+  BOLE_RETURN_IF_ERROR(CheckSameLength("lease", "floor", message.floor_size(),
+                                       "cap", message.cap_size()));
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost("lease", "floors", message.floor_size(), kMaxCodedSequences));
+  Lease lease{.rounds = message.rounds(),
+              .budget = message.budget(),
+              .max_nodes_per_tree = message.max_nodes_per_tree()};
+  lease.bounds.reserve(message.floor_size());
+  for (int b = 0; b < message.floor_size(); ++b) {
+    lease.bounds.push_back({.floor = message.floor(b), .cap = message.cap(b)});
+  }
+  return lease;
 }
 
 void EncodeToken(const EmittedToken& token, wire::EmittedToken& message) {
@@ -329,11 +356,8 @@ void EncodePlan(const StepPlan& plan, wire::StepPlan& message) {
   }
   EncodeForest(plan.forest, *message.mutable_forest());
   if (plan.draft) EncodeDraft(*plan.draft, *message.mutable_draft());
-  if (!plan.lease) return;
-  wire::Lease& lease = *message.mutable_lease();
-  lease.set_rounds(plan.lease->rounds);
-  lease.set_budget(plan.lease->budget);
-  lease.set_max_nodes_per_tree(plan.lease->max_nodes_per_tree);
+  message.set_defers_draft(plan.defers_draft);
+  if (plan.lease) EncodeLease(*plan.lease, *message.mutable_lease());
 }
 
 absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
@@ -346,10 +370,9 @@ absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
       DecodeAll<SequencePlan>(message.sequences(), "sequence", DecodeSequence));
   BOLE_ASSIGN_OR_RETURN(plan.forest, DecodeForest(message.forest()));
   if (message.has_draft()) plan.draft = DecodeDraft(message.draft());
+  plan.defers_draft = message.defers_draft();
   if (message.has_lease()) {
-    plan.lease = {.rounds = message.lease().rounds(),
-                  .budget = message.lease().budget(),
-                  .max_nodes_per_tree = message.lease().max_nodes_per_tree()};
+    BOLE_ASSIGN_OR_RETURN(plan.lease, DecodeLease(message.lease()));
   }
   return plan;
 }

@@ -3,12 +3,14 @@
 #define BOLE_SCHEDULER_SERVICE_LINKS_WORKER_CLIENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/cost_table.h"
 #include "common/ids.h"
 #include "common/model_fingerprint.h"
 #include "common/sampling_params.h"
@@ -27,6 +29,12 @@ struct WorkerDescription {
   bool synthetic = false;             // The weights are not a checkpoint's.
   ModelFingerprint fingerprint = {};  // Empty digests: not known.
   std::vector<int32_t> stop_tokens;   // The model's own.
+  // Rows of a forward, and requests of a forest, are padded to one of these,
+  // ascending; empty: they are not.
+  std::vector<int> row_buckets = {};
+  std::vector<int> request_buckets = {};
+  // What its rounds cost; null: it has not been calibrated.
+  std::shared_ptr<const CostTable> costs = nullptr;
   // The checkpoint's defaults for requests that leave a choice open.
   float temperature = 1;
   int32_t top_k = 0;  // 0: no limit.

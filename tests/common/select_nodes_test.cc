@@ -21,16 +21,16 @@ bool Contains(const std::vector<NodeRef>& selected, NodeRef ref) {
   return std::binary_search(selected.begin(), selected.end(), ref);
 }
 
-// The best node that is not taken, of a tree that may give more, if there is
-// one.
+// The best node that is not taken, of a tree that has fewer than its limit, if
+// there is one.
 std::optional<NodeRef> BestLeft(const std::vector<ProposalTree>& trees,
                                 const std::vector<std::vector<bool>>& taken,
-                                int max_nodes_per_tree) {
+                                const std::vector<int>& limits) {
   std::optional<NodeRef> best;
   float best_log_rho = 0;
   for (int t = 0; t < std::ssize(trees); ++t) {
     const auto count = std::count(taken[t].begin(), taken[t].end(), true);
-    if (count >= max_nodes_per_tree) continue;
+    if (count >= limits[t]) continue;
     for (int i = 0; i < trees[t].size(); ++i) {
       const bool is_better = !best || trees[t].log_rho[i] > best_log_rho;
       if (taken[t][i] || !is_better) continue;
@@ -43,7 +43,13 @@ std::optional<NodeRef> BestLeft(const std::vector<ProposalTree>& trees,
 
 // The definition, one node at a time.
 std::vector<NodeRef> SelectOneByOne(const std::vector<ProposalTree>& trees,
-                                    int budget, int max_nodes_per_tree) {
+                                    int budget,
+                                    const std::vector<TreeBounds>& bounds) {
+  std::vector<int> floors, caps;
+  for (const TreeBounds& of : bounds) {
+    floors.push_back(of.floor);
+    caps.push_back(of.cap);
+  }
   std::vector<NodeRef> selected;
   std::vector<std::vector<bool>> taken(trees.size());
   for (int t = 0; t < std::ssize(trees); ++t) {
@@ -52,8 +58,8 @@ std::vector<NodeRef> SelectOneByOne(const std::vector<ProposalTree>& trees,
     selected.push_back({t, 0});
   }
   while (std::ssize(selected) < budget) {
-    const std::optional<NodeRef> best =
-        BestLeft(trees, taken, max_nodes_per_tree);
+    std::optional<NodeRef> best = BestLeft(trees, taken, floors);
+    if (!best) best = BestLeft(trees, taken, caps);
     if (!best) break;
     taken[best->tree][best->node] = true;
     selected.push_back(*best);
@@ -71,9 +77,53 @@ TEST(SelectNodesTest, IsTheBestThatFitsTakenOneByOne) {
     const int budget = UniformInt(rng, num_trees, 60);
     const int limit = UniformInt(rng, 0, 1) ? UniformInt(rng, 1, 12) : kNoLimit;
 
-    EXPECT_EQ(SelectNodes(trees, budget, limit),
-              SelectOneByOne(trees, budget, limit));
+    EXPECT_EQ(
+        SelectNodes(trees, budget, limit),
+        SelectOneByOne(trees, budget,
+                       std::vector(trees.size(), TreeBounds{.cap = limit})));
   }
+}
+
+TEST(SelectNodesTest, FloorsComeBeforeLikelierNodesOfOtherTrees) {
+  std::mt19937 rng(5);
+  for (int round = 0; round < 1000; ++round) {
+    SCOPED_TRACE(round);
+    const int num_trees = UniformInt(rng, 1, 6);
+    std::vector<ProposalTree> trees = RandomTrees(rng, num_trees, 30);
+    // Certain nodes tie with those of the floors.
+    if (round % 4 == 0) {
+      for (float& log_rho : trees[0].log_rho) log_rho = 0;
+    }
+    std::vector<TreeBounds> bounds(num_trees);
+    int floors = 0;
+    for (TreeBounds& of : bounds) {
+      of.floor = UniformInt(rng, 1, 9);
+      if (UniformInt(rng, 0, 1)) of.cap = of.floor + UniformInt(rng, 0, 6);
+      floors += of.floor;
+    }
+    const int budget = floors + UniformInt(rng, 0, 50);
+
+    EXPECT_EQ(SelectNodes(trees, budget, bounds),
+              SelectOneByOne(trees, budget, bounds));
+  }
+}
+
+TEST(SelectNodesTest, AFloorOfALargeTreeIsFoundAmongImpossibleNodes) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  ProposalTree certain{.parent = {kNoParent}, .token = {0}, .log_rho = {0}};
+  for (int i = 1; i < 600; ++i) {
+    certain.parent.push_back(0);
+    certain.token.push_back(i);
+    certain.log_rho.push_back(0);
+  }
+  ProposalTree impossible = certain;
+  for (int i = 1; i < 600; ++i) impossible.log_rho[i] = -kInfinity;
+  const std::vector<ProposalTree> trees = {certain, impossible};
+  const std::vector<TreeBounds> bounds = {{}, {.floor = 4}};
+
+  EXPECT_EQ(
+      SelectNodes(trees, /*budget=*/6, bounds),
+      (std::vector<NodeRef>{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2}, {1, 3}}));
 }
 
 TEST(SelectNodesTest, KeepsEveryRootAndEveryAncestorAndFillsTheBudget) {

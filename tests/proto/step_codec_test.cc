@@ -84,6 +84,37 @@ TEST(StepCodecTest, LeasesComeBackAsTheyWere) {
   EXPECT_EQ(decoded->lease, plan.lease);
 }
 
+TEST(StepCodecTest, BoundsOfALeasesTreesComeBackAsTheyWere) {
+  StepPlan plan;
+  plan.lease = {.rounds = 2, .budget = 9, .max_nodes_per_tree = 6};
+  plan.lease->bounds = {{.floor = 1, .cap = 6}, {.floor = 3, .cap = 3}};
+  wire::StepPlan message;
+  EncodePlan(plan, message);
+
+  const absl::StatusOr<StepPlan> decoded = DecodePlan(Reparse(message));
+
+  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  EXPECT_EQ(decoded->lease, plan.lease);
+
+  message.mutable_lease()->add_cap(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodePlan(message).status()));
+}
+
+TEST(StepCodecTest, WhatTheDrafterHasNotSeenComesBackAsItWas) {
+  StepPlan plan;
+  plan.defers_draft = true;
+  plan.sequences.resize(1);
+  plan.sequences[0].draft_tail = {7, 0, 9};
+  wire::StepPlan message;
+  EncodePlan(plan, message);
+
+  const absl::StatusOr<StepPlan> decoded = DecodePlan(Reparse(message));
+
+  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  EXPECT_TRUE(decoded->defers_draft);
+  EXPECT_EQ(decoded->sequences[0].draft_tail, plan.sequences[0].draft_tail);
+}
+
 TEST(StepCodecTest, ARoundThatNoLeaseHasIsRefused) {
   wire::StepResult message;
   for (const int round : {-1, kMaxLeaseRounds}) {

@@ -18,11 +18,11 @@
 #include "common/draft_shape.h"
 #include "common/status_macros.h"
 #include "common/step.h"
+#include "common/step_costs.h"
 #include "common/termination.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/simulated_model.h"
 #include "tests/simulation/simulated_server.h"
-#include "tests/simulation/step_costs.h"
 #include "worker_service/serving_flags.h"
 
 namespace {
@@ -146,8 +146,7 @@ absl::Status Flags::Complete() {
     limits.num_pages = static_cast<int>(std::min<int64_t>(pages, kMaxPages));
   }
   if (!costs_path.empty()) {
-    BOLE_ASSIGN_OR_RETURN(runner.costs,
-                          bole::simulation::StepCosts::Load(costs_path));
+    BOLE_ASSIGN_OR_RETURN(runner.costs, bole::StepCosts::Load(costs_path));
   }
   for (const std::string& fault : faults) {
     BOLE_ASSIGN_OR_RETURN(Fault parsed, bole::simulation::ParseFault(fault));

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/step.h"
+#include "common/step_costs.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/simulated_engine.h"
-#include "tests/simulation/step_costs.h"
 
 namespace bole::simulation {
 

@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "common/step.h"
+#include "common/step_costs.h"
 #include "scheduler_service/links/worker_client.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/simulated_engine.h"
-#include "tests/simulation/step_costs.h"
 
 namespace bole::simulation {
 

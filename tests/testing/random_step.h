@@ -112,11 +112,18 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     const ProposalTree tree = RandomTree(rng, nodes);
     trees.push_back({.token = tree.token, .parent = tree.parent});
     plan.sequences.push_back(RandomSequence(rng, number++, nodes, limits));
+    SequencePlan& sequence = plan.sequences.back();
+    const int most_tail = std::min(kMaxDraftTail, sequence.committed);
+    sequence.draft_tail =
+        RandomTokens(rng, UniformInt(rng, 0, 1) * UniformInt(rng, 0, most_tail),
+                     limits.vocabulary);
   }
   plan.forest = *BuildForest(trees);
   if (UniformInt(rng, 0, 1) == 0) {
     plan.draft = {.top_k = UniformInt(rng, 1, limits.max_draft.top_k),
                   .depth = UniformInt(rng, 1, limits.max_draft.depth)};
+  } else {
+    plan.defers_draft = UniformInt(rng, 0, 1) == 0;
   }
   // The lease has one round, because more rounds need more pages.
   if (prefills == 0 && sequences > 0) {
@@ -124,6 +131,12 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
         .rounds = 1,
         .budget = UniformInt(rng, sequences, limits.max_nodes),
         .max_nodes_per_tree = UniformInt(rng, 1, limits.max_nodes_per_tree)};
+    if (plan.lease->budget >= 2 * sequences &&
+        plan.lease->max_nodes_per_tree >= 2) {
+      plan.lease->bounds.assign(sequences,
+                                {.floor = UniformInt(rng, 1, 2),
+                                 .cap = plan.lease->max_nodes_per_tree});
+    }
   }
   return plan;
 }
@@ -174,7 +187,7 @@ inline bool Same(const SequencePlan& a, const SequencePlan& b) {
   return a.slot == b.slot && a.committed == b.committed && a.pages == b.pages &&
          a.sampling == b.sampling && a.stop_tokens == b.stop_tokens &&
          a.prompt_length == b.prompt_length &&
-         a.max_new_tokens == b.max_new_tokens;
+         a.max_new_tokens == b.max_new_tokens && a.draft_tail == b.draft_tail;
 }
 
 inline bool Same(const PrefillPlan& a, const PrefillPlan& b) {
@@ -186,7 +199,8 @@ inline bool Same(const StepPlan& a, const StepPlan& b) {
   const auto same = [](const auto& x, const auto& y) { return Same(x, y); };
   return std::ranges::equal(a.prefills, b.prefills, same) &&
          std::ranges::equal(a.sequences, b.sequences, same) &&
-         a.forest == b.forest && a.draft == b.draft && a.lease == b.lease;
+         a.forest == b.forest && a.draft == b.draft &&
+         a.defers_draft == b.defers_draft && a.lease == b.lease;
 }
 
 }  // namespace bole::testing

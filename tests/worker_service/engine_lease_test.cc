@@ -307,6 +307,14 @@ TEST(EngineLeaseTest, PagesAreAskedForAllRoundsAhead) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("KV rows"));
 }
 
+// A lease with these bounds on every tree.
+Lease WithBounds(const TreeBounds& bounds, int budget = 24) {
+  return {.rounds = 2,
+          .budget = budget,
+          .max_nodes_per_tree = 8,
+          .bounds = std::vector(kRequests, bounds)};
+}
+
 TEST(EngineLeaseTest, LeasesOutsideOfTheLimitsAreRefused) {
   Batch batch(kTree);
   const Lease good{.rounds = 2, .budget = 24, .max_nodes_per_tree = 8};
@@ -323,6 +331,14 @@ TEST(EngineLeaseTest, LeasesOutsideOfTheLimitsAreRefused) {
        {.rounds = 2, .budget = 24, .max_nodes_per_tree = 0}},
       {"max_nodes_per_tree",
        {.rounds = 2, .budget = 24, .max_nodes_per_tree = 129}},
+      {"number of bounds",
+       {.rounds = 2,
+        .budget = 24,
+        .max_nodes_per_tree = 8,
+        .bounds = {TreeBounds{.floor = 1, .cap = 8}}}},
+      {"cap is 9", WithBounds({.floor = 1, .cap = 9})},
+      {"floor is 5", WithBounds({.floor = 5, .cap = 4})},
+      {"sum of the floors", WithBounds({.floor = 8, .cap = 8}, /*budget=*/9)},
   };
   for (const auto& c : cases) {
     const absl::Status status = batch.TryLease(c.lease);

@@ -16,13 +16,13 @@
 #include "common/check.h"
 #include "common/command_line.h"
 #include "common/ids.h"
+#include "common/step_costs.h"
 #include "scheduler_service/scheduler_loop.h"
 #include "scheduler_service/watch/metrics.h"
 #include "tests/bench/load/event_thread.h"
 #include "tests/bench/load/fleet_workers.h"
 #include "tests/bench/load/stream_clients.h"
 #include "tests/scheduler_service/catalogs.h"
-#include "tests/simulation/step_costs.h"
 
 namespace bole {
 namespace {
@@ -57,7 +57,7 @@ simulation::VirtualWorkerOptions WorkerOptions(const Flags& flags) {
   // A third more than streams hold on average. Simulated pages take memory
   // once they were written, and so all of them soon are.
   constexpr int kPagesPerPlace = 27;
-  auto costs = simulation::StepCosts::Parse(
+  auto costs = StepCosts::Parse(
       absl::StrCat(R"({"terms": [{"name": "step", "axes": [["rows", [1]]],)",
                    R"( "microseconds": [)", 1000 * flags.step_ms, R"(]}]})"));
   BOLE_CHECK(costs.ok());

@@ -55,7 +55,7 @@ simulation::VirtualWorkerOptions Worker(int index, int seed) {
                             .max_lease_rounds = index % 2 == 0 ? 3 : 1},
                  .text = simulation::LetterText(),
                  .accept = {0.8, 0.7}},
-      .costs = *simulation::StepCosts::Parse(kCosts),
+      .costs = *StepCosts::Parse(kCosts),
       .speed = index == 0 ? 0.5 : 1,
       .faults = {},
       .restart = milliseconds(400)};

@@ -7,12 +7,10 @@
 #include <limits>
 
 #include "common/step.h"
-#include "tests/simulation/step_costs.h"
+#include "common/step_costs.h"
 
 namespace bole::testing {
 namespace {
-
-using simulation::Quantity;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -122,7 +120,7 @@ class SharedQueue {
 
   // Of a round of a lease, from 0 on; 0 if all have ended before it.
   double RoundSeconds(const Worker& worker, int round) const {
-    simulation::RoundQuantities quantities{};
+    RoundQuantities quantities{};
     const auto add = [&](Quantity quantity, double value) {
       quantities[static_cast<size_t>(quantity)] += value;
     };
@@ -138,7 +136,7 @@ class SharedQueue {
 
   const std::vector<Arrival>& arrivals_;
   const int lease_rounds_;
-  const simulation::StepCosts costs_ = PlainCosts();
+  const StepCosts costs_ = PlainCosts();
   double now_ = 0;
   std::deque<size_t> waiting_;
   std::vector<Worker> workers_;  // The fastest first.

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/check.h"
+#include "common/step_costs.h"
 #include "tests/simulation/simulated_text.h"
-#include "tests/simulation/step_costs.h"
 #include "tests/testing/random_tree.h"
 
 namespace bole::testing {
@@ -57,8 +57,8 @@ double Percentile(std::vector<double> values, double p) {
   return *at;
 }
 
-simulation::StepCosts PlainCosts() {
-  auto costs = simulation::StepCosts::Parse(kPlainCosts);
+StepCosts PlainCosts() {
+  auto costs = StepCosts::Parse(kPlainCosts);
   BOLE_CHECK(costs.ok());
   return *std::move(costs);
 }

@@ -38,7 +38,7 @@ double Percentile(std::vector<double> values, double p);
 // A worker without a drafter that runs 64 requests. A round takes 5 ms with one
 // row and 21 ms with 64, and 20 us more for each token of prefill.
 simulation::VirtualWorkerOptions PlainWorker(double speed, int lease_rounds);
-simulation::StepCosts PlainCosts();
+StepCosts PlainCosts();
 inline constexpr int kPlainRequests = 64;
 inline constexpr int kPlainPrefillTokens = 2048;
 

@@ -1,6 +1,6 @@
-// How long the rounds of a simulated worker take, by a table.
-#ifndef BOLE_TESTS_SIMULATION_STEP_COSTS_H_
-#define BOLE_TESTS_SIMULATION_STEP_COSTS_H_
+// How long the rounds of a worker take, as a sum of few terms.
+#ifndef BOLE_COMMON_STEP_COSTS_H_
+#define BOLE_COMMON_STEP_COSTS_H_
 
 #include <array>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/step.h"
 
-namespace bole::simulation {
+namespace bole {
 
 // What the time of a round depends on.
 enum class Quantity {
@@ -22,8 +22,10 @@ enum class Quantity {
   kPrefillKvTokens,  // "prefill_kv_tokens": committed before the chunks.
   kDraftTopK,        // "draft_top_k": 0 without a draft.
   kDraftDepth,       // "draft_depth": 0 without a draft.
+  kForwardRows,      // "forward_rows": rows and prefill_tokens together.
+  kDraftRows,        // "draft_rows": rows without the roots.
 };
-inline constexpr int kNumQuantities = 7;
+inline constexpr int kNumQuantities = 9;
 
 using RoundQuantities = std::array<double, kNumQuantities>;  // By Quantity.
 
@@ -69,6 +71,6 @@ class StepCosts {
   std::vector<Term> terms_;
 };
 
-}  // namespace bole::simulation
+}  // namespace bole
 
-#endif  // BOLE_TESTS_SIMULATION_STEP_COSTS_H_
+#endif  // BOLE_COMMON_STEP_COSTS_H_

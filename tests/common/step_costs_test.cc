@@ -1,11 +1,11 @@
-#include "tests/simulation/step_costs.h"
+#include "common/step_costs.h"
 
 #include <chrono>
 #include <string>
 
 #include "gtest/gtest.h"
 
-namespace bole::simulation {
+namespace bole {
 namespace {
 
 using std::chrono::microseconds;
@@ -143,4 +143,4 @@ TEST(StepCostsTest, TheExampleIsRead) {
 }
 
 }  // namespace
-}  // namespace bole::simulation
+}  // namespace bole

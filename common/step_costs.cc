@@ -1,4 +1,4 @@
-#include "tests/simulation/step_costs.h"
+#include "common/step_costs.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include "common/tokenizer/read_file.h"
 #include "nlohmann/json.hpp"
 
-namespace bole::simulation {
+namespace bole {
 namespace {
 
 using nlohmann::json;
@@ -24,7 +24,7 @@ constexpr size_t kMaxAxes = 4;
 constexpr const char* kNames[kNumQuantities] = {
     "rows",           "requests",          "kv_tokens",
     "prefill_tokens", "prefill_kv_tokens", "draft_top_k",
-    "draft_depth"};
+    "draft_depth",    "forward_rows",      "draft_rows"};
 
 absl::Status Bad(const std::string& term, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("term '", term, "': ", what));
@@ -143,13 +143,17 @@ RoundQuantities QuantitiesOf(const StepPlan& plan) {
     quantities[static_cast<size_t>(quantity)] += value;
   };
   add(Quantity::kRows, plan.forest.num_nodes());
+  add(Quantity::kForwardRows, plan.forest.num_nodes());
   for (size_t b = 0; b < plan.sequences.size(); ++b) {
     if (plan.forest.first_node[b] == plan.forest.first_node[b + 1]) continue;
     add(Quantity::kRequests, 1);
     add(Quantity::kKvTokens, plan.sequences[b].committed);
   }
+  const size_t requests = static_cast<size_t>(Quantity::kRequests);
+  add(Quantity::kDraftRows, plan.forest.num_nodes() - quantities[requests]);
   for (const PrefillPlan& chunk : plan.prefills) {
     add(Quantity::kPrefillTokens, static_cast<double>(chunk.tokens.size()));
+    add(Quantity::kForwardRows, static_cast<double>(chunk.tokens.size()));
     add(Quantity::kPrefillKvTokens, chunk.sequence.committed);
   }
   if (plan.draft) {
@@ -193,4 +197,4 @@ std::chrono::nanoseconds StepCosts::TimeOf(
   return std::chrono::nanoseconds(static_cast<int64_t>(microseconds * 1e3));
 }
 
-}  // namespace bole::simulation
+}  // namespace bole
