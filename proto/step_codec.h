@@ -2,6 +2,8 @@
 #ifndef BOLE_PROTO_STEP_CODEC_H_
 #define BOLE_PROTO_STEP_CODEC_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "common/step.h"
 #include "proto/worker.pb.h"
@@ -35,11 +37,19 @@ void EncodePlan(const StepPlan& plan, worker::v1::StepPlan& message);
 // Whether a worker can run the plan is for Validate(plan, limits).
 absl::StatusOr<StepPlan> DecodePlan(const worker::v1::StepPlan& message);
 
-void EncodeResult(const StepResult& result, worker::v1::StepResult& message);
+// How the emitted tokens and the candidates of a result are written.
+enum class ResultForm {
+  kArrays,  // For everyone: recordings, and schedulers of version 1.
+  kRaw,     // For schedulers of version 2 and later, which read it faster.
+};
+inline constexpr uint32_t kFirstVersionWithRawResults = 2;
 
-// Checks as well that counts and tokens are not negative, that no more drafts
-// were accepted than tokens emitted, and Validate(proposal). Whether the result
-// answers a plan is for who sent that.
+void EncodeResult(const StepResult& result, worker::v1::StepResult& message,
+                  ResultForm form = ResultForm::kArrays);
+
+// Reads both forms. Checks as well that counts and tokens are not negative,
+// that no more drafts were accepted than tokens emitted, and
+// Validate(proposal). Whether the result answers a plan is for who sent that.
 absl::StatusOr<StepResult> DecodeResult(const worker::v1::StepResult& message);
 
 void EncodeLimits(const StepLimits& limits, worker::v1::StepLimits& message);

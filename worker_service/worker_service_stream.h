@@ -11,6 +11,7 @@
 #include "common/mutex.h"
 #include "common/step.h"
 #include "grpcpp/support/server_callback.h"
+#include "proto/step_codec.h"
 #include "proto/worker.pb.h"
 #include "worker_service/compute_loop.h"
 #include "worker_service/scheduler_seat.h"
@@ -82,7 +83,9 @@ class ExecuteStream final
   // thread that handles the request.
   worker::v1::ExecuteRequest request_;
   bool opened_ = false;
-  uint64_t epoch_ = 0;  // Does not change once the stream is open.
+  // These do not change once the stream is open.
+  uint64_t epoch_ = 0;
+  ResultForm form_ = ResultForm::kArrays;
   uint64_t next_sequence_ = 1;
 
   mutable Mutex mutex_;

@@ -46,8 +46,8 @@ struct GrpcWorkerClientOptions {
 // names that one, is then why the connection is lost. With `on_look` it
 // connects when it is told to.
 //
-// Epochs ascend. They are microseconds since 1970 for the sake of workers
-// before protocol version 1, which compare those of all schedulers.
+// Epochs ascend, and are microseconds since 1970: status and logs say when a
+// connection was made.
 //
 // Thread-safe. The sink and `on_look` are called by several threads, never by
 // two at a time, and not after the destructor.

@@ -13,11 +13,11 @@
 namespace bole {
 namespace {
 
-// Workers of an earlier version end a stream on which something comes that is
-// no plan.
-constexpr uint32_t kFirstVersionWithSignsOfLife = 1;
 // However short an interval the worker asks for.
 constexpr std::chrono::milliseconds kMinSignInterval(10);
+
+// For the parts of a result of some hundred sequences.
+constexpr size_t kResponseBytes = 64 << 10;
 
 absl::Status BadAnswer(const absl::AlphaNum& what) {
   return absl::InternalError(
@@ -31,13 +31,14 @@ WorkerStream::WorkerStream(const SchedulerIdentity& scheduler, uint64_t epoch,
     : scheduler_(scheduler),
       epoch_(epoch),
       sink_(sink),
+      response_(kResponseBytes),
       description_(std::move(description)),
       last_heard_(Clock::now()) {}
 
 void WorkerStream::Start(worker::v1::Worker::Stub& stub) {
   stub.async()->Execute(&context_, this);
   AddHold();  // Plans are written from outside of reactions.
-  StartRead(&response_);
+  StartRead(&*response_);
   {
     MutexLock lock(mutex_);
     worker::v1::ExecuteRequest& hello = queue_.emplace_back();
@@ -52,6 +53,10 @@ void WorkerStream::Start(worker::v1::Worker::Stub& stub) {
 
 void WorkerStream::Send(uint64_t plan_number, const StepPlan& plan) {
   worker::v1::ExecuteRequest request;
+  {
+    MutexLock lock(mutex_);
+    request.Swap(&spare_);
+  }
   request.set_epoch(epoch_);
   request.set_sequence(plan_number);
   EncodePlan(plan, *request.mutable_plan());
@@ -82,6 +87,8 @@ void WorkerStream::WriteNext() {
 void WorkerStream::OnWriteDone(bool ok) {
   MutexLock lock(mutex_);
   writing_ = false;
+  // Not the hello, which names the scheduler.
+  if (queue_.front().has_plan()) spare_.Swap(&queue_.front());
   queue_.pop_front();
   if (ok) WriteNext();
 }
@@ -95,7 +102,8 @@ void WorkerStream::OnReadDone(bool ok) {
     }
     taken = Take();
     if (taken.ok()) {
-      StartRead(&response_);
+      response_.Renew();
+      StartRead(&*response_);
       return;
     }
     Cancel(taken);
@@ -109,26 +117,26 @@ void WorkerStream::OnReadDone(bool ok) {
 
 absl::Status WorkerStream::Take() {
   using Response = worker::v1::ExecuteResponse;
-  if (response_.epoch() != epoch_) {
+  if (response_->epoch() != epoch_) {
     return BadAnswer(
-        absl::StrCat("epoch ", response_.epoch(), " in that of ", epoch_));
+        absl::StrCat("epoch ", response_->epoch(), " in that of ", epoch_));
   }
-  const bool opening = response_.message_case() == Response::kOpened;
+  const bool opening = response_->message_case() == Response::kOpened;
   if (opening == opened()) {
     return BadAnswer(opening ? "Opened a second time" : "it did not open");
   }
-  switch (response_.message_case()) {
+  switch (response_->message_case()) {
     case Response::kOpened:
-      TakeOpened(response_.opened());
+      TakeOpened(response_->opened());
       return absl::OkStatus();
     case Response::kHeartbeat:
-      if (response_.heartbeat().draining() && !draining_) {
+      if (response_->heartbeat().draining() && !draining_) {
         draining_ = true;
         sink_(WorkerDraining{epoch_});
       }
       return absl::OkStatus();
     case Response::kOutcome:
-      return TakeOutcome(response_.outcome());
+      return TakeOutcome(response_->outcome());
     case Response::MESSAGE_NOT_SET:
       break;
   }
@@ -137,13 +145,10 @@ absl::Status WorkerStream::Take() {
 
 void WorkerStream::TakeOpened(const worker::v1::Opened& opened) {
   const std::chrono::milliseconds interval(opened.heartbeat_interval_ms());
-  const bool wants_signs =
-      description_.protocol_version >= kFirstVersionWithSignsOfLife &&
-      interval.count() > 0;
   {
     MutexLock lock(mutex_);
     opened_ = true;
-    if (wants_signs) {
+    if (interval.count() > 0) {
       sign_interval_ = std::max(interval, kMinSignInterval);
       next_sign_ = Clock::now() + sign_interval_;
       changed_.NotifyAll();

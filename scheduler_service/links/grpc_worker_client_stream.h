@@ -12,6 +12,7 @@
 #include "common/mutex.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
+#include "proto/arena_message.h"
 #include "proto/worker.grpc.pb.h"
 #include "scheduler_service/links/scheduler_identity.h"
 #include "scheduler_service/links/worker_client.h"
@@ -79,7 +80,7 @@ class WorkerStream final
   grpc::ClientContext context_;
 
   // Used by the reaction to a read alone.
-  worker::v1::ExecuteResponse response_;
+  ArenaMessage<worker::v1::ExecuteResponse> response_;
   WorkerDescription description_;  // Until it is reported.
   bool draining_ = false;
 
@@ -87,6 +88,8 @@ class WorkerStream final
   CondVar changed_;
   // The first one is being written if writing_. References stay valid.
   std::deque<worker::v1::ExecuteRequest> queue_ ABSL_GUARDED_BY(mutex_);
+  // Was written: its memory is the next one's.
+  worker::v1::ExecuteRequest spare_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;  // Start no operation.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "proto/protocol_version.h"
 
 namespace bole {
 namespace {
@@ -42,6 +43,7 @@ WorkerDescription CannedWorker::Description() {
   return {.model = "demo",
           .device = "none",
           .version = "0",
+          .protocol_version = kProtocolVersion,
           .limits = {.max_requests = kCannedRequests,
                      .max_nodes = kCannedRequests * 128,
                      .max_nodes_per_tree = 128,

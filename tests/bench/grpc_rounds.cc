@@ -54,6 +54,7 @@ class CannedService final : public worker::v1::Worker::Service {
     response->set_model(description.model);
     response->set_device(description.device);
     response->set_version(description.version);
+    response->set_protocol_version(description.protocol_version);
     response->set_has_drafter(description.has_drafter);
     response->mutable_defaults()->set_temperature(description.temperature);
     response->mutable_defaults()->set_top_k(description.top_k);
@@ -70,7 +71,7 @@ class CannedService final : public worker::v1::Worker::Service {
     BOLE_CHECK(stream->Read(&request));
     worker::v1::ExecuteResponse response;
     response.set_epoch(request.epoch());
-    response.mutable_opened()->set_heartbeat_interval_ms(1000);
+    response.mutable_opened()->set_heartbeat_interval_ms(0);
     BOLE_CHECK(stream->Write(response) && stream->Read(&request));
     for (int round = 0; round < kBenchRounds - kLastRounds; ++round) {
       Answer(request, response);
@@ -91,7 +92,8 @@ class CannedService final : public worker::v1::Worker::Service {
     BOLE_CHECK(plan.ok());
     worker::v1::StepOutcome& outcome = *response.mutable_outcome();
     outcome.set_sequence(request.sequence());
-    EncodeResult(worker_.Answer(*plan), *outcome.mutable_result());
+    EncodeResult(worker_.Answer(*plan), *outcome.mutable_result(),
+                 ResultForm::kRaw);
   }
 
   Samples& round_trip_;

@@ -1,5 +1,5 @@
 // Bytes that decode to a result are that result: encoded and decoded again it
-// is the same, and its proposals are trees. Whatever it holds, it is checked
+// is the same in both forms, and its proposals are trees. Whatever it holds, it is checked
 // against a plan without harm; a result that may be followed by another round
 // is a plan for that.
 
@@ -103,6 +103,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Compared as messages: a log-probability may be NaN, which equals nothing.
   bole::worker::v1::StepResult again;
   bole::EncodeResult(*bole::DecodeResult(encoded), again);
+  BOLE_CHECK(encoded.SerializeAsString() == again.SerializeAsString());
+  bole::worker::v1::StepResult raw;
+  bole::EncodeResult(*result, raw, bole::ResultForm::kRaw);
+  bole::EncodeResult(*bole::DecodeResult(raw), again);
   BOLE_CHECK(encoded.SerializeAsString() == again.SerializeAsString());
   return 0;
 }

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/model_fingerprint.h"
+#include "common/step.h"
 #include "gtest/gtest.h"
+#include "proto/step_codec.h"
 #include "proto/worker.pb.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/links/worker_description_codec.h"
@@ -24,7 +25,7 @@ namespace wire = worker::v1;
 
 template <typename Message>
 Message Recorded(const std::string& name) {
-  std::ifstream file("tests/golden/protocol/version_0/" + name,
+  std::ifstream file("tests/golden/protocol/version_1/" + name,
                      std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   Message message;
@@ -46,9 +47,13 @@ TEST(NeighboursTest, AWorkerOfTheVersionBeforeIsDescribed) {
   EXPECT_EQ(worker.limits.max_context, 1024);
   EXPECT_EQ(worker.stop_tokens, (std::vector<int32_t>{8187, 8189}));
   EXPECT_EQ(worker.temperature, 0.7f);
-  EXPECT_EQ(worker.protocol_version, 0u);
+  EXPECT_EQ(worker.protocol_version, 1u);
   EXPECT_FALSE(worker.synthetic);
-  EXPECT_EQ(worker.fingerprint, ModelFingerprint());
+  EXPECT_EQ(worker.fingerprint.config.substr(0, 8), "068edc12");
+  // What came later.
+  EXPECT_TRUE(worker.row_buckets.empty());
+  EXPECT_TRUE(worker.request_buckets.empty());
+  EXPECT_EQ(worker.costs, nullptr);
 }
 
 TEST(NeighboursTest, ASchedulerOfTheVersionBeforeIsServed) {
@@ -64,6 +69,56 @@ TEST(NeighboursTest, ASchedulerOfTheVersionBeforeIsServed) {
   const wire::StepOutcome outcome = client.ReceiveOutcome();
   EXPECT_EQ(outcome.sequence(), 1u);
   EXPECT_TRUE(outcome.has_result()) << outcome.refusal().message();
+}
+
+// What the recorded plan was answered with: a chunk and two trees.
+StepResult RecordedResult() {
+  const absl::StatusOr<StepResult> result =
+      DecodeResult(Recorded<wire::ExecuteResponse>("execute_response.binpb")
+                       .outcome()
+                       .result());
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.value_or(StepResult());
+}
+
+TEST(NeighboursTest, AResultOfTheVersionBeforeIsRead) {
+  const StepResult result = RecordedResult();
+
+  ASSERT_EQ(result.prefills.size(), 1u);
+  EXPECT_EQ(result.prefills[0].committed, 81);
+  ASSERT_EQ(result.sequences.size(), 2u);
+  EXPECT_EQ(result.sequences[1].committed, 82);
+  EXPECT_EQ(result.sequences[1].emitted.size(), 1u);
+  ASSERT_TRUE(result.sequences[1].proposal);
+  EXPECT_EQ(result.sequences[1].proposal->size(), 31);
+}
+
+// The result that the engine gives, byte for byte as the version before wrote
+// it if the scheduler is of that version, and in the raw form otherwise.
+TEST(NeighboursTest, ASchedulerGetsResultsThatItKnows) {
+  const StepResult result = RecordedResult();
+  const auto recorded =
+      Recorded<wire::ExecuteResponse>("execute_response.binpb");
+  auto hello = Recorded<wire::ExecuteRequest>("hello.binpb");
+  for (const uint32_t version : {1, 2}) {
+    SCOPED_TRACE(version);
+    ServedWorker worker(
+        {.info = {.limits = RecordedWorker().limits, .has_drafter = true}});
+    worker.engine.AnswerWith(result);
+    ExecuteClient client(worker.channel());
+    hello.mutable_scheduler()->set_protocol_version(version);
+
+    client.Send(hello);
+    client.Send(Recorded<wire::ExecuteRequest>("plan_request.binpb"));
+
+    client.ReceiveOpened();
+    const wire::StepResult got = client.ReceiveOutcome().result();
+    EXPECT_EQ(got.SerializeAsString() ==
+                  recorded.outcome().result().SerializeAsString(),
+              version == 1);
+    EXPECT_EQ(got.sequences(1).has_raw_proposal(), version == 2);
+    EXPECT_EQ(*DecodeResult(got), result);
+  }
 }
 
 }  // namespace

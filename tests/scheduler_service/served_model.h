@@ -8,6 +8,7 @@
 
 #include "common/chat/chat_template.h"
 #include "common/check.h"
+#include "proto/protocol_version.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/models/model_text.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
@@ -34,6 +35,7 @@ inline ModelText TinyText(std::string_view chat_template = kTinyTemplate) {
 inline WorkerDescription TinyWorker() {
   WorkerDescription worker;
   worker.model = "tiny";
+  worker.protocol_version = kProtocolVersion;
   worker.limits = {.max_requests = 4,
                    .max_nodes = 64,
                    .max_nodes_per_tree = 16,

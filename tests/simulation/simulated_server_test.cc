@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/check.h"
+#include "common/step.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "proto/protocol_version.h"
 #include "proto/step_codec.h"
 #include "proto/worker.grpc.pb.h"
 
@@ -56,6 +59,8 @@ class Connection {
     stream_ = stub_->Execute(&context_);
     wire::ExecuteRequest request;
     request.set_epoch(1);
+    request.mutable_scheduler()->set_instance(1);
+    request.mutable_scheduler()->set_protocol_version(kProtocolVersion);
     stream_->Write(request);
   }
   ~Connection() { context_.TryCancel(); }
@@ -109,6 +114,13 @@ class Connection {
       stream_;
 };
 
+// What became of the one chunk.
+SequenceResult ChunkOf(const wire::StepOutcome& outcome) {
+  const absl::StatusOr<StepResult> result = DecodeResult(outcome.result());
+  BOLE_CHECK(result.ok() && result->prefills.size() == 1);
+  return result->prefills[0];
+}
+
 TEST(SimulatedServerTest, DescribesItselfAndAnswersPlans) {
   Connection connection({});
   const wire::DescribeResponse worker = connection.Describe();
@@ -123,13 +135,14 @@ TEST(SimulatedServerTest, DescribesItselfAndAnswersPlans) {
 
   const wire::StepOutcome outcome = connection.ReadOutcome();
   EXPECT_EQ(outcome.sequence(), 1u);
-  ASSERT_EQ(outcome.result().prefills_size(), 1);
-  const wire::SequenceResult& result = outcome.result().prefills(0);
-  EXPECT_EQ(result.committed(), 3);
+  const SequenceResult result = ChunkOf(outcome);
+  EXPECT_EQ(result.committed, 3);
   const std::vector<int32_t> prompt = {4, 5, 6};
-  EXPECT_EQ(result.emitted(0).token(),
+  ASSERT_EQ(result.emitted.size(), 1u);
+  EXPECT_EQ(result.emitted[0].token,
             ExpectedOutput(Options({}).runner.engine.text, prompt, {}, 1)[0]);
-  EXPECT_EQ(result.proposal().token_size(), 1 + 2 + 2 * 4);
+  ASSERT_TRUE(result.proposal);
+  EXPECT_EQ(result.proposal->size(), 1 + 2 + 2 * 4);
 }
 
 TEST(SimulatedServerTest, AHangingWorkerSendsHeartbeatsAndNothingElse) {
@@ -152,16 +165,17 @@ TEST(SimulatedServerTest, AHangingWorkerSendsHeartbeatsAndNothingElse) {
 
 TEST(SimulatedServerTest, GarbageArrives) {
   Connection connection({"garbage=committed@2", "garbage=token@3"});
-  std::vector<wire::SequenceResult> results;
+  std::vector<SequenceResult> results;
   for (int number = 1; number <= 4; ++number) {
     connection.Send(number);
-    results.push_back(connection.ReadOutcome().result().prefills(0));
+    results.push_back(ChunkOf(connection.ReadOutcome()));
   }
 
-  EXPECT_EQ(results[0].committed(), 3);
-  EXPECT_GT(results[1].committed(), 200);
-  EXPECT_GE(results[2].emitted(0).token(), 100);
-  EXPECT_EQ(results[3].SerializeAsString(), results[0].SerializeAsString());
+  EXPECT_EQ(results[0].committed, 3);
+  EXPECT_GT(results[1].committed, 200);
+  ASSERT_EQ(results[2].emitted.size(), 1u);
+  EXPECT_GE(results[2].emitted[0].token, 100);
+  EXPECT_EQ(results[3], results[0]);
 }
 
 TEST(SimulatedServerTest, AWrongNumberArrives) {

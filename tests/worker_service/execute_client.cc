@@ -3,11 +3,21 @@
 #include <chrono>
 
 #include "gtest/gtest.h"
+#include "proto/protocol_version.h"
 #include "proto/step_codec.h"
 
 namespace bole::testing {
 
 namespace wire = worker::v1;
+
+wire::ExecuteRequest HelloAt(uint64_t epoch) {
+  wire::ExecuteRequest hello;
+  hello.set_epoch(epoch);
+  hello.mutable_scheduler()->set_name("tester");
+  hello.mutable_scheduler()->set_instance(1);
+  hello.mutable_scheduler()->set_protocol_version(kProtocolVersion);
+  return hello;
+}
 
 ExecuteClient::ExecuteClient(const std::shared_ptr<grpc::Channel>& channel)
     : stub_(wire::Worker::NewStub(channel)) {
@@ -20,12 +30,6 @@ ExecuteClient::~ExecuteClient() {
   if (finished_) return;
   Cancel();
   Finish();
-}
-
-void ExecuteClient::SendEpoch(uint64_t epoch) {
-  wire::ExecuteRequest request;
-  request.set_epoch(epoch);
-  Send(request);
 }
 
 void ExecuteClient::SendPlan(uint64_t epoch, uint64_t sequence,
@@ -78,7 +82,7 @@ grpc::Status ExecuteClient::Finish() {
 std::unique_ptr<ExecuteClient> OpenAt(
     const std::shared_ptr<grpc::Channel>& channel, uint64_t epoch) {
   auto client = std::make_unique<ExecuteClient>(channel);
-  client->SendEpoch(epoch);
+  client->SendHello(epoch);
   EXPECT_EQ(client->ReceiveOpened().epoch(), epoch);
   return client;
 }

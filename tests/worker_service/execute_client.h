@@ -15,14 +15,17 @@
 
 namespace bole::testing {
 
+// The first request of a scheduler of this version; all of them are one
+// instance.
+worker::v1::ExecuteRequest HelloAt(uint64_t epoch);
+
 // Every call blocks, for 30 seconds at most. Not thread-safe, but for Cancel().
 class ExecuteClient {
  public:
   explicit ExecuteClient(const std::shared_ptr<grpc::Channel>& channel);
   ~ExecuteClient();  // Cancel().
 
-  // Sends an epoch alone.
-  void SendEpoch(uint64_t epoch);
+  void SendHello(uint64_t epoch) { Send(HelloAt(epoch)); }
   void SendPlan(uint64_t epoch, uint64_t sequence, const StepPlan& plan);
   void Send(const worker::v1::ExecuteRequest& request);
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -51,9 +52,11 @@ class HeldEngine {
     watched_.Await([this] { return !held_; });
     running_ = false;
     if (fails_) return absl::UnavailableError("the device is gone");
-    StepResult result;
-    result.prefills.resize(1);
-    result.prefills[0].committed = plan.prefills[0].sequence.committed;
+    StepResult result = answer_.value_or(StepResult());
+    if (!answer_) {
+      result.prefills.resize(1);
+      result.prefills[0].committed = plan.prefills[0].sequence.committed;
+    }
     on_round(std::move(result));
     return absl::OkStatus();
   }
@@ -64,6 +67,8 @@ class HeldEngine {
     watched_.Change([this] { held_ = false; });
   }
   void FailFromNowOn() { fails_ = true; }
+  // Whatever the plan is. Before the first one.
+  void AnswerWith(StepResult answer) { answer_ = std::move(answer); }
   void AwaitBegun(int steps) {
     watched_.Await([this, steps] { return begun_ >= steps; });
   }
@@ -75,6 +80,7 @@ class HeldEngine {
 
  private:
   Watched watched_;
+  std::optional<StepResult> answer_;
   bool held_ = false;
   int begun_ = 0;
   std::atomic<bool> running_{false};

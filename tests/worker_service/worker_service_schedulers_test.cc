@@ -191,15 +191,19 @@ TEST(WorkerServiceSchedulersTest, NeighbouringVersionsAreLetInAndNoOthers) {
 
   hello.mutable_scheduler()->set_protocol_version(kProtocolVersion + 2);
   const grpc::Status refused = EndOf(worker, {hello});
+  wire::ExecuteRequest nameless;
+  nameless.set_epoch(1);
+  const grpc::Status too_old = EndOf(worker, {nameless});
   hello.mutable_scheduler()->set_protocol_version(kProtocolVersion + 1);
   const auto client = Open(worker, hello);
 
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(refused.error_message(),
-            "the scheduler's protocol_version is 3, this side's is 1; they may "
+            "the scheduler's protocol_version is 4, this side's is 2; they may "
             "differ by 1 at most");
+  EXPECT_EQ(too_old.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(worker.MetricsText(),
-              HasSubstr("bole_plans_refused_total{reason=\"version\"} 1"));
+              HasSubstr("bole_plans_refused_total{reason=\"version\"} 2"));
 }
 
 TEST(WorkerServiceSchedulersTest, HellosThatBreakTheRulesAreRefused) {

@@ -26,6 +26,7 @@ namespace bole {
 namespace {
 
 using ::bole::testing::ExecuteClient;
+using ::bole::testing::HelloAt;
 using ::bole::testing::InvalidPlan;
 using ::bole::testing::NamedPlan;
 using ::bole::testing::RandomPlanLimits;
@@ -114,7 +115,7 @@ TEST_F(WorkerServiceTest, AnswersPlansInTheirOrder) {
 
 TEST_F(WorkerServiceTest, OpenedSaysHowOftenItBeats) {
   ExecuteClient client(worker_->channel());
-  client.SendEpoch(1);
+  client.SendHello(1);
 
   EXPECT_EQ(client.ReceiveOpened().opened().heartbeat_interval_ms(), 20u);
 }
@@ -123,7 +124,7 @@ TEST_F(WorkerServiceTest, RefusesAnEpochThatIsNotHigher) {
   { const auto client = OpenAt(5); }
 
   for (const uint64_t epoch : {0, 4, 5}) {
-    EXPECT_EQ(EndOf({Request(epoch, 0)}).error_code(),
+    EXPECT_EQ(EndOf({HelloAt(epoch)}).error_code(),
               grpc::StatusCode::FAILED_PRECONDITION);
   }
   OpenAt(6);
@@ -165,15 +166,17 @@ TEST_F(WorkerServiceTest, EndsAStreamThatBreaksTheRules) {
   other_epoch.set_epoch(99);
   wire::ExecuteRequest undecodable = plan;
   undecodable.mutable_plan()->mutable_forest()->add_parent(7);
-  wire::ExecuteRequest eager = Request(1, 0);
+  wire::ExecuteRequest eager = HelloAt(1);
   eager.mutable_plan();
+  wire::ExecuteRequest numbered = HelloAt(4);
+  numbered.set_sequence(1);
   const std::vector<std::pair<const char*, std::vector<wire::ExecuteRequest>>>
-      cases = {{"a gap", {Request(1, 0), gap}},
-               {"another epoch", {Request(2, 0), other_epoch}},
-               {"no plan", {Request(3, 0), Request(3, 1)}},
-               {"not decodable", {Request(1, 0), undecodable}},
+      cases = {{"a gap", {HelloAt(1), gap}},
+               {"another epoch", {HelloAt(2), other_epoch}},
+               {"no plan", {HelloAt(3), Request(3, 1)}},
+               {"not decodable", {HelloAt(1), undecodable}},
                {"a plan first", {eager}},
-               {"a sequence first", {Request(4, 1)}}};
+               {"a sequence first", {numbered}}};
 
   uint64_t epoch = 10;
   for (const auto& [name, requests] : cases) {
@@ -304,7 +307,7 @@ TEST_F(WorkerServiceTest, AnEngineThatFailsEndsTheStreamAndAllService) {
             std::string::npos);
   EXPECT_EQ(worker_->failure.get_future().get().code(),
             absl::StatusCode::kInternal);
-  EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(EndOf({HelloAt(2)}).error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(worker_->MetricsText(),
               HasSubstr("bole_worker_failures_total{reason=\"error\"} 1"));
 }
@@ -322,7 +325,7 @@ TEST_F(WorkerServiceTest, AnEngineThatHangsEndsTheStreamAndAllService) {
   EXPECT_THAT(status.error_message(), HasSubstr("--step-timeout-seconds"));
   EXPECT_EQ(worker_->failure.get_future().get().code(),
             absl::StatusCode::kInternal);
-  EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(EndOf({HelloAt(2)}).error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(worker_->MetricsText(),
               HasSubstr("bole_worker_failures_total{reason=\"hang\"} 1"));
   worker_->engine.Release();
@@ -334,7 +337,7 @@ TEST_F(WorkerServiceTest, StopEndsTheStream) {
   worker_->service().Stop();
 
   EXPECT_EQ(client->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(EndOf({Request(2, 0)}).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(EndOf({HelloAt(2)}).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(WorkerServiceTest, SchedulersThatComeAndGoLeaveNothingBehind) {

@@ -102,11 +102,12 @@ class FakeExecute {
       response.mutable_heartbeat()->set_draining(draining);
     });
   }
-  void Answer(uint64_t sequence, const StepResult& result, uint32_t step_us) {
+  void Answer(uint64_t sequence, const StepResult& result, uint32_t step_us,
+              ResultForm form = ResultForm::kRaw) {
     Write([&](auto& response) {
       response.mutable_outcome()->set_sequence(sequence);
       response.mutable_outcome()->set_step_us(step_us);
-      EncodeResult(result, *response.mutable_outcome()->mutable_result());
+      EncodeResult(result, *response.mutable_outcome()->mutable_result(), form);
     });
   }
   // Sends what `fill` makes of a response of this epoch.

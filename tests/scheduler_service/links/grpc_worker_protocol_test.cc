@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "proto/protocol_version.h"
+#include "proto/step_codec.h"
 #include "scheduler_service/links/grpc_worker_client.h"
 #include "tests/scheduler_service/links/scripted_connection.h"
 #include "tests/testing/random_step.h"
@@ -34,7 +36,6 @@ TEST(GrpcWorkerProtocolTest, ReportsWhatTheWorkerSaysOfItself) {
   description.device = "cpu, 2 threads";
   description.version = "9";
   description.has_drafter = true;
-  description.protocol_version = 1;
   description.synthetic = true;
   description.fingerprint.config = std::string(64, 'c');
   description.fingerprint.weights = std::string(64, '0');
@@ -51,7 +52,7 @@ TEST(GrpcWorkerProtocolTest, ReportsWhatTheWorkerSaysOfItself) {
   EXPECT_EQ(got.device, "cpu, 2 threads");
   EXPECT_EQ(got.version, "9");
   EXPECT_TRUE(got.has_drafter);
-  EXPECT_EQ(got.protocol_version, 1u);
+  EXPECT_EQ(got.protocol_version, kProtocolVersion);
   EXPECT_TRUE(got.synthetic);
   EXPECT_EQ(got.fingerprint, description.fingerprint);
   EXPECT_EQ(got.limits.max_context, 100);
@@ -80,7 +81,8 @@ TEST(GrpcWorkerProtocolTest, PlansArriveInOrderAndResultsComeBack) {
       const StepPlan plan = call.ReadPlan(&sequence);
       EXPECT_EQ(sequence, static_cast<uint64_t>(i + 1));
       EXPECT_TRUE(testing::Same(plan, plans[i]));
-      call.Answer(sequence, results[i], /*step_us=*/1500);
+      call.Answer(sequence, results[i], /*step_us=*/1500,
+                  i % 2 == 0 ? ResultForm::kRaw : ResultForm::kArrays);
     }
     call.AwaitClient();
     return grpc::Status::OK;
@@ -123,20 +125,16 @@ TEST(GrpcWorkerProtocolTest, TheFirstRequestNamesTheScheduler) {
 }
 
 TEST(GrpcWorkerProtocolTest, SignsOfLifeComeAtTheIntervalOfTheWorker) {
-  WorkerDescription description = TinyWorker();
-  description.protocol_version = 1;
   std::promise<std::vector<worker::v1::ExecuteRequest>> signs;
   const auto start = std::chrono::steady_clock::now();
-  Connection connection(
-      [&](FakeExecute& call) {
-        call.Open(/*heartbeat_interval_ms=*/20);
-        std::vector<worker::v1::ExecuteRequest> requests(5);
-        for (worker::v1::ExecuteRequest& request : requests) call.Read(request);
-        signs.set_value(std::move(requests));
-        call.AwaitClient();
-        return grpc::Status::OK;
-      },
-      [](auto&) {}, description);
+  Connection connection([&](FakeExecute& call) {
+    call.Open(/*heartbeat_interval_ms=*/20);
+    std::vector<worker::v1::ExecuteRequest> requests(5);
+    for (worker::v1::ExecuteRequest& request : requests) call.Read(request);
+    signs.set_value(std::move(requests));
+    call.AwaitClient();
+    return grpc::Status::OK;
+  });
   const auto connected = connection.log.NextAs<WorkerConnected>();
   ASSERT_TRUE(connected);
 
@@ -151,42 +149,25 @@ TEST(GrpcWorkerProtocolTest, SignsOfLifeComeAtTheIntervalOfTheWorker) {
   }
 }
 
-TEST(GrpcWorkerProtocolTest, AWorkerThatTellsNoVersionGetsPlansAlone) {
-  std::promise<worker::v1::ExecuteRequest> second;
-  Connection connection([&](FakeExecute& call) {
-    call.Open(/*heartbeat_interval_ms=*/10);
-    worker::v1::ExecuteRequest request;
-    call.Read(request);
-    second.set_value(request);
-    call.AwaitClient();
-    return grpc::Status::OK;
-  });
-  const auto connected = connection.log.NextAs<WorkerConnected>();
-  ASSERT_TRUE(connected);
-
-  // Time for ten signs of life.
-  auto request = second.get_future();
-  EXPECT_EQ(request.wait_for(std::chrono::milliseconds(100)),
-            std::future_status::timeout);
-  connection.client->Send(connected->epoch, 1, StepPlan());
-
-  EXPECT_TRUE(request.get().has_plan());
-}
-
 TEST(GrpcWorkerProtocolTest, AWorkerOfADistantVersionIsRefused) {
-  WorkerDescription description = TinyWorker();
-  description.protocol_version = kProtocolVersion + 2;
-  Connection connection(
-      Idle, [](auto&) {}, description);
+  WorkerDescription older = TinyWorker();
+  older.protocol_version = kProtocolVersion - 2;
+  WorkerDescription newer = TinyWorker();
+  newer.protocol_version = kProtocolVersion + 2;
+  for (const WorkerDescription& description : {older, newer}) {
+    Connection connection(
+        Idle, [](auto&) {}, description);
 
-  const auto lost = connection.log.NextAs<WorkerLost>();
+    const auto lost = connection.log.NextAs<WorkerLost>();
 
-  ASSERT_TRUE(lost);
-  EXPECT_EQ(lost->why,
-            absl::FailedPreconditionError(
-                "the worker's protocol_version is 3, this side's is 1; they "
-                "may differ by 1 at most"));
-  EXPECT_EQ(connection.worker.num_calls(), 0);
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(
+        lost->why,
+        absl::FailedPreconditionError(absl::StrCat(
+            "the worker's protocol_version is ", description.protocol_version,
+            ", this side's is 2; they may differ by 1 at most")));
+    EXPECT_EQ(connection.worker.num_calls(), 0);
+  }
 }
 
 TEST(GrpcWorkerProtocolTest, ARefusalIsAnOutcomeAndTheStreamGoesOn) {

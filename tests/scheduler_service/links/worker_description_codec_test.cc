@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/sampling_params.h"
 #include "gtest/gtest.h"
+#include "proto/protocol_version.h"
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
 #include "scheduler_service/links/worker_client.h"
@@ -17,6 +18,7 @@ namespace {
 
 worker::v1::DescribeResponse Described() {
   worker::v1::DescribeResponse message;
+  message.set_protocol_version(kProtocolVersion);
   EncodeLimits(testing::TinyWorker().limits, *message.mutable_limits());
   message.mutable_defaults()->set_temperature(1);
   message.mutable_defaults()->set_top_p(1);
@@ -66,11 +68,11 @@ TEST(WorkerDescriptionCodecTest, ADigestIsHexadecimalOrEmpty) {
 TEST(WorkerDescriptionCodecTest, NeighboursAreReadAndOthersAreNot) {
   worker::v1::DescribeResponse message = Described();
 
-  for (const uint32_t version : {0u, 1u, 2u}) {
+  for (const uint32_t version : {1u, 2u, 3u}) {
     message.set_protocol_version(version);
     EXPECT_TRUE(DecodeDescription(message).ok()) << version;
   }
-  for (const uint32_t version : {3u, 0xffffffffu}) {
+  for (const uint32_t version : {0u, 4u, 0xffffffffu}) {
     message.set_protocol_version(version);
     EXPECT_EQ(DecodeDescription(message).status().code(),
               absl::StatusCode::kFailedPrecondition)
