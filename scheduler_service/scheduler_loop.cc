@@ -55,11 +55,23 @@ void SchedulerLoop::Run() {
   while (!stopped) {
     Mail mail = mailbox_.Take(scheduler_->NextWakeup());
     stopped = mail.stopped;
-    const bool draining = mail.draining;
-    scheduler_->Handle(std::move(mail), std::chrono::steady_clock::now());
-    Publish(draining);
-    if (on_turn_) on_turn_();
+    TakeTurn(std::move(mail));
   }
+}
+
+void SchedulerLoop::PostOutcome(WorkerId worker, WorkerOutcome outcome) {
+  std::optional<Mail> mail =
+      mailbox_.PostOrTake({.worker = worker, .news = std::move(outcome)});
+  if (!mail) return;
+  TakeTurn(*std::move(mail));
+  mailbox_.Return(scheduler_->NextWakeup());
+}
+
+void SchedulerLoop::TakeTurn(Mail mail) {
+  const bool draining = mail.draining;
+  scheduler_->Handle(std::move(mail), std::chrono::steady_clock::now());
+  Publish(draining);
+  if (on_turn_) on_turn_();
 }
 
 void SchedulerLoop::Publish(bool draining) {

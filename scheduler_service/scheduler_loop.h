@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "common/ids.h"
 #include "common/mutex.h"
 #include "common/tokenizer/tokenizer.h"
 #include "scheduler_service/jobs/admission.h"
 #include "scheduler_service/jobs/mailbox.h"
 #include "scheduler_service/jobs/refusal.h"
 #include "scheduler_service/jobs/request.h"
+#include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/models/model_catalog.h"
 #include "scheduler_service/replicas/replica.h"
 #include "scheduler_service/scheduler.h"
@@ -28,7 +30,8 @@
 
 namespace bole {
 
-// Runs a Scheduler on a thread of its own, fed by a mailbox.
+// Runs a Scheduler, fed by a mailbox: on a thread of its own, or, if that one
+// waits, on the thread that brings a worker's answer. Turns never overlap.
 //
 // Thread-safe, but Start() comes first.
 class SchedulerLoop {
@@ -45,8 +48,13 @@ class SchedulerLoop {
   // live until let_go(), or until Stop() has returned.
   void Post(WorkerEvent event) { mailbox_.Post(std::move(event)); }
 
-  // Both are called on the loop's thread, `on_turn` after each turn, for those
-  // who measure it; it may be null.
+  // The same, for a worker's answer to a plan; and may take the loop's turn,
+  // which calls the clients of workers and the streams of requests. REQUIRES:
+  // the caller holds no lock that these take.
+  void PostOutcome(WorkerId worker, WorkerOutcome outcome);
+
+  // Both are called on the thread that takes the turn, `on_turn` after each
+  // one, for those who measure it; it may be null.
   void Start(Scheduler::LetGo let_go, std::function<void()> on_turn = nullptr);
 
   // As Mailbox::Submit(). Ends are told on the request's stream:
@@ -75,13 +83,15 @@ class SchedulerLoop {
 
  private:
   void Run();
+  void TakeTurn(Mail mail);
   void Publish(bool draining);
 
   const SchedulerOptions options_;
   const ModelCatalog& catalog_;
   Metrics& metrics_;
   Mailbox mailbox_;
-  std::unique_ptr<Scheduler> scheduler_;  // From Start() on; the thread's.
+  // From Start() on. Of the thread whose turn it is.
+  std::unique_ptr<Scheduler> scheduler_;
   std::function<void()> on_turn_;
   std::thread thread_;
 

@@ -226,8 +226,8 @@ void SchedulerServer::Parts::Leave() {
 }
 
 void SchedulerServer::Parts::Note(WorkerEvent event) {
-  if (std::holds_alternative<WorkerOutcome>(event.news)) {
-    loop.Post(std::move(event));
+  if (auto* outcome = std::get_if<WorkerOutcome>(&event.news)) {
+    loop.PostOutcome(event.worker, std::move(*outcome));
     return;
   }
   loop.Post(event);

@@ -49,8 +49,8 @@ std::optional<Refusal> Mailbox::Submit(
       accepted.emplace_back(request->stream, job);
       mail_.requests.push_back(std::move(request));
     }
-    changed_.NotifyAll();
   }
+  changed_.NotifyAll();
   // Not under the lock, which the hook takes under that of the stream.
   for (const auto& [stream, job] : accepted) {
     stream->SetCancelHook([this, job = job] { Cancel(job); });
@@ -64,8 +64,34 @@ std::chrono::milliseconds Mailbox::RetryDelay() const {
 }
 
 void Mailbox::Post(WorkerEvent event) {
-  MutexLock lock(mutex_);
-  mail_.events.push_back(std::move(event));
+  {
+    MutexLock lock(mutex_);
+    mail_.events.push_back(std::move(event));
+  }
+  changed_.NotifyAll();  // Without the lock, for which it would wait again.
+}
+
+std::optional<Mail> Mailbox::PostOrTake(WorkerEvent event) {
+  {
+    MutexLock lock(mutex_);
+    mail_.events.push_back(std::move(event));
+    if (lent_) return std::nullopt;  // Return() wakes the loop.
+    if (loop_waits_ && !woken_) {
+      lent_ = true;
+      return TakeAll();
+    }
+  }
+  changed_.NotifyAll();
+  return std::nullopt;
+}
+
+void Mailbox::Return(TimePoint deadline) {
+  {
+    MutexLock lock(mutex_);
+    lent_ = false;
+    if (!HasMail() && deadline >= deadline_) return;
+    deadline_ = deadline;
+  }
   changed_.NotifyAll();
 }
 
@@ -91,10 +117,23 @@ void Mailbox::Stop() {
 
 Mail Mailbox::Take(TimePoint deadline) {
   MutexLock lock(mutex_);
-  while (!woken_ && mail_.requests.empty() && mail_.events.empty() &&
-         mail_.cancelled.empty()) {
-    if (!changed_.WaitUntil(mutex_, deadline)) break;
+  loop_waits_ = true;
+  deadline_ = deadline;
+  while (lent_ || !HasMail()) {
+    if (lent_) deadline_ = TimePoint::max();  // Return() tells.
+    const bool in_time = changed_.WaitUntil(mutex_, deadline_);
+    if (!in_time && !lent_) break;
   }
+  loop_waits_ = false;
+  return TakeAll();
+}
+
+bool Mailbox::HasMail() const {
+  return woken_ || !mail_.requests.empty() || !mail_.events.empty() ||
+         !mail_.cancelled.empty();
+}
+
+Mail Mailbox::TakeAll() {
   woken_ = false;
   return std::exchange(mail_, Mail{.requests = {},
                                    .events = {},

@@ -34,7 +34,9 @@ struct Mail {
 };
 
 // The one hand-over to the loop: RPC threads submit requests and cancel their
-// streams, worker clients post events, the loop takes all of it. Bounded, so
+// streams, worker clients post events, the loop takes all of it. To wake a
+// thread takes as long as half of its turn, so who brings a result may take the
+// loop's turn instead. Bounded, so
 // that overload is answered at the door and not by running out of memory behind
 // it. The bounds leave room for tenants that have little waiting, so that one
 // alone cannot keep the others out (CheckAdmission()).
@@ -69,6 +71,16 @@ class Mailbox {
 
   void Post(WorkerEvent event);
 
+  // The same; but if the loop waits in Take(), its mail is taken here, this
+  // event included. The caller is then to do with it, on its own thread, what
+  // the loop would do, and to call Return(). Until then Take() waits. Empty:
+  // the loop takes it.
+  [[nodiscard]] std::optional<Mail> PostOrTake(WorkerEvent event);
+
+  // Ends what PostOrTake() began. The loop waits until `deadline` from now on,
+  // and is not woken unless it has mail or has to wait for less time.
+  void Return(TimePoint deadline);
+
   void Drain();
   void Stop();
 
@@ -86,6 +98,8 @@ class Mailbox {
 
  private:
   void Cancel(JobId job);
+  bool HasMail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Mail TakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Refusal> CheckLocked(const std::string& tenant,
                                      const AdmissionLoad& more) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -96,6 +110,10 @@ class Mailbox {
   CondVar changed_;
   Mail mail_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  // The loop is in Take(), until this time if no mail comes.
+  bool loop_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  TimePoint deadline_ ABSL_GUARDED_BY(mutex_);
+  bool lent_ ABSL_GUARDED_BY(mutex_) = false;  // By PostOrTake().
   uint64_t num_accepted_ ABSL_GUARDED_BY(mutex_) = 0;
   AdmissionLoad load_ ABSL_GUARDED_BY(mutex_);
   // The parts of load_ of those tenants that have one.

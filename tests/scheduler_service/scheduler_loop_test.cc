@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -69,14 +70,19 @@ class ThreadedWorker : public WorkerClient {
 
  private:
   void Run() {
-    MutexLock lock(mutex_);
-    while (true) {
-      while (!stopping_ && (paused_ || !worker_.has_plan())) {
-        changed_.Wait(mutex_);
-      }
-      if (stopping_) return;
-      sink_(worker_.Run());
+    while (std::optional<WorkerNews> answer = NextAnswer()) {
+      sink_(*std::move(answer));  // May be the loop's turn, and call Send().
     }
+  }
+
+  // Empty: the worker stops.
+  std::optional<WorkerNews> NextAnswer() {
+    MutexLock lock(mutex_);
+    while (!stopping_ && (paused_ || !worker_.has_plan())) {
+      changed_.Wait(mutex_);
+    }
+    if (stopping_) return std::nullopt;
+    return worker_.Run();
   }
 
   const std::function<void(WorkerNews)> sink_;
@@ -143,7 +149,11 @@ class SchedulerLoopTest : public ::testing::Test {
   Metrics metrics_;
   SchedulerLoop loop_{SchedulerOptions{}, catalog_, metrics_};
   ThreadedWorker worker_{[this](WorkerNews news) {
-    loop_.Post({.worker = WorkerId(0), .news = std::move(news)});
+    if (auto* outcome = std::get_if<WorkerOutcome>(&news)) {
+      loop_.PostOutcome(WorkerId(0), std::move(*outcome));
+    } else {
+      loop_.Post({.worker = WorkerId(0), .news = std::move(news)});
+    }
   }};
 };
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -58,6 +59,80 @@ TEST(MailboxThreadsTest, EveryRequestThatWasTakenInArrivesOnce) {
   EXPECT_EQ(mailbox.load().requests, 0);
   EXPECT_EQ(mailbox.load().tokens, 0);
   EXPECT_EQ(mailbox.load().bytes, 0);
+}
+
+// Of events that many threads bring and that any of them may take.
+class Turns {
+ public:
+  // Not synchronised but by the mailbox.
+  void Take(const Mail& mail) {
+    EXPECT_FALSE(busy_.exchange(true)) << "two turns at once";
+    for (const WorkerEvent& event : mail.events) {
+      numbers_.push_back(NumberOf(event));
+    }
+    busy_ = false;
+  }
+  std::vector<uint64_t>& numbers() { return numbers_; }
+
+ private:
+  std::atomic<bool> busy_{false};
+  std::vector<uint64_t> numbers_;
+};
+
+TEST(MailboxThreadsTest, EveryEventIsTakenOnceWhoeverTakesIt) {
+  constexpr uint64_t kClients = 3;
+  constexpr uint64_t kEvents = 5000;
+  Mailbox mailbox({.max_requests = 1, .max_tokens = 1, .max_bytes = 1});
+  Turns turns;
+  std::atomic<int> running{kClients};
+  std::vector<std::thread> clients;
+  for (uint64_t c = 0; c < kClients; ++c) {
+    clients.emplace_back([&, c] {
+      for (uint64_t i = 0; i < kEvents; ++i) {
+        const std::optional<Mail> mail =
+            mailbox.PostOrTake(Outcome(i * kClients + c));
+        if (!mail) continue;
+        turns.Take(*mail);
+        mailbox.Return(TimePoint::max());
+      }
+      if (--running == 0) mailbox.Stop();
+    });
+  }
+
+  for (bool stopped = false; !stopped;) {
+    const Mail mail = mailbox.Take(TimePoint::max());
+    stopped = mail.stopped;
+    turns.Take(mail);
+  }
+  for (std::thread& client : clients) client.join();
+
+  std::vector<uint64_t> last(kClients, 0);
+  bool ordered = true;
+  for (const uint64_t number : turns.numbers()) {
+    ordered &= number / kClients >= last[number % kClients];
+    last[number % kClients] = number / kClients + 1;
+  }
+  EXPECT_TRUE(ordered);
+  EXPECT_EQ(turns.numbers().size(), kClients * kEvents);
+  // Stopped: nothing is lent any more.
+  EXPECT_FALSE(mailbox.PostOrTake(Outcome(0)));
+}
+
+TEST(MailboxThreadsTest, WhoTakesTheTurnMayShortenTheWait) {
+  Mailbox mailbox({.max_requests = 1, .max_tokens = 1, .max_bytes = 1});
+  std::thread loop([&] {
+    while (!mailbox.Take(TimePoint::max()).events.empty()) continue;
+  });
+
+  std::optional<Mail> mail;
+  while (!mail) {  // Until the loop waits.
+    mail = mailbox.PostOrTake(Outcome(1));
+    if (!mail) std::this_thread::yield();
+  }
+  EXPECT_FALSE(mail->events.empty());
+  mailbox.Return(TimePoint::min());
+
+  loop.join();
 }
 
 TEST(MailboxThreadsTest, EventsOfAClientArriveInItsOrderWhileOthersCancel) {
