@@ -24,7 +24,7 @@ struct Basis {
   Term unit;  // Of 10^6 microseconds at most on its grid.
 };
 constexpr double kUnit = 1e6;
-constexpr double kMinRowRatio = 1.9;  // Of points where rows are not padded.
+constexpr double kMinRowRatio = 3.9;  // Of points where rows are not padded.
 
 double Get(const RoundQuantities& quantities, Quantity quantity) {
   return quantities[static_cast<size_t>(quantity)];
@@ -200,7 +200,10 @@ class BasisList {
     const std::vector<Axis> axes = {
         {Quantity::kPrefillTokens, RowPoints(Quantity::kPrefillTokens)}};
     AddConstant("prefill", axes);
-    AddRamps("prefill", axes);
+    Add("prefill", axes, [](std::span<const double> at) { return at[0]; });
+    // Tokens of a chunk see those before them.
+    Add("prefill", axes,
+        [](std::span<const double> at) { return at[0] * at[0]; });
     const double most_kv = Most(Quantity::kPrefillKvTokens);
     if (most_kv <= 0) return;
     Add("prefill_attention",

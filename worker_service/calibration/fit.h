@@ -34,7 +34,7 @@ struct FittedCosts {
 //   attention     by kv_tokens, once for a request and once for each node
 //   tree          what a forest takes that is not plain decoding
 //   draft         by depth, top_k and requests: the extend pass and the levels
-//   prefill       more for each token of a chunk, its own attention included
+//   prefill       more for a chunk, by its tokens and their square
 //   prefill_attention  by the tokens before a chunk
 // A term of which nothing was observed is left out.
 // COST: milliseconds for some hundred observations.
