@@ -17,10 +17,10 @@ namespace bole {
 // What a table was measured with. One that was measured with anything else says
 // nothing of this worker.
 struct CostTableOf {
-  std::string model;        // As the worker describes it: "demo".
-  std::string fingerprint;  // Of its files; empty for a synthetic model.
-  std::string device;       // "NVIDIA H200", "cpu, 2 threads"
-  std::string build;        // The version of the worker.
+  std::string model = {};        // As the worker describes it: "demo".
+  std::string fingerprint = {};  // Of its files; empty for a synthetic model.
+  std::string device = {};       // "NVIDIA H200", "cpu, 2 threads"
+  std::string build = {};        // The version of the worker.
   int ranks = 1;
 
   friend bool operator==(const CostTableOf&, const CostTableOf&) = default;
