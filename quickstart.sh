@@ -16,7 +16,9 @@ and stops both. The worker uses a GPU if there is one.
                project
   --serve      answer nothing, but keep both running until Ctrl-C. The scheduler
                listens where the client looks for it, port 8400, unless that is
-               taken
+               taken. The first time with a model, what its rounds cost on this
+               machine is measured, for 20 seconds or so, and kept under
+               ${XDG_CACHE_HOME:-~/.cache}/bole
   --bundle DIR the programs of DIR/bin with the libraries of DIR/lib, as
                deploy/bundle.sh packs them, on a machine that builds nothing
 
@@ -59,10 +61,12 @@ cd "$here"
 bole='bazel-bin/clients/cli/bole'
 bole_worker='bazel-bin/worker_service/bole-worker'
 bole_scheduler='bazel-bin/scheduler_service/bole-scheduler'
+bole_calibrate='bazel-bin/worker_service/calibration/bole-calibrate'
 if [[ $bundle ]]; then
   bole=$bundle/bin/bole
   bole_worker=$bundle/bin/bole-worker
   bole_scheduler=$bundle/bin/bole-scheduler
+  bole_calibrate=$bundle/bin/bole-calibrate
   export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 logs=$(mktemp -d "${TMPDIR:-/tmp}/bole.XXXXXX")
@@ -76,7 +80,7 @@ build() {
   [[ -t 2 ]] || options+=(--noshow_progress)
   "${bazel[@]}" build "${options[@]}" //clients/cli:bole \
     //scheduler_service:bole-scheduler //worker_service:bole-worker \
-    //worker_service/eval:bole-eval
+    //worker_service/calibration:bole-calibrate //worker_service/eval:bole-eval
 }
 
 # start NAME COMMAND...: runs a service until it listens. It has a session of its
@@ -112,15 +116,53 @@ stop() {
   exit "$status"
 }
 
+# cost_table: where the table of costs is kept that was measured with these files.
+# The worker itself refuses one of another device or build.
+cost_table() {
+  local key
+  key=$(
+    cd "$model"
+    shopt -s nullglob
+    files=(config.json tokenizer.json *.safetensors.index.json)
+    { cat "${files[@]}" && stat -c '%n %s' ./*.safetensors; } 2>/dev/null |
+      sha256sum
+  ) || true
+  echo "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bole/costs-${key:0:16}.json"
+}
+
+# With the table, if there is one and the worker takes it.
+start_worker() {
+  local command=("$bole_worker" --model "$model" --listen 127.0.0.1:0
+    --metrics-listen 127.0.0.1:0)
+  if [[ -s $table ]]; then
+    if start worker "${command[@]}" --cost-table "$table"; then return; fi
+    # Anything else that is wrong is wrong without it, too.
+    grep -F -- "$table" "$logs/worker.log" >&2 || true
+    rm -f "$table"
+  fi
+  start worker "${command[@]}"
+}
+
+# Whatever goes wrong here, it works without.
+calibrate() {
+  if ! $serve || [[ -s $table || ! -x $bole_calibrate ]]; then return; fi
+  echo "measuring what rounds cost with this model, for 20 s or so" >&2
+  mkdir -p "$(dirname "$table")" &&
+    "$bole_calibrate" --worker "$(said worker 'listening on')" --coarse \
+      --max-seconds 20 --out "$table" >"$logs/calibrate.out" ||
+    echo "going on without a table of costs" >&2
+}
+
 port_is_free() { ! (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 start_services() {
   local listen=127.0.0.1:0
   if $serve && port_is_free 8400; then listen=127.0.0.1:8400; fi
-  start worker "$bole_worker" --model "$model" \
-    --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0
+  table=$(cost_table)
+  start_worker
   # What it has to say of the checkpoint.
   grep '^bole-worker: ' "$logs/worker.log" >&2 || true
+  calibrate
   start scheduler "$bole_scheduler" --model "$model" \
     --worker "$(said worker 'listening on')" \
     --listen "$listen" --metrics-listen 127.0.0.1:0

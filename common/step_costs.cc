@@ -1,7 +1,11 @@
 #include "common/step_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,10 +20,15 @@ namespace bole {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 16;  // Nesting of the JSON.
 constexpr size_t kMaxBytes = 16 << 20;
 constexpr size_t kMaxAxes = 4;
+constexpr size_t kMaxTerms = 64;
+constexpr size_t kMaxRowBuckets = 4096;
+// Of points, and of times in microseconds.
+constexpr double kMaxNumber = 1e12;
 
 constexpr const char* kNames[kNumQuantities] = {
     "rows",           "requests",          "kv_tokens",
@@ -30,14 +39,18 @@ absl::Status Bad(const std::string& term, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("term '", term, "': ", what));
 }
 
+std::optional<Quantity> QuantityOf(const std::string& name) {
+  const auto* const found =
+      std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Quantity>(found - std::begin(kNames));
+}
+
 absl::StatusOr<Quantity> ParseQuantity(const json& name,
                                        const std::string& term) {
   if (name.is_string()) {
-    const auto* const found = std::find(std::begin(kNames), std::end(kNames),
-                                        name.get<std::string>());
-    if (found != std::end(kNames)) {
-      return static_cast<Quantity>(found - std::begin(kNames));
-    }
+    const auto quantity = QuantityOf(name.get<std::string>());
+    if (quantity) return *quantity;
   }
   return Bad(term, absl::StrCat("an axis is of ", name.dump(),
                                 ", which is no quantity of a round"));
@@ -53,7 +66,7 @@ absl::StatusOr<StepCosts::Axis> ParseAxis(const json& axis,
   BOLE_ASSIGN_OR_RETURN(parsed.quantity, ParseQuantity(axis[0], term));
   for (const json& point : axis[1]) {
     const bool ascends =
-        point.is_number() &&
+        point.is_number() && std::abs(point.get<double>()) <= kMaxNumber &&
         (parsed.points.empty() || point.get<double>() > parsed.points.back());
     if (!ascends) {
       return Bad(term,
@@ -72,7 +85,8 @@ absl::StatusOr<StepCosts::Axis> ParseAxis(const json& axis,
 absl::Status Flatten(const json& values, std::span<const StepCosts::Axis> axes,
                      const std::string& term, std::vector<double>& flat) {
   if (axes.empty()) {
-    if (!values.is_number() || values.get<double>() < 0) {
+    if (!values.is_number() || values.get<double>() < 0 ||
+        values.get<double>() > kMaxNumber) {
       return Bad(term, absl::StrCat("microseconds has ", values.dump(),
                                     ", which is no time"));
     }
@@ -105,6 +119,7 @@ absl::StatusOr<StepCosts::Term> ParseTerm(const json& term, size_t index) {
                                   " axes, and microseconds"));
   }
   StepCosts::Term parsed;
+  if (has_name) parsed.name = name;
   for (const json& axis : term["axes"]) {
     BOLE_ASSIGN_OR_RETURN(StepCosts::Axis next, ParseAxis(axis, name));
     parsed.axes.push_back(std::move(next));
@@ -112,6 +127,43 @@ absl::StatusOr<StepCosts::Term> ParseTerm(const json& term, size_t index) {
   BOLE_RETURN_IF_ERROR(
       Flatten(term["microseconds"], parsed.axes, name, parsed.microseconds));
   return parsed;
+}
+
+absl::StatusOr<std::vector<int>> ParseRowBuckets(const json& buckets) {
+  if (!buckets.is_array() || buckets.size() > kMaxRowBuckets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("row_buckets is no array of at most ", kMaxRowBuckets));
+  }
+  std::vector<int> parsed;
+  for (const json& bucket : buckets) {
+    const int above = parsed.empty() ? 0 : parsed.back();
+    if (!bucket.is_number_integer() || bucket.get<int64_t>() <= above ||
+        bucket.get<int64_t>() > std::numeric_limits<int>::max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("row_buckets has ", bucket.dump(),
+                       ", which is no number of rows above ", above));
+    }
+    parsed.push_back(bucket.get<int>());
+  }
+  return parsed;
+}
+
+// The grid that begins at `values`, as Flatten() reads it.
+ordered_json Nest(std::span<const StepCosts::Axis> axes,
+                  std::span<const double> values) {
+  if (axes.empty()) return std::round(values[0] * 100) / 100;
+  const size_t count = axes[0].points.size();
+  const size_t stride = values.size() / count;
+  ordered_json nested = ordered_json::array();
+  for (size_t i = 0; i < count; ++i) {
+    nested.push_back(Nest(axes.subspan(1), values.subspan(i * stride, stride)));
+  }
+  return nested;
+}
+
+double Padded(double rows, const std::vector<int>& buckets) {
+  const auto bucket = std::lower_bound(buckets.begin(), buckets.end(), rows);
+  return rows == 0 || bucket == buckets.end() ? rows : *bucket;
 }
 
 // Interpolates over `axes`, whose grid begins at `values`.
@@ -163,13 +215,43 @@ RoundQuantities QuantitiesOf(const StepPlan& plan) {
   return quantities;
 }
 
+ordered_json QuantitiesToJson(const RoundQuantities& quantities) {
+  ordered_json object = ordered_json::object();
+  for (int i = 0; i < kNumQuantities; ++i) {
+    if (quantities[i] != 0) object[kNames[i]] = quantities[i];
+  }
+  return object;
+}
+
+absl::StatusOr<RoundQuantities> ParseQuantities(const json& object) {
+  RoundQuantities quantities{};
+  for (const auto& [name, value] : object.items()) {
+    const std::optional<Quantity> quantity = QuantityOf(name);
+    if (!quantity || !value.is_number()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " is ", value.dump(), ", which is no quantity of a round"));
+    }
+    quantities[static_cast<size_t>(*quantity)] = value.get<double>();
+  }
+  return quantities;
+}
+
 absl::StatusOr<StepCosts> StepCosts::Parse(std::string_view text) {
   BOLE_ASSIGN_OR_RETURN(const json document, ParseJson(text, kMaxDepth));
+  return FromJson(document);
+}
+
+absl::StatusOr<StepCosts> StepCosts::FromJson(const json& document) {
   if (!document.is_object() || !document.contains("terms") ||
-      !document["terms"].is_array()) {
-    return absl::InvalidArgumentError("there is no array \"terms\"");
+      !document["terms"].is_array() || document["terms"].size() > kMaxTerms) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no array \"terms\" of at most ", kMaxTerms));
   }
   StepCosts costs;
+  if (document.contains("row_buckets")) {
+    BOLE_ASSIGN_OR_RETURN(costs.row_buckets_,
+                          ParseRowBuckets(document["row_buckets"]));
+  }
   for (const json& term : document["terms"]) {
     BOLE_ASSIGN_OR_RETURN(Term parsed, ParseTerm(term, costs.terms_.size()));
     costs.terms_.push_back(std::move(parsed));
@@ -185,8 +267,30 @@ absl::StatusOr<StepCosts> StepCosts::Load(const std::string& path) {
       absl::StrCat(path, ": ", costs.status().message()));
 }
 
+ordered_json StepCosts::ToJson() const {
+  ordered_json document = ordered_json::object();
+  if (!row_buckets_.empty()) document["row_buckets"] = row_buckets_;
+  document["terms"] = ordered_json::array();
+  for (const Term& term : terms_) {
+    ordered_json axes = ordered_json::array();
+    for (const Axis& axis : term.axes) {
+      axes.push_back({kNames[static_cast<size_t>(axis.quantity)], axis.points});
+    }
+    document["terms"].push_back(
+        {{"name", term.name},
+         {"axes", std::move(axes)},
+         {"microseconds", Nest(term.axes, term.microseconds)}});
+  }
+  return document;
+}
+
 std::chrono::nanoseconds StepCosts::TimeOf(
-    const RoundQuantities& quantities) const {
+    const RoundQuantities& of_round) const {
+  RoundQuantities quantities = of_round;
+  for (const Quantity padded : {Quantity::kRows, Quantity::kForwardRows}) {
+    double& rows = quantities[static_cast<size_t>(padded)];
+    rows = Padded(rows, row_buckets_);
+  }
   double microseconds = 0;
   for (const Term& term : terms_) {
     const auto first = static_cast<size_t>(term.axes[0].quantity);
@@ -194,7 +298,10 @@ std::chrono::nanoseconds StepCosts::TimeOf(
     microseconds +=
         std::max(Interpolate(term.axes, term.microseconds, quantities), 0.0);
   }
-  return std::chrono::nanoseconds(static_cast<int64_t>(microseconds * 1e3));
+  constexpr double kMost =
+      std::chrono::duration<double, std::micro>(kMaxTime).count();
+  return std::chrono::nanoseconds(
+      static_cast<int64_t>(std::min(microseconds, kMost) * 1e3));
 }
 
 }  // namespace bole

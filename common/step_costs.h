@@ -6,10 +6,12 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/step.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace bole {
 
@@ -31,44 +33,70 @@ using RoundQuantities = std::array<double, kNumQuantities>;  // By Quantity.
 
 RoundQuantities QuantitiesOf(const StepPlan& plan);
 
+// The JSON object of those that are not 0: {"rows": 64, "requests": 4}.
+nlohmann::ordered_json QuantitiesToJson(const RoundQuantities& quantities);
+// The inverse. INVALID_ARGUMENT naming what is no quantity, or no number.
+absl::StatusOr<RoundQuantities> ParseQuantities(const nlohmann::json& object);
+
 // A sum of terms, each a grid of times over some quantities. Between the points
 // of a grid a time is interpolated, linearly along every axis. Outside of them
 // it is that of the nearest point, but beyond the last point of the first axis,
 // where it goes on as between the last two. A term counts only in rounds where
 // the quantity of its first axis is not 0. Times are never negative.
+//
+// Where rows are padded, "rows" and "forward_rows" count as the least bucket
+// that holds them; more rows than the last one count as they are.
 class StepCosts {
  public:
-  // Rounds that take no time.
-  StepCosts() = default;
-
-  // From the text of a JSON document:
-  //   {"terms": [{"name": "verify",
-  //               "axes": [["rows", [1, 64]], ["kv_tokens", [0, 8192]]],
-  //               "microseconds": [[4000, 4100], [4900, 5000]]}]}
-  // The arrays of "microseconds" nest as deep as there are axes, the first one
-  // outermost. Points ascend. Other keys are for people.
-  // INVALID_ARGUMENT naming the term and what is wrong with it.
-  static absl::StatusOr<StepCosts> Parse(std::string_view text);
-  // From a file. Errors begin with its path.
-  static absl::StatusOr<StepCosts> Load(const std::string& path);
-
-  // COST: O(terms * 2^axes).
-  std::chrono::nanoseconds TimeOf(const RoundQuantities& quantities) const;
-  std::chrono::nanoseconds TimeOf(const StepPlan& plan) const {
-    return TimeOf(QuantitiesOf(plan));
-  }
+  static constexpr std::chrono::hours kMaxTime{24};
 
   struct Axis {
     Quantity quantity;
     std::vector<double> points;  // Ascending, not empty.
   };
   struct Term {
-    std::vector<Axis> axes;            // Not empty.
-    std::vector<double> microseconds;  // The last axis is the innermost.
+    std::string name = {};                  // For people.
+    std::vector<Axis> axes = {};            // 1 to 4.
+    std::vector<double> microseconds = {};  // The last axis is the innermost.
   };
+
+  // Rounds that take no time.
+  StepCosts() = default;
+  // REQUIRES: every term has as many times, none of them negative, as its grid
+  // has points; buckets ascend and are positive.
+  StepCosts(std::vector<Term> terms, std::vector<int> row_buckets)
+      : terms_(std::move(terms)), row_buckets_(std::move(row_buckets)) {}
+
+  // From the text of a JSON document:
+  //   {"row_buckets": [1, 2, 4],
+  //    "terms": [{"name": "verify",
+  //               "axes": [["rows", [1, 64]], ["kv_tokens", [0, 8192]]],
+  //               "microseconds": [[4000, 4100], [4900, 5000]]}]}
+  // The arrays of "microseconds" nest as deep as there are axes, the first one
+  // outermost. Points ascend. Without buckets rows are not padded. Other keys
+  // are for people.
+  // INVALID_ARGUMENT naming the term and what is wrong with it.
+  static absl::StatusOr<StepCosts> Parse(std::string_view text);
+  // The same of a document that is parsed already.
+  static absl::StatusOr<StepCosts> FromJson(const nlohmann::json& document);
+  // From a file. Errors begin with its path.
+  static absl::StatusOr<StepCosts> Load(const std::string& path);
+
+  // What Parse() reads. Times are rounded to hundredths of a microsecond.
+  nlohmann::ordered_json ToJson() const;
+
+  // At most kMaxTime. COST: O(terms * 2^axes).
+  std::chrono::nanoseconds TimeOf(const RoundQuantities& of_round) const;
+  std::chrono::nanoseconds TimeOf(const StepPlan& plan) const {
+    return TimeOf(QuantitiesOf(plan));
+  }
+
+  const std::vector<Term>& terms() const { return terms_; }
+  const std::vector<int>& row_buckets() const { return row_buckets_; }
 
  private:
   std::vector<Term> terms_;
+  std::vector<int> row_buckets_;
 };
 
 }  // namespace bole

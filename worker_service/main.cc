@@ -54,6 +54,9 @@ void Flags::AddTo(bole::CommandLine& app) {
   app.Add("--record", server.record_path,
           "write every plan before it runs, and its results, to this file, for "
           "bole-eval replay");
+  app.Add("--cost-table", server.cost_table_path,
+          "what rounds cost, as bole-calibrate has measured it with this model "
+          "on this device; a table of anything else is an error");
   app.Add("--memory-fraction", server.memory_fraction,
           "share of a GPU's memory that may be used; what is left of it "
           "becomes pages")

@@ -4,8 +4,11 @@
 #include <future>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/cost_table.h"
 #include "common/model_fingerprint.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
@@ -17,6 +20,7 @@
 #include "worker_service/loaded_model.h"
 #include "worker_service/model/synthetic_spec.h"
 #include "worker_service/recorder.h"
+#include "worker_service/round_shape.h"
 #include "worker_service/worker_metrics.h"
 #include "worker_service/worker_service.h"
 
@@ -75,6 +79,7 @@ struct WorkerServer::Parts {
   LoadedModel model;
   ModelFingerprint fingerprint;  // Empty for a synthetic model.
   std::unique_ptr<Engine> engine;
+  EngineOptions sizes;
   MemoryPlan memory;
   std::optional<Recorder> recorder;  // For the compute loop's thread.
   WorkerMetrics metrics;
@@ -87,6 +92,7 @@ struct WorkerServer::Parts {
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   // Ends the recording, but not the worker, if `written` is an error.
   void CheckRecording(const absl::Status& written);
+  static absl::Status LoadCosts(const std::string& path, WorkerInfo& info);
   absl::Status Listen(const WorkerServerOptions& options);
 };
 
@@ -105,6 +111,7 @@ absl::Status WorkerServer::Parts::LoadEngine(
       const PlannedEngine planned,
       FitToDevice(options.engine, model, *backend, options.memory_fraction));
   memory = planned.memory;
+  sizes = planned.options;
   BOLE_ASSIGN_OR_RETURN(engine, Engine::Create(model.config, *model.weights,
                                                *backend, planned.options));
   metrics.SetSizes(engine->limits(), memory);
@@ -114,19 +121,25 @@ absl::Status WorkerServer::Parts::LoadEngine(
 WorkerInfo WorkerServer::Parts::Describe(
     const WorkerServerOptions& options) const {
   const SamplingParams defaults = SamplingDefaults(model.generation);
-  return {.model = ModelName(options.model),
-          .device = backend->description(),
-          .version = kVersion,
-          .limits = engine->limits(),
-          .has_drafter = engine->has_drafter(),
-          .synthetic = IsSynthetic(options.model),
-          .fingerprint = fingerprint,
-          .stop_tokens = model.stop_tokens,
-          .temperature = defaults.temperature,
-          .top_k = defaults.top_k,
-          .top_p = defaults.top_p,
-          .min_p = defaults.min_p,
-          .repetition_penalty = defaults.repetition_penalty};
+  // Only graphs have their launches sized by a bucket.
+  const bool pads = engine->num_graphs() > 0;
+  return {
+      .model = ModelName(options.model),
+      .device = backend->description(),
+      .version = kVersion,
+      .limits = engine->limits(),
+      .has_drafter = engine->has_drafter(),
+      .synthetic = IsSynthetic(options.model),
+      .fingerprint = fingerprint,
+      .stop_tokens = model.stop_tokens,
+      .temperature = defaults.temperature,
+      .top_k = defaults.top_k,
+      .top_p = defaults.top_p,
+      .min_p = defaults.min_p,
+      .repetition_penalty = defaults.repetition_penalty,
+      .row_buckets = pads ? RowBuckets(sizes.max_nodes) : std::vector<int>(),
+      .request_buckets =
+          pads ? RequestBuckets(sizes.max_requests) : std::vector<int>()};
 }
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
@@ -148,13 +161,30 @@ void WorkerServer::Parts::CheckRecording(const absl::Status& written) {
   recorder.reset();
 }
 
+absl::Status WorkerServer::Parts::LoadCosts(const std::string& path,
+                                            WorkerInfo& info) {
+  if (path.empty()) return absl::OkStatus();
+  BOLE_ASSIGN_OR_RETURN(const CostTable table, LoadCostTable(path));
+  const absl::Status same = CheckMeasuredWith(table, info.MeasuredWith());
+  if (!same.ok()) {
+    return absl::Status(
+        same.code(), absl::StrCat("--cost-table ", path, ": ", same.message(),
+                                  "; measure it anew with "
+                                  "bole-calibrate"));
+  }
+  info.cost_table = ToJson(table);
+  return absl::OkStatus();
+}
+
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
+  WorkerInfo info = Describe(options);
+  BOLE_RETURN_IF_ERROR(LoadCosts(options.cost_table_path, info));
   // A scheduler may connect, and a plan fail, before ServiceHost::Start() has
   // returned: a failure waits for the host.
   std::promise<ServiceHost*> started;
   service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
-          .info = Describe(options),
+          .info = std::move(info),
           .step = [this](const StepPlan& plan, const OnRound& on_round)
               -> absl::Status { return Step(plan, on_round); },
           .step_timeout =

@@ -49,6 +49,9 @@ struct WorkerServerOptions {
   // minutes.
   std::optional<std::chrono::milliseconds> step_timeout = std::nullopt;
   std::string record_path;  // Empty: nothing is recorded.
+  // A file of LoadCostTable(), measured with this worker; empty: none is
+  // loaded.
+  std::string cost_table_path;
   // Called once, on a thread of the server, if the engine fails or hangs; by
   // then the failure is counted, health says NOT_SERVING and the scheduler has
   // been told. The process should end without destructors: Stop() and the
@@ -60,7 +63,8 @@ struct WorkerServerOptions {
 class WorkerServer {
  public:
   // Loads the model and listens. Errors say what cannot be read, what does not
-  // fit, or which address cannot be bound.
+  // fit, what a table of costs was measured with instead, or which address
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
       const WorkerServerOptions& options);
   // The same on a backend of the caller's: `device` and `num_threads` are not

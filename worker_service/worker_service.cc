@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "proto/protocol_version.h"
 #include "proto/step_codec.h"
@@ -32,6 +33,7 @@ WorkerService::WorkerService(WorkerServiceOptions options,
       metrics_(metrics),
       seat_(std::max(options_.scheduler_timeout,
                      3 * options_.heartbeat_interval)),
+      cost_table_(options_.info.cost_table),
       loop_({.limits = options_.info.limits,
              .has_drafter = options_.info.has_drafter,
              .step = options_.step,
@@ -70,6 +72,14 @@ grpc::ServerUnaryReactor* WorkerService::Describe(
   response->mutable_defaults()->set_top_p(info.top_p);
   response->mutable_defaults()->set_min_p(info.min_p);
   response->mutable_defaults()->set_repetition_penalty(info.repetition_penalty);
+  response->mutable_row_buckets()->Add(info.row_buckets.begin(),
+                                       info.row_buckets.end());
+  response->mutable_request_buckets()->Add(info.request_buckets.begin(),
+                                           info.request_buckets.end());
+  {
+    MutexLock lock(mutex_);
+    response->set_cost_table(cost_table_);
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
@@ -108,8 +118,13 @@ void WorkerService::Stop() {
     MutexLock lock(mutex_);
     closed_.Update(absl::UnavailableError("the worker stops"));
     if (stream_ != nullptr) stream_->End(closed_);
+    EndCalibration(closed_);
     EndDrainCalls();
     changed_.NotifyAll();
+  }
+  {
+    MutexLock lock(join_mutex_);
+    if (calibrator_.joinable()) calibrator_.join();
   }
   loop_.Stop();
 }
@@ -140,6 +155,14 @@ absl::Status WorkerService::Seat(const SchedulerHello& hello,
   if (!version.ok()) {
     metrics_.OtherVersion();
     return version;
+  }
+  if (calibration_) {
+    metrics_.Held();
+    const std::chrono::duration<double> since = now - calibration_->begin;
+    return absl::UnavailableError(absl::StrFormat(
+        "the worker is being calibrated, for %.1f s so far; it is free when "
+        "that has ended",
+        since.count()));
   }
   // A scheduler whose requests are not read is not the one that is silent.
   if (stream_ != nullptr && stream_->reading_paused()) seat_.Heard(now);
@@ -182,6 +205,10 @@ void WorkerService::OnOutcome(const ComputeOutcome& outcome) {
     return;
   }
   MutexLock lock(mutex_);
+  if (calibration_ && calibration_->stream == outcome.stream) {
+    calibration_->runner->Take(outcome);
+    return;
+  }
   if (stream_ == nullptr || num_streams_ != outcome.stream) return;
   if (stream_->reading_paused()) seat_.Heard(Clock::now());
   stream_->Answer(outcome);
@@ -195,6 +222,7 @@ void WorkerService::Fail(const absl::Status& why) {
     failed_ = true;
     closed_.Update(why);
     if (stream_ != nullptr) stream_->End(why);
+    EndCalibration(why);
     EndDrainCalls();
     changed_.NotifyAll();
     while (stream_ != nullptr && changed_.WaitUntil(mutex_, deadline)) continue;
@@ -210,6 +238,7 @@ void WorkerService::SendHeartbeat() {
 void WorkerService::StartDraining() {
   if (draining_) return;
   draining_ = true;
+  EndCalibration(absl::UnavailableError("the worker is to leave"));
   if (stream_ != nullptr) stream_->SendHeartbeat(draining_);
 }
 

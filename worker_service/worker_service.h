@@ -5,18 +5,25 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/cost_table.h"
 #include "common/model_fingerprint.h"
 #include "common/mutex.h"
 #include "common/step.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/worker.grpc.pb.h"
+#include "worker_service/calibrate_call.h"
+#include "worker_service/calibration/calibrator.h"
+#include "worker_service/calibration/plan_runner.h"
 #include "worker_service/compute_loop.h"
 #include "worker_service/scheduler_seat.h"
 #include "worker_service/ticker.h"
@@ -41,6 +48,14 @@ struct WorkerInfo {
   float top_p = 1;
   float min_p = 0;
   float repetition_penalty = 1;
+  // Rows of a forward, and requests of a forest, are padded to one of these,
+  // ascending; empty: they are not.
+  std::vector<int> row_buckets = {};
+  std::vector<int> request_buckets = {};
+  std::string cost_table = {};  // The text of a table's file; empty: none.
+
+  // What a table of costs has to be measured with.
+  CostTableOf MeasuredWith() const;
 };
 
 struct WorkerServiceOptions {
@@ -64,7 +79,9 @@ struct WorkerServiceOptions {
 
 // Serves one scheduler at a time, as SchedulerSeat says which. RPC threads
 // decode, a thread of the compute loop runs plans, another one sends
-// heartbeats whatever the loop does.
+// heartbeats whatever the loop does. While no scheduler has the seat, one call
+// may calibrate the worker, on a thread of its own that sends plans to the loop
+// as a scheduler would.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class WorkerService final : public worker::v1::Worker::CallbackService,
@@ -87,6 +104,10 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const worker::v1::DrainRequest* request,
                                   worker::v1::DrainResponse* response) override;
+
+  grpc::ServerWriteReactor<worker::v1::CalibrateProgress>* Calibrate(
+      grpc::CallbackServerContext* context,
+      const worker::v1::CalibrateRequest* request) override;
 
   // Asks the scheduler to send no new requests, and waits until there is no
   // stream, until `deadline`, or until Stop(). Returns whether there is none.
@@ -115,6 +136,21 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   // Ends all service, for an engine that failed or hangs.
   void Fail(const absl::Status& why);
   void SendHeartbeat();
+
+  // Calibration (worker_service_calibration.cc).
+  struct Calibration {
+    uint64_t stream = 0;  // For the compute loop.
+    SchedulerSeat::Time begin = {};
+    std::shared_ptr<PlanRunner> runner = nullptr;
+  };
+  // Starts the thread that calibrates, which ends `call`; or says why not.
+  absl::Status StartCalibration(const worker::v1::CalibrateRequest& request,
+                                Calibration calibration, CalibrateCall& call);
+  void RunCalibration(const CalibrationOptions& options,
+                      const Calibration& calibration, CalibrateCall& call);
+  void EndCalibration(const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   void StartDraining() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndDrainCalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether the call was still waiting.
@@ -135,6 +171,14 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   // Not OK: why no stream is opened any more.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<DrainCall*> drain_calls_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Calibration> calibration_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_calibrations_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string cost_table_ ABSL_GUARDED_BY(mutex_);
+
+  // Taken after mutex_, or without it.
+  Mutex join_mutex_;
+  // Does not take mutex_ once there is no calibration_.
+  std::thread calibrator_ ABSL_GUARDED_BY(join_mutex_);
 
   // Their threads use the members above, so they come last.
   ComputeLoop loop_;

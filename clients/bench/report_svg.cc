@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "clients/bench/chart.h"
+#include "common/chart.h"
 
 namespace bole::bench {
 namespace {

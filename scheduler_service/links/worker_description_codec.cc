@@ -1,15 +1,25 @@
 #include "scheduler_service/links/worker_description_codec.h"
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "common/cost_table.h"
 #include "common/field_error.h"
 #include "common/sampling_params.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "google/protobuf/repeated_field.h"
 #include "proto/protocol_version.h"
 #include "proto/step_codec.h"
 
 namespace bole {
 namespace {
+
+// Of rows, and of requests.
+constexpr size_t kMaxBuckets = 4096;
 
 absl::Status CheckDigest(const char* field, const std::string& digest) {
   if (digest.empty() || IsSha256Hex(digest)) return absl::OkStatus();
@@ -26,6 +36,30 @@ absl::StatusOr<ModelFingerprint> DecodeFingerprint(
   return ModelFingerprint{.config = message.config(),
                           .tokenizer = message.tokenizer(),
                           .weights = message.weights()};
+}
+
+using Buckets = google::protobuf::RepeatedField<int32_t>;
+
+absl::StatusOr<std::vector<int>> DecodeBuckets(const char* field,
+                                               const Buckets& buckets) {
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost(NumberOf(field), buckets.size(), kMaxBuckets));
+  int32_t last = 0;
+  for (const int32_t bucket : buckets) {
+    if (bucket <= last) {
+      return BadField(field, bucket, absl::StrCat("above ", last));
+    }
+    last = bucket;
+  }
+  return std::vector<int>(buckets.begin(), buckets.end());
+}
+
+absl::StatusOr<std::shared_ptr<const CostTable>> DecodeCosts(
+    const std::string& text) {
+  if (text.empty()) return nullptr;
+  absl::StatusOr<CostTable> table = ParseCostTable(text);
+  if (!table.ok()) return InField("cost_table", table.status());
+  return std::make_shared<const CostTable>(*std::move(table));
 }
 
 }  // namespace
@@ -64,6 +98,12 @@ absl::StatusOr<WorkerDescription> DecodeDescription(
   }
   worker.stop_tokens.assign(message.eos_token_ids().begin(),
                             message.eos_token_ids().end());
+  BOLE_ASSIGN_OR_RETURN(worker.row_buckets,
+                        DecodeBuckets("row_buckets", message.row_buckets()));
+  BOLE_ASSIGN_OR_RETURN(
+      worker.request_buckets,
+      DecodeBuckets("request_buckets", message.request_buckets()));
+  BOLE_ASSIGN_OR_RETURN(worker.costs, DecodeCosts(message.cost_table()));
   const absl::Status valid =
       Validate(DefaultSampling(worker), worker.limits.vocabulary);
   if (!valid.ok()) return InField("defaults", valid);

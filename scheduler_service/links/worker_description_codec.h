@@ -10,8 +10,8 @@ namespace bole {
 
 // FAILED_PRECONDITION if the worker's protocol version is not ours or a
 // neighbour of it. INVALID_ARGUMENT, naming the field and its value, unless the
-// limits make sense and requests can be drawn with the defaults and stop
-// tokens.
+// limits make sense, requests can be drawn with the defaults and stop tokens,
+// buckets ascend, and a table of costs can be read.
 absl::StatusOr<WorkerDescription> DecodeDescription(
     const worker::v1::DescribeResponse& message);
 

@@ -39,7 +39,8 @@ TEST(QuantitiesOfTest, CountsWhatRuns) {
   plan.prefills = Prefill(7, 64).prefills;
   plan.draft = DraftShape{.top_k = 4, .depth = 8};
 
-  EXPECT_EQ(QuantitiesOf(plan), (RoundQuantities{6, 3, 3000, 7, 64, 4, 8}));
+  EXPECT_EQ(QuantitiesOf(plan),
+            (RoundQuantities{6, 3, 3000, 7, 64, 4, 8, 13, 3}));
 }
 
 TEST(QuantitiesOfTest, SequencesWithoutNodesDoNotRun) {
@@ -47,7 +48,8 @@ TEST(QuantitiesOfTest, SequencesWithoutNodesDoNotRun) {
   plan.forest = *BuildForest(
       std::vector<NodeList>{{.token = {1}, .parent = {kNoParent}}, {}});
 
-  EXPECT_EQ(QuantitiesOf(plan), (RoundQuantities{1, 1, 1000, 0, 0, 0, 0}));
+  EXPECT_EQ(QuantitiesOf(plan),
+            (RoundQuantities{1, 1, 1000, 0, 0, 0, 0, 1, 0}));
 }
 
 TEST(StepCostsTest, WithoutATableRoundsTakeNoTime) {

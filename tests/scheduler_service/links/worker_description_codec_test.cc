@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/cost_table.h"
 #include "common/sampling_params.h"
 #include "gtest/gtest.h"
 #include "proto/protocol_version.h"
@@ -78,6 +80,45 @@ TEST(WorkerDescriptionCodecTest, NeighboursAreReadAndOthersAreNot) {
               absl::StatusCode::kFailedPrecondition)
         << version;
   }
+}
+
+TEST(WorkerDescriptionCodecTest, BucketsAscend) {
+  worker::v1::DescribeResponse message = Described();
+  for (const int rows : {1, 2, 48}) message.add_row_buckets(rows);
+  message.add_request_buckets(4);
+  const absl::StatusOr<WorkerDescription> worker = DecodeDescription(message);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(worker->row_buckets, (std::vector<int>{1, 2, 48}));
+  EXPECT_EQ(worker->request_buckets, std::vector<int>{4});
+
+  message.add_row_buckets(48);
+  EXPECT_EQ(DecodeDescription(message).status().message(),
+            "row_buckets is 48; allowed is above 48");
+  message.clear_row_buckets();
+  message.add_request_buckets(-1);
+  EXPECT_EQ(DecodeDescription(message).status().message(),
+            "request_buckets is -1; allowed is above 4");
+  message.clear_request_buckets();
+  for (int i = 1; i <= 4097; ++i) message.add_row_buckets(i);
+  EXPECT_EQ(DecodeDescription(message).status().message(),
+            "the number of row_buckets is 4097; allowed is [0, 4096]");
+}
+
+TEST(WorkerDescriptionCodecTest, ATableOfCostsIsReadOrNamed) {
+  worker::v1::DescribeResponse message = Described();
+  EXPECT_EQ(DecodeDescription(message)->costs, nullptr);
+  const CostTable table{.of = {.model = "demo"}, .round_trip_seconds = 0.5};
+  message.set_cost_table(ToJson(table));
+  const absl::StatusOr<WorkerDescription> worker = DecodeDescription(message);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_NE(worker->costs, nullptr);
+  EXPECT_EQ(worker->costs->of.model, "demo");
+  EXPECT_EQ(worker->costs->round_trip_seconds, 0.5);
+
+  message.set_cost_table("{}");
+  const absl::Status status = DecodeDescription(message).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "cost_table: format is null; allowed is 1");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // Line charts as SVG.
-#ifndef BOLE_CLIENTS_BENCH_CHART_H_
-#define BOLE_CLIENTS_BENCH_CHART_H_
+#ifndef BOLE_COMMON_CHART_H_
+#define BOLE_COMMON_CHART_H_
 
 #include <span>
 #include <string>
 #include <vector>
 
-namespace bole::bench {
+namespace bole {
 
 struct Point {
   double x = 0;
@@ -34,6 +34,6 @@ std::string DrawCharts(const std::string& title, std::span<const Chart> charts);
 // `high`. REQUIRES: low <= high, count > 0.
 std::vector<double> RoundTicks(double low, double high, int count);
 
-}  // namespace bole::bench
+}  // namespace bole
 
-#endif  // BOLE_CLIENTS_BENCH_CHART_H_
+#endif  // BOLE_COMMON_CHART_H_

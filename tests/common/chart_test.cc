@@ -1,10 +1,10 @@
-#include "clients/bench/chart.h"
+#include "common/chart.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace bole::bench {
+namespace bole {
 namespace {
 
 TEST(ChartTest, TicksAreRoundAndWithinTheRange) {
@@ -15,4 +15,4 @@ TEST(ChartTest, TicksAreRoundAndWithinTheRange) {
 }
 
 }  // namespace
-}  // namespace bole::bench
+}  // namespace bole

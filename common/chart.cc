@@ -1,4 +1,4 @@
-#include "clients/bench/chart.h"
+#include "common/chart.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
-namespace bole::bench {
+namespace bole {
 namespace {
 
 // In pixels. A chart has its axes inside of these margins.
@@ -181,4 +181,4 @@ std::string DrawCharts(const std::string& title,
   return svg + "</svg>\n";
 }
 
-}  // namespace bole::bench
+}  // namespace bole

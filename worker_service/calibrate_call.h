@@ -1,0 +1,53 @@
+// One Calibrate call: its messages one after the other.
+#ifndef BOLE_WORKER_SERVICE_CALIBRATE_CALL_H_
+#define BOLE_WORKER_SERVICE_CALIBRATE_CALL_H_
+
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "grpcpp/support/server_callback.h"
+#include "proto/worker.pb.h"
+
+namespace bole {
+
+// Sends the latest progress whenever the message before it is on its way, so
+// that a slow reader gets fewer. Thread-safe. Deletes itself when gRPC is done
+// with it, which is after End().
+class CalibrateCall final
+    : public grpc::ServerWriteReactor<worker::v1::CalibrateProgress> {
+ public:
+  // `on_cancel` is called, on any thread, if the client goes.
+  explicit CalibrateCall(std::function<void()> on_cancel)
+      : on_cancel_(std::move(on_cancel)) {}
+
+  void Report(worker::v1::CalibrateProgress progress);
+
+  // The last use of the call: sends what was reported last, then ends it.
+  void End(const absl::Status& status);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { on_cancel_(); }
+  void OnDone() override { delete this; }
+
+ private:
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Finishes the call, without the lock: it may be gone then.
+  void FinishIfOver();
+
+  const std::function<void()> on_cancel_;
+  Mutex mutex_;
+  worker::v1::CalibrateProgress written_;  // gRPC's while writing_.
+  std::optional<worker::v1::CalibrateProgress> next_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing can be sent.
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_CALIBRATE_CALL_H_

@@ -1,0 +1,88 @@
+#include "worker_service/calibration/least_squares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace bole {
+namespace {
+
+constexpr int kReweightings = 6;
+constexpr int kMaxSweeps = 20'000;
+constexpr double kEnough = 1e-7;  // Of a relative error, by a sweep.
+// Added to the diagonal, as a share of it.
+constexpr double kRidge = 1e-7;
+// Residuals of this many times their median count less; and those below this
+// never do.
+constexpr double kFarOff = 2.5;
+constexpr double kLeastFarOff = 0.01;
+
+double Dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Minimises x'Gx / 2 - b'x over x >= 0, a coordinate at a time.
+void Descend(const std::vector<std::vector<double>>& gram,
+             const std::vector<double>& target, std::vector<double>& x) {
+  const size_t columns = x.size();
+  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
+    double change = 0;
+    for (size_t j = 0; j < columns; ++j) {
+      if (gram[j][j] <= 0) continue;
+      const double gradient = Dot(gram[j], x) - target[j];
+      const double next = std::max(0.0, x[j] - gradient / gram[j][j]);
+      const double step = next - x[j];
+      change = std::max(change, step * step * gram[j][j]);
+      x[j] = next;
+    }
+    if (change < kEnough * kEnough) return;
+  }
+}
+
+std::vector<double> WeightsOf(const std::vector<std::vector<double>>& rows,
+                              const std::vector<double>& x) {
+  std::vector<double> residuals;
+  for (const std::vector<double>& row : rows) {
+    residuals.push_back(std::abs(Dot(row, x) - 1));
+  }
+  std::vector<double> sorted = residuals;
+  const auto middle =
+      sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double far_off = std::max(kFarOff * *middle, kLeastFarOff);
+  for (double& weight : residuals) {
+    weight = weight > far_off ? far_off / weight : 1;
+  }
+  return residuals;
+}
+
+}  // namespace
+
+std::vector<double> FitToOnes(const std::vector<std::vector<double>>& rows) {
+  if (rows.empty()) return {};
+  const size_t columns = rows[0].size();
+  std::vector<double> x(columns, 0);
+  std::vector<double> weights(rows.size(), 1);
+  for (int round = 0; round < kReweightings; ++round) {
+    std::vector<std::vector<double>> gram(columns,
+                                          std::vector<double>(columns, 0));
+    std::vector<double> target(columns, 0);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t j = 0; j < columns; ++j) {
+        const double weighted = weights[i] * rows[i][j];
+        target[j] += weighted;
+        for (size_t k = 0; k < columns; ++k) {
+          gram[j][k] += weighted * rows[i][k];
+        }
+      }
+    }
+    for (size_t j = 0; j < columns; ++j) gram[j][j] *= 1 + kRidge;
+    Descend(gram, target, x);
+    weights = WeightsOf(rows, x);
+  }
+  return x;
+}
+
+}  // namespace bole

@@ -1,0 +1,163 @@
+// bole-calibrate: measures what the rounds of a running worker cost.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/command_line.h"
+#include "common/cost_table.h"
+#include "common/status_macros.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "proto/grpc_status.h"
+#include "proto/worker.grpc.pb.h"
+#include "worker_service/calibration/report.h"
+
+namespace bole {
+namespace {
+
+namespace wire = worker::v1;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRoundTrips = 31;
+constexpr std::chrono::seconds kConnectTime{10};
+
+struct Flags {
+  std::string worker = "127.0.0.1:50052";
+  std::string out;
+  std::string plot;
+  bool coarse = false;
+  int max_seconds = 0;
+};
+
+// On a terminal one line that changes; elsewhere a line for each phase and
+// every tenth of it.
+class ProgressLine {
+ public:
+  void Show(const wire::CalibrateProgress& progress) {
+    if (progress.total() == 0) return;
+    const uint32_t tenth = 10 * progress.done() / progress.total();
+    const std::string text = absl::StrCat(
+        progress.phase(), " ", progress.done(), " of ", progress.total());
+    if (terminal_) {
+      std::fprintf(stderr, "\r\x1b[K%s", text.c_str());
+    } else if (tenth != tenth_ || progress.phase() != phase_) {
+      std::fprintf(stderr, "%s\n", text.c_str());
+    }
+    tenth_ = tenth;
+    phase_ = progress.phase();
+  }
+  void Clear() const {
+    if (terminal_) std::fputs("\r\x1b[K", stderr);
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  uint32_t tenth_ = 0;
+  std::string phase_;
+};
+
+// The median time of a short call, in microseconds, once there is a connection.
+absl::StatusOr<uint32_t> RoundTripOf(wire::Worker::Stub& stub) {
+  std::vector<double> times;
+  for (int i = 0; i < kRoundTrips; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kConnectTime);
+    wire::DescribeResponse response;
+    const Clock::time_point begin = Clock::now();
+    const grpc::Status status = stub.Describe(&context, {}, &response);
+    if (!status.ok()) return FromGrpcStatus(status);
+    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    if (i > 0) times.push_back(took.count());
+  }
+  std::sort(times.begin(), times.end());
+  return static_cast<uint32_t>(times[times.size() / 2]);
+}
+
+absl::StatusOr<std::string> Measure(wire::Worker::Stub& stub,
+                                    const wire::CalibrateRequest& request) {
+  grpc::ClientContext context;
+  const auto reader = stub.Calibrate(&context, request);
+  wire::CalibrateProgress progress;
+  std::string table;
+  ProgressLine line;
+  while (reader->Read(&progress)) {
+    line.Show(progress);
+    if (!progress.cost_table().empty()) table = progress.cost_table();
+  }
+  line.Clear();
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return FromGrpcStatus(status);
+  return table;
+}
+
+// The file appears whole or not at all.
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".partial";
+  std::ofstream file(partial, std::ios::binary);
+  file << text;
+  file.close();
+  if (file.good() && std::rename(partial.c_str(), path.c_str()) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat(path, ": cannot be written"));
+}
+
+absl::Status Run(const Flags& flags) {
+  const auto stub = wire::Worker::NewStub(
+      grpc::CreateChannel(flags.worker, grpc::InsecureChannelCredentials()));
+  wire::CalibrateRequest request;
+  request.set_full(!flags.coarse);
+  request.set_max_seconds(static_cast<uint32_t>(flags.max_seconds));
+  BOLE_ASSIGN_OR_RETURN(const uint32_t round_trip_us, RoundTripOf(*stub));
+  request.set_round_trip_us(round_trip_us);
+  BOLE_ASSIGN_OR_RETURN(const std::string text, Measure(*stub, request));
+  BOLE_ASSIGN_OR_RETURN(const CostTable table, ParseCostTable(text));
+  BOLE_RETURN_IF_ERROR(WriteFile(flags.out, text));
+  if (!flags.plot.empty()) {
+    BOLE_RETURN_IF_ERROR(WriteFile(flags.plot, ChartsOf(table)));
+  }
+  std::printf("%s", ReportOf(table).c_str());
+  std::printf(
+      "written to %s; the worker uses it from now on. Start it the next time "
+      "with\n  bole-worker --cost-table %s ...\n",
+      flags.out.c_str(), flags.out.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace bole
+
+int main(int argc, char** argv) {
+  bole::CommandLine app(
+      "bole-calibrate",
+      "Measures what rounds cost on a worker that no scheduler is connected "
+      "to, and writes the table by which schedulers choose what to verify and "
+      "what to draft. A table holds for one model on one device.");
+  bole::Flags flags;
+  app.Add("--worker", flags.worker, "HOST:PORT of the worker");
+  app.Add("--out", flags.out, "the file of the table").Required();
+  app.AddSwitch("--coarse", flags.coarse,
+                "about 50 kinds of rounds instead of 200: enough for a CPU or "
+                "a first try");
+  app.Add("--plot", flags.plot, "draw the table as SVG into this file");
+  app.Add("--max-seconds", flags.max_seconds,
+          "begin no measurement later than this; 0: no limit. The fewer "
+          "measurements, the less of a noisy machine averages out")
+      .Range(0, 86'400);
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
+  const absl::Status status = bole::Run(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bole-calibrate: %s\n", status.ToString().c_str());
+  return 1;
+}
