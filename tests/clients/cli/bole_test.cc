@@ -48,6 +48,17 @@ TEST_F(BoleTest, ThePromptIsTextIfTheModelHasNoTemplate) {
   EXPECT_EQ(OnlyRequest().text(), "hi");
 }
 
+TEST_F(BoleTest, TargetsAreSentIfTheyAreGiven) {
+  Process bole = Start({"generate", "hi", "--tpot-ms", "20"});
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_FALSE(OnlyRequest().targets().has_time_to_first_token_ms());
+  EXPECT_EQ(OnlyRequest().targets().time_per_output_token_ms(), 20u);
+
+  EXPECT_EQ(Start({"generate", "hi"}).Wait(), 0);
+  EXPECT_FALSE(service().requests().back().has_targets());
+  EXPECT_EQ(Start({"generate", "hi", "--ttft-ms", "0"}).Wait(), 2);
+}
+
 TEST_F(BoleTest, RawSendsStdinAsItIs) {
   Process bole = Start({"generate", "--raw"}, "def f(x):\n  ");
 
@@ -275,6 +286,21 @@ TEST_F(BoleTest, ChatInAPipeKeepsTheConversation) {
   EXPECT_EQ(second.messages(1).role(), "assistant");
   EXPECT_EQ(second.messages(1).content(), "one");
   EXPECT_EQ(requests[2].chat().messages_size(), 1);
+}
+
+TEST_F(BoleTest, ChatSaysAfterAnAnswerWhatWasChosen) {
+  FakeAnswer answer = AnswerOf({"Hel"});
+  answer.responses.back()
+      .mutable_complete()
+      ->mutable_speculation()
+      ->set_chain_rounds(2);
+  service().SetAnswers({answer});
+
+  Process bole = Start({"chat"}, "first\n");
+
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_EQ(bole.out(), "Hel\n");
+  EXPECT_THAT(bole.err(), HasSubstr("speculation: chain in 2 of 2 rounds"));
 }
 
 TEST_F(BoleTest, ChatInAPipeEndsWithTheFirstError) {
