@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -57,6 +58,25 @@ TEST_F(BoleTest, TargetsAreSentIfTheyAreGiven) {
   EXPECT_EQ(Start({"generate", "hi"}).Wait(), 0);
   EXPECT_FALSE(service().requests().back().has_targets());
   EXPECT_EQ(Start({"generate", "hi", "--ttft-ms", "0"}).Wait(), 2);
+}
+
+TEST_F(BoleTest, TuneReadsATableAndAsksNoServer) {
+  const std::string table = testing::TempDir() + "/costs.json";
+  std::ofstream(table) << R"({"terms": [{"name": "forward", "axes":
+      [["rows", [1, 64]]], "microseconds": [1000, 1000]}]})";
+  const std::string svg = testing::TempDir() + "/tune.svg";
+  Process bole({"clients/cli/bole", "tune", table, "--acceptance", "3,6.9",
+                "--requests", "1,2", "--svg", svg},
+               "", Streams::kPipes);
+
+  EXPECT_EQ(bole.Wait(), 0) << bole.err();
+  EXPECT_THAT(bole.out(), HasSubstr("mean acceptance 6.9"));
+  EXPECT_THAT(bole.out(), HasSubstr("What to set"));
+  EXPECT_TRUE(std::ifstream(svg).good());
+  Process wrong({"clients/cli/bole", "tune", table, "--acceptance", "12"}, "",
+                Streams::kPipes);
+  EXPECT_EQ(wrong.Wait(), 2);
+  EXPECT_THAT(wrong.err(), HasSubstr("12"));
 }
 
 TEST_F(BoleTest, RawSendsStdinAsItIs) {
