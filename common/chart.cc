@@ -22,8 +22,9 @@ constexpr double kAbove = 34;
 constexpr double kBelow = 46;
 
 // Distinct in brightness as well, for those who see few colours.
-constexpr const char* kColors[] = {"#1b4f9c", "#d9652b", "#3c8d40", "#8c3a8f",
-                                   "#777777"};
+constexpr const char* kColors[] = {"#1b4f9c", "#d9652b", "#3c8d40",
+                                   "#8c3a8f", "#777777", "#c9a227",
+                                   "#008b8b", "#b3134f", "#5a4a1f"};
 
 std::string Escape(const std::string& text) {
   return absl::StrReplaceAll(

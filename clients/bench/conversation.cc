@@ -34,6 +34,7 @@ v1::GenerateRequest Conversation::Request(const Turn& turn) const {
   request.set_stream(true);
   request.set_model(options_.model);
   *request.mutable_sampling_params() = options_.sampling;
+  if (options_.targets) *request.mutable_targets() = *options_.targets;
   if (turn.output_tokens) {
     request.mutable_sampling_params()->set_max_tokens(*turn.output_tokens);
   }

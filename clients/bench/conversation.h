@@ -3,6 +3,7 @@
 #define BOLE_CLIENTS_BENCH_CONVERSATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct ConversationOptions {
   uint64_t load_seed = 0;
   History history = History::kModel;
   v1::SamplingParams sampling;  // max_tokens yields to what the file says.
+  std::optional<v1::LatencyTargets> targets = std::nullopt;
 };
 
 // Not thread-safe. `options` outlives it.

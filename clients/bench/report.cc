@@ -45,6 +45,23 @@ void AddLatencies(const RequestRecord& record, Samples& samples) {
   }
 }
 
+void AddSpeculation(const v1::Speculation& one, Report& report) {
+  v1::Speculation& all = report.speculation;
+  all.set_rounds(all.rounds() + one.rounds());
+  all.set_accepted_drafts(all.accepted_drafts() + one.accepted_drafts());
+  all.set_off_rounds(all.off_rounds() + one.off_rounds());
+  all.set_chain_rounds(all.chain_rounds() + one.chain_rounds());
+  all.set_tree_rounds(all.tree_rounds() + one.tree_rounds());
+  all.set_selected_nodes(all.selected_nodes() + one.selected_nodes());
+  all.set_promised_tokens(all.promised_tokens() + one.promised_tokens());
+  if (one.off_rounds() == 0) return;
+  report.off_reasons[one.off_reason()] += one.off_rounds();
+  const auto most = std::max_element(
+      report.off_reasons.begin(), report.off_reasons.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  all.set_off_reason(most->first);
+}
+
 void AddCounts(const RequestRecord& record, Report& report) {
   ++report.num_requests;
   report.num_retries += record.retries;
@@ -55,8 +72,7 @@ void AddCounts(const RequestRecord& record, Report& report) {
     ++report.num_succeeded;
     report.prompt_tokens += record.prompt_tokens;
     report.cached_tokens += record.cached_tokens;
-    report.rounds += record.rounds;
-    report.accepted_drafts += record.accepted_drafts;
+    AddSpeculation(record.speculation, report);
     return;
   }
   ++(IsRefusal(record) ? report.num_refused : report.num_failed);
@@ -133,8 +149,9 @@ double Report::goodput() const { return Rate(num_good, duration); }
 double Report::attainment() const { return Rate(num_good, num_requests); }
 
 double Report::mean_accepted_tokens() const {
-  if (rounds == 0) return 0;
-  return 1 + static_cast<double>(accepted_drafts) / static_cast<double>(rounds);
+  if (speculation.rounds() == 0) return 0;
+  return 1 + static_cast<double>(speculation.accepted_drafts()) /
+                 speculation.rounds();
 }
 
 bool ClientWasLate(const Report& report) {

@@ -11,6 +11,7 @@
 #include "clients/bench/distribution.h"
 #include "clients/bench/request_record.h"
 #include "clients/bench/slo.h"
+#include "proto/bole.pb.h"
 
 namespace bole::bench {
 
@@ -39,8 +40,11 @@ struct Report {
   int64_t cached_tokens = 0;
   // Output tokens of all requests, of those that failed too.
   int64_t output_tokens = 0;
-  int64_t rounds = 0;
-  int64_t accepted_drafts = 0;
+  // Over the requests that ended well. Of the reasons for rounds without drafts
+  // it has the most frequent one; off_reasons has all that requests told, by
+  // the number of their rounds.
+  v1::Speculation speculation;
+  std::map<v1::SpeculationOffReason, int64_t> off_reasons;
 
   // From the scheduled arrival.
   Distribution ttft;

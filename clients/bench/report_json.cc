@@ -1,6 +1,10 @@
 #include "clients/bench/report_json.h"
 
+#include <utility>
+
+#include "clients/cli/output.h"
 #include "nlohmann/json.hpp"
+#include "proto/bole.pb.h"
 
 namespace bole::bench {
 namespace {
@@ -37,8 +41,8 @@ ordered_json Row(const RequestRecord& record) {
           {"prompt_tokens", record.prompt_tokens},
           {"cached_tokens", record.cached_tokens},
           {"output_tokens", OutputTokens(record)},
-          {"rounds", record.rounds},
-          {"accepted_drafts", record.accepted_drafts},
+          {"rounds", record.speculation.rounds()},
+          {"accepted_drafts", record.speculation.accepted_drafts()},
           {"retries", record.retries},
           {"resumes", record.resumes}};
 }
@@ -65,8 +69,22 @@ ordered_json Counts(const Report& report) {
           {"prompt_tokens", report.prompt_tokens},
           {"cached_tokens", report.cached_tokens},
           {"output_tokens", report.output_tokens},
-          {"rounds", report.rounds},
-          {"accepted_drafts", report.accepted_drafts}};
+          {"rounds", report.speculation.rounds()},
+          {"accepted_drafts", report.speculation.accepted_drafts()}};
+}
+
+ordered_json Speculation(const Report& report) {
+  const v1::Speculation& of = report.speculation;
+  ordered_json reasons = ordered_json::object();
+  for (const auto& [reason, rounds] : report.off_reasons) {
+    reasons[OffReasonText(reason)] = rounds;
+  }
+  return {{"off_rounds", of.off_rounds()},
+          {"chain_rounds", of.chain_rounds()},
+          {"tree_rounds", of.tree_rounds()},
+          {"selected_nodes", of.selected_nodes()},
+          {"promised_drafts", of.promised_tokens()},
+          {"off_reasons", std::move(reasons)}};
 }
 
 }  // namespace
@@ -80,6 +98,7 @@ ordered_json ReportJson(const RunDescription& run, const Report& report,
   for (const auto& [name, value] : run) json["run"][name] = value;
   json["run"]["slo"] = SloText(report.slo);
   json["counts"] = Counts(report);
+  json["speculation"] = Speculation(report);
   json["failures"] = report.failures;
   json["rates"] = Rates(report);
   for (const Metric& metric : LatencyMetrics(report)) {

@@ -1,10 +1,12 @@
 #include "clients/bench/report_text.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/output.h"
+#include "proto/bole.pb.h"
 
 namespace bole::bench {
 namespace {
@@ -39,14 +41,25 @@ std::string CachedText(const Report& report) {
 }
 
 std::string AcceptanceText(const Report& report) {
-  if (report.rounds == 0) return "-";
+  const v1::Speculation& of = report.speculation;
+  if (of.rounds() == 0) return "-";
   return absl::StrFormat("%.2f (%d drafts accepted in %d rounds)",
-                         report.mean_accepted_tokens(), report.accepted_drafts,
-                         report.rounds);
+                         report.mean_accepted_tokens(), of.accepted_drafts(),
+                         of.rounds());
+}
+
+// What was chosen, and of how many nodes. Empty if the server does not tell.
+std::string BudgetText(const Report& report) {
+  const std::string chosen = ChosenText(report.speculation);
+  if (chosen.empty()) return "";
+  return absl::StrFormat(
+      "%s; %.1f nodes a request and round", chosen,
+      static_cast<double>(report.speculation.selected_nodes()) /
+          report.speculation.rounds());
 }
 
 std::string Overview(const Report& report) {
-  const std::vector<TableRow> rows = {
+  std::vector<TableRow> rows = {
       {"requests", CountsText(report)},
       {"duration", FixedPoint(report.duration, 2) + " s"},
       {"throughput",
@@ -61,6 +74,8 @@ std::string Overview(const Report& report) {
       {"mean accepted tokens", AcceptanceText(report)},
       {"cached tokens", CachedText(report)},
   };
+  std::string budget = BudgetText(report);
+  if (!budget.empty()) rows.push_back({"speculation", std::move(budget)});
   return FormatTable(rows);
 }
 

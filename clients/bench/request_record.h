@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/bole.pb.h"
 
 namespace bole::bench {
 
@@ -31,11 +32,10 @@ struct RequestRecord {
   // How the last attempt ended.
   absl::Status status;
   std::string reason = {};  // The server's for that, if it gave one.
-  // As the server reports them at the end; 0 if it did not end well.
+  // As the server reports them at the end; zeros if it did not end well.
   int prompt_tokens = 0;
   int cached_tokens = 0;
-  int rounds = 0;
-  int accepted_drafts = 0;
+  v1::Speculation speculation = {};
 };
 
 // Tokens that came, whether or not the request ended well.

@@ -40,9 +40,7 @@ RequestRecord RecordOf(const ScheduledTurn& turn, int resumes,
           .reason = std::move(ended.reason),
           .prompt_tokens = static_cast<int>(complete.usage().prompt_tokens()),
           .cached_tokens = static_cast<int>(complete.usage().cached_tokens()),
-          .rounds = static_cast<int>(complete.speculation().rounds()),
-          .accepted_drafts =
-              static_cast<int>(complete.speculation().accepted_drafts())};
+          .speculation = complete.speculation()};
 }
 
 }  // namespace

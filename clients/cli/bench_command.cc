@@ -89,6 +89,7 @@ int AskServer(Connection& connection, Server& server) {
 
 bench::RunDescription Describe(const BenchFlags& flags, const Plan& plan,
                                const Server& server) {
+  const auto targets = flags.targets.ToProto();
   return {
       {"server", flags.connection.server},
       {"version", server.info.version()},
@@ -101,6 +102,7 @@ bench::RunDescription Describe(const BenchFlags& flags, const Plan& plan,
       {"load", DescribeLoad(flags)},
       {"load seed", absl::StrCat(flags.load_seed)},
       {"sampling", plan.sampling.ShortDebugString()},
+      {"targets", targets ? targets->ShortDebugString() : "none"},
   };
 }
 
@@ -147,7 +149,8 @@ bench::RunnerOptions MakeRunnerOptions(const BenchFlags& flags,
       .load_seed = flags.load_seed,
       .history = flags.recorded_history ? bench::History::kRecorded
                                         : bench::History::kModel,
-      .sampling = plan.sampling};
+      .sampling = plan.sampling,
+      .targets = flags.targets.ToProto()};
   return options;
 }
 

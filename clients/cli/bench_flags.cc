@@ -191,6 +191,7 @@ void BenchFlags::AddTo(CommandLine& command) {
   AddLoadFlags(*this, command);
   AddReportFlags(*this, command);
   sampling.AddTo(command);
+  targets.AddTo(command);
   connection.AddTo(command);
 }
 

@@ -12,6 +12,7 @@
 #include "clients/bench/workload.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/sampling_flags.h"
+#include "clients/cli/target_flags.h"
 #include "common/command_line.h"
 #include "proto/bole.pb.h"
 
@@ -20,6 +21,7 @@ namespace bole {
 struct BenchFlags {
   ConnectionFlags connection;
   SamplingFlags sampling;
+  TargetFlags targets;
 
   // What is sent.
   std::optional<std::string> path;

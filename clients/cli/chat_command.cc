@@ -11,6 +11,7 @@
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
+#include "clients/cli/output.h"
 #include "clients/cli/prompt.h"
 #include "clients/cli/sampling_flags.h"
 #include "common/command_line.h"
@@ -57,10 +58,19 @@ class Conversation {
       chat_.mutable_messages()->RemoveLast();
     }
     if (!json) EndLine(said);
+    if (!json && answer.exit_code == kExitOk) {
+      SayWhatWasChosen(answer.choices[0].complete.speculation());
+    }
     return answer.exit_code;
   }
 
  private:
+  static void SayWhatWasChosen(const v1::Speculation& speculation) {
+    const std::string chosen = ChosenText(speculation);
+    if (chosen.empty()) return;
+    std::fprintf(stderr, "speculation: %s\n", chosen.c_str());
+  }
+
   // Answers in a file are apart; a terminal has its line end already.
   static void EndLine(const std::string& text) {
     if (isatty(STDOUT_FILENO) != 0) return;

@@ -20,6 +20,7 @@ Command AddDetokenizeCommand(CommandLine& app, Interrupt& interrupt);
 Command AddInfoCommand(CommandLine& app, Interrupt& interrupt);
 Command AddHealthCommand(CommandLine& app, Interrupt& interrupt);
 Command AddBenchCommand(CommandLine& app, Interrupt& interrupt);
+Command AddTuneCommand(CommandLine& app);
 // `bole bench compare`.
 Command AddBenchCompareCommand(CommandLine& bench);
 

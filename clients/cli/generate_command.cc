@@ -11,6 +11,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/prompt.h"
 #include "clients/cli/sampling_flags.h"
+#include "clients/cli/target_flags.h"
 #include "common/command_line.h"
 
 namespace bole {
@@ -19,6 +20,7 @@ namespace {
 struct Flags {
   ConnectionFlags connection;
   SamplingFlags sampling;
+  TargetFlags targets;
   std::optional<std::string> prompt;
   std::optional<std::string> system;
   std::optional<int> n;
@@ -69,6 +71,9 @@ int Run(const Flags& flags, Interrupt& interrupt) {
   *request.mutable_sampling_params() = flags.sampling.ToProto();
   if (flags.n) request.set_n(static_cast<uint32_t>(*flags.n));
   if (flags.echo) request.set_echo(true);
+  if (const auto targets = flags.targets.ToProto()) {
+    *request.mutable_targets() = *targets;
+  }
   exit_code = SetInput(flags, prompt, connection, request);
   if (exit_code != kExitOk) return exit_code;
   const Answer answer = PrintAnswer(connection, request, format);
@@ -99,6 +104,7 @@ Command AddGenerateCommand(CommandLine& app, Interrupt& interrupt) {
   command.Add("--n", flags->n, "texts to draw, one after the other on stdout");
   command.AddSwitch("--echo", flags->echo, "print the prompt, too");
   flags->sampling.AddTo(command);
+  flags->targets.AddTo(command);
   flags->connection.AddTo(command);
   command.AddSwitch("--stream-json", flags->json_stream,
                     "print each response of the server as JSON, one a line");

@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
       bole::AddDetokenizeCommand(app, interrupt),
       bole::AddInfoCommand(app, interrupt),
       bole::AddHealthCommand(app, interrupt),
-      bole::AddBenchCommand(app, interrupt)};
+      bole::AddBenchCommand(app, interrupt),
+      bole::AddTuneCommand(app)};
   if (const auto exit_code = app.Parse(argc, argv)) {
     return *exit_code == 0 ? bole::kExitOk : bole::kExitUsage;
   }

@@ -143,6 +143,7 @@ absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
   all.sampling = std::move(body.sampling);
   all.text = std::move(body.text);
   all.speculation = body.speculation;
+  all.targets = body.targets;
   all.cache_salt = std::move(body.cache_salt);
   auto* const text = std::get_if<std::string>(&body.prompt);
   if (text != nullptr) {

@@ -47,6 +47,7 @@ struct RequestBody {
   TextParams text;
   int priority = 0;
   std::optional<SpeculationOverride> speculation = std::nullopt;
+  std::optional<LatencyTargets> targets = std::nullopt;
   std::string cache_salt = {};  // As Request has them.
 };
 

@@ -26,6 +26,17 @@ struct TextParams {
   bool skip_special_tokens = true;
 };
 
+// What the request's client aims at. Absent: any time will do.
+struct LatencyTargets {
+  std::optional<std::chrono::milliseconds> time_to_first_token =
+      std::nullopt;  // > 0
+  std::optional<std::chrono::milliseconds> time_per_output_token =
+      std::nullopt;  // > 0
+
+  friend bool operator==(const LatencyTargets&,
+                         const LatencyTargets&) = default;
+};
+
 // One text to be drawn. Immutable once submitted. The stream is shared by the
 // RPC, which reads it, and the loop, which writes it; either may be the last to
 // let go.
@@ -46,6 +57,7 @@ struct Request {
   std::vector<int32_t> stop_tokens;  // All: the request's and the model's.
   TextParams text;
   std::optional<SpeculationOverride> speculation;  // It bounds something.
+  std::optional<LatencyTargets> targets;           // One of them is set.
   // Those with equal salts may share a cached prefix. Nothing reads it yet,
   // because nothing is shared between requests.
   std::string cache_salt;

@@ -1,6 +1,7 @@
 #include "scheduler_service/door/grpc/request_codec.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "common/status_macros.h"
 #include "scheduler_service/door/grpc/chat_codec.h"
 #include "scheduler_service/door/grpc/sampling_codec.h"
+#include "scheduler_service/jobs/request.h"
 #include "scheduler_service/policy/speculation.h"
 
 namespace bole {
@@ -63,7 +65,6 @@ absl::Status CheckOffered(const v1::GenerateRequest& message) {
     case v1::GenerateRequest::CONSTRAINT_NOT_SET:
       break;
   }
-  if (message.has_targets()) return UnimplementedField("targets");
   return absl::OkStatus();
 }
 
@@ -104,6 +105,26 @@ absl::StatusOr<std::optional<SpeculationOverride>> DecodeOverride(
   }
   if (bounds == SpeculationOverride()) return std::nullopt;
   return bounds;
+}
+
+// Nothing if there is no target.
+absl::StatusOr<std::optional<LatencyTargets>> DecodeTargets(
+    const v1::LatencyTargets& message) {
+  LatencyTargets targets;
+  if (message.has_time_to_first_token_ms()) {
+    const uint32_t value = message.time_to_first_token_ms();
+    BOLE_RETURN_IF_ERROR(
+        CheckBound("targets.time_to_first_token_ms", value, kMaxTargetMs));
+    targets.time_to_first_token = std::chrono::milliseconds(value);
+  }
+  if (message.has_time_per_output_token_ms()) {
+    const uint32_t value = message.time_per_output_token_ms();
+    BOLE_RETURN_IF_ERROR(
+        CheckBound("targets.time_per_output_token_ms", value, kMaxTargetMs));
+    targets.time_per_output_token = std::chrono::milliseconds(value);
+  }
+  if (targets == LatencyTargets()) return std::nullopt;
+  return targets;
 }
 
 // How many texts, what the client has of them, and what it is to be told of the
@@ -147,6 +168,7 @@ absl::StatusOr<RequestBody> DecodeGenerate(const v1::GenerateRequest& message,
   body.cache_salt = message.cache_salt();
   BOLE_ASSIGN_OR_RETURN(body.speculation,
                         DecodeOverride(message.speculation()));
+  BOLE_ASSIGN_OR_RETURN(body.targets, DecodeTargets(message.targets()));
   BOLE_ASSIGN_OR_RETURN(body.sampling,
                         DecodeSampling(message.sampling_params(), worker));
   BOLE_ASSIGN_OR_RETURN(body.text, DecodeTextParams(message.sampling_params()));

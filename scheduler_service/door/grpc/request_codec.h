@@ -19,6 +19,8 @@ inline constexpr size_t kMaxCacheSaltBytes = 128;
 // Of a request's own bounds on what is verified for it.
 inline constexpr uint32_t kMaxOverrideNodes = 128;
 inline constexpr uint32_t kMaxOverrideDepth = 16;
+// Of a request's targets: an hour.
+inline constexpr uint32_t kMaxTargetMs = 3'600'000;
 
 // What is asked of the model that `text` and `worker` stand for. The model's
 // name is the door's to check, and so are the id and the prompt.

@@ -36,6 +36,36 @@ void EncodeLogprobs(
   }
 }
 
+v1::SpeculationOffReason EncodeOffReason(SpeculationOffReason reason) {
+  switch (reason) {
+    case SpeculationOffReason::kNone:
+      break;
+    case SpeculationOffReason::kNotWorthIt:
+      return v1::SPECULATION_OFF_REASON_NOT_WORTH_IT;
+    case SpeculationOffReason::kNoTable:
+      return v1::SPECULATION_OFF_REASON_NO_TABLE;
+    case SpeculationOffReason::kNoDrafter:
+      return v1::SPECULATION_OFF_REASON_NO_DRAFTER;
+    case SpeculationOffReason::kDisabled:
+      return v1::SPECULATION_OFF_REASON_DISABLED;
+    case SpeculationOffReason::kRequest:
+      return v1::SPECULATION_OFF_REASON_REQUEST;
+  }
+  return v1::SPECULATION_OFF_REASON_UNSPECIFIED;
+}
+
+void EncodeSpeculation(const SpeculationSummary& summary,
+                       v1::Speculation& message) {
+  message.set_rounds(summary.rounds);
+  message.set_accepted_drafts(summary.accepted_drafts);
+  message.set_off_rounds(summary.off_rounds);
+  message.set_chain_rounds(summary.chain_rounds);
+  message.set_tree_rounds(summary.tree_rounds);
+  message.set_selected_nodes(summary.selected_nodes);
+  message.set_promised_tokens(summary.promised_tokens);
+  message.set_off_reason(EncodeOffReason(summary.off_reason));
+}
+
 void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
   message.set_finish_reason(v1::FINISH_REASON_STOP);
   if (const auto* token = std::get_if<int32_t>(&completion.matched)) {
@@ -45,9 +75,7 @@ void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
   } else {
     message.set_finish_reason(v1::FINISH_REASON_LENGTH);
   }
-  message.mutable_speculation()->set_rounds(completion.rounds);
-  message.mutable_speculation()->set_accepted_drafts(
-      completion.accepted_drafts);
+  EncodeSpeculation(completion.speculation, *message.mutable_speculation());
   message.mutable_timing()->set_queue_seconds(completion.queue_seconds);
   message.mutable_timing()->set_first_token_seconds(
       completion.first_token_seconds);

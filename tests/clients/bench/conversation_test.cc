@@ -94,5 +94,19 @@ TEST(ConversationTest, RecordedAnswersOfIdsHaveTheLengthOfTheFile) {
   EXPECT_EQ(conversation.Request(Adds(5, 7)).token_ids().ids_size(), 12);
 }
 
+TEST(ConversationTest, TargetsAreSentWithEveryTurn) {
+  ConversationOptions options;
+  Conversation without(options);
+  without.Extend(Says("one"));
+  EXPECT_FALSE(without.Request(Says("one")).has_targets());
+  options.targets.emplace().set_time_to_first_token_ms(300);
+  Conversation conversation(options);
+  for (const Turn& turn : {Says("one"), Adds(3, 4)}) {
+    conversation.Extend(turn);
+    EXPECT_EQ(conversation.Request(turn).targets().time_to_first_token_ms(),
+              300u);
+  }
+}
+
 }  // namespace
 }  // namespace bole::bench

@@ -25,8 +25,8 @@ RequestRecord Ended() {
   record.end = 16;
   record.prompt_tokens = 100;
   record.cached_tokens = 64;
-  record.rounds = 2;
-  record.accepted_drafts = 3;
+  record.speculation.set_rounds(2);
+  record.speculation.set_accepted_drafts(3);
   return record;
 }
 
@@ -147,6 +147,36 @@ TEST(ReportTest, TheTextHasTheNumbers) {
   EXPECT_THAT(text, HasSubstr("2.50 (3 drafts accepted in 2 rounds)"));
   EXPECT_THAT(text, HasSubstr("64 of 100 prompt tokens (64.0 %)"));
   EXPECT_THAT(text, HasSubstr("1  RESOURCE_EXHAUSTED QUEUE_REQUESTS\n"));
+}
+
+TEST(ReportTest, WhatWasVerifiedIsAddedUp) {
+  RequestRecord off = Ended();
+  off.speculation.set_off_rounds(2);
+  off.speculation.set_off_reason(v1::SPECULATION_OFF_REASON_REQUEST);
+  off.speculation.set_selected_nodes(2);
+  RequestRecord mixed = Ended();
+  mixed.speculation.set_rounds(6);
+  mixed.speculation.set_off_rounds(3);
+  mixed.speculation.set_off_reason(v1::SPECULATION_OFF_REASON_NOT_WORTH_IT);
+  mixed.speculation.set_chain_rounds(1);
+  mixed.speculation.set_tree_rounds(2);
+  mixed.speculation.set_selected_nodes(34);
+  mixed.speculation.set_promised_tokens(9);
+
+  const Report report = ReportOf({off, mixed});
+
+  EXPECT_EQ(report.speculation.rounds(), 8u);
+  EXPECT_EQ(report.off_reasons.at(v1::SPECULATION_OFF_REASON_REQUEST), 2);
+  EXPECT_EQ(report.off_reasons.at(v1::SPECULATION_OFF_REASON_NOT_WORTH_IT), 3);
+  EXPECT_THAT(
+      FormatReport(report),
+      HasSubstr("off in 5 (not worth it on this device), chain in 1, tree in 2 "
+                "of 8 rounds; 2.00 drafts accepted of 3.00 promised a round; "
+                "4.5 nodes a request and round\n"));
+}
+
+TEST(ReportTest, AServerThatDoesNotTellWhatItChoseIsNotQuoted) {
+  EXPECT_THAT(FormatReport(ReportOf({Ended()})), Not(HasSubstr("speculation")));
 }
 
 TEST(ReportTest, ARunWithoutRequestsHasAReport) {

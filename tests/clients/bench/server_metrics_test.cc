@@ -43,8 +43,8 @@ Report OneRequest() {
   record.arrivals = {{0.5, 1}, {0.7, 2}};
   record.end = 0.7;
   record.prompt_tokens = 8;
-  record.rounds = 1;
-  record.accepted_drafts = 1;
+  record.speculation.set_rounds(1);
+  record.speculation.set_accepted_drafts(1);
   const std::vector<RequestRecord> records = {record};
   return MakeReport(records, {}, 0);
 }

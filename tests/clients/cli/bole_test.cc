@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -46,6 +47,36 @@ TEST_F(BoleTest, ThePromptIsTextIfTheModelHasNoTemplate) {
 
   EXPECT_EQ(bole.Wait(), 0);
   EXPECT_EQ(OnlyRequest().text(), "hi");
+}
+
+TEST_F(BoleTest, TargetsAreSentIfTheyAreGiven) {
+  Process bole = Start({"generate", "hi", "--tpot-ms", "20"});
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_FALSE(OnlyRequest().targets().has_time_to_first_token_ms());
+  EXPECT_EQ(OnlyRequest().targets().time_per_output_token_ms(), 20u);
+
+  EXPECT_EQ(Start({"generate", "hi"}).Wait(), 0);
+  EXPECT_FALSE(service().requests().back().has_targets());
+  EXPECT_EQ(Start({"generate", "hi", "--ttft-ms", "0"}).Wait(), 2);
+}
+
+TEST_F(BoleTest, TuneReadsATableAndAsksNoServer) {
+  const std::string table = testing::TempDir() + "/costs.json";
+  std::ofstream(table) << R"({"terms": [{"name": "forward", "axes":
+      [["rows", [1, 64]]], "microseconds": [1000, 1000]}]})";
+  const std::string svg = testing::TempDir() + "/tune.svg";
+  Process bole({"clients/cli/bole", "tune", table, "--acceptance", "3,6.9",
+                "--requests", "1,2", "--svg", svg},
+               "", Streams::kPipes);
+
+  EXPECT_EQ(bole.Wait(), 0) << bole.err();
+  EXPECT_THAT(bole.out(), HasSubstr("mean acceptance 6.9"));
+  EXPECT_THAT(bole.out(), HasSubstr("What to set"));
+  EXPECT_TRUE(std::ifstream(svg).good());
+  Process wrong({"clients/cli/bole", "tune", table, "--acceptance", "12"}, "",
+                Streams::kPipes);
+  EXPECT_EQ(wrong.Wait(), 2);
+  EXPECT_THAT(wrong.err(), HasSubstr("12"));
 }
 
 TEST_F(BoleTest, RawSendsStdinAsItIs) {
@@ -275,6 +306,21 @@ TEST_F(BoleTest, ChatInAPipeKeepsTheConversation) {
   EXPECT_EQ(second.messages(1).role(), "assistant");
   EXPECT_EQ(second.messages(1).content(), "one");
   EXPECT_EQ(requests[2].chat().messages_size(), 1);
+}
+
+TEST_F(BoleTest, ChatSaysAfterAnAnswerWhatWasChosen) {
+  FakeAnswer answer = AnswerOf({"Hel"});
+  answer.responses.back()
+      .mutable_complete()
+      ->mutable_speculation()
+      ->set_chain_rounds(2);
+  service().SetAnswers({answer});
+
+  Process bole = Start({"chat"}, "first\n");
+
+  EXPECT_EQ(bole.Wait(), 0);
+  EXPECT_EQ(bole.out(), "Hel\n");
+  EXPECT_THAT(bole.err(), HasSubstr("speculation: chain in 2 of 2 rounds"));
 }
 
 TEST_F(BoleTest, ChatInAPipeEndsWithTheFirstError) {

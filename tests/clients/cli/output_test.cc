@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "nlohmann/json.hpp"
 #include "proto/bole.pb.h"
 
@@ -91,6 +94,50 @@ TEST(SummaryTest, AStopStringIsOnOneLine) {
   EXPECT_THAT(Summary(complete), HasSubstr("stop, \"\\n\\\"\"\n"));
 }
 
+v1::Speculation Chosen(uint32_t off, uint32_t chain, uint32_t tree) {
+  v1::Speculation speculation;
+  speculation.set_off_rounds(off);
+  speculation.set_chain_rounds(chain);
+  speculation.set_tree_rounds(tree);
+  return speculation;
+}
+
+TEST(ChosenTextTest, SaysWhatWasVerifiedAndWhyNot) {
+  v1::Speculation speculation = Chosen(61, 0, 3);
+  speculation.set_off_reason(v1::SPECULATION_OFF_REASON_NOT_WORTH_IT);
+  speculation.set_accepted_drafts(6);
+  speculation.set_promised_tokens(7.5);
+
+  EXPECT_EQ(ChosenText(speculation),
+            "off in 61 (not worth it on this device), tree in 3 of 64 rounds; "
+            "2.00 drafts accepted of 2.50 promised a round");
+}
+
+TEST(ChosenTextTest, WhatDidNotHappenIsNotSaid) {
+  EXPECT_EQ(ChosenText(Chosen(0, 0, 0)), "");
+  EXPECT_EQ(ChosenText(Chosen(1, 0, 0)),
+            "off in 1 (no reason given) of 1 round");
+  EXPECT_EQ(ChosenText(Chosen(0, 2, 0)),
+            "chain in 2 of 2 rounds; "
+            "0.00 drafts accepted of 0.00 promised a round");
+}
+
+TEST(ChosenTextTest, EveryReasonHasWordsOfItsOwn) {
+  std::set<std::string> words;
+  for (int i = 0; i < v1::SpeculationOffReason_ARRAYSIZE; ++i) {
+    words.insert(OffReasonText(static_cast<v1::SpeculationOffReason>(i)));
+  }
+  EXPECT_EQ(words.size(), v1::SpeculationOffReason_ARRAYSIZE);
+}
+
+TEST(SummaryTest, EndsWithWhatWasChosen) {
+  v1::GenerateComplete complete = Complete();
+  *complete.mutable_speculation() = Chosen(0, 0, 2);
+
+  EXPECT_THAT(Summary(complete),
+              HasSubstr("\nspeculation           tree in 2"));
+}
+
 TEST(ProgressTest, TheRateIsOfWhatCameAfterTheFirst) {
   EXPECT_EQ(Progress(1, 0, 0.0), "1 token, - tokens/s");
   EXPECT_EQ(Progress(21, 20, 0.5), "21 tokens, 40.0 tokens/s");
@@ -103,6 +150,10 @@ TEST(SpeculationTextTest, TellsTheShapeUnlessItIsOff) {
   policy.set_depth(8);
   policy.set_nodes(32);
   EXPECT_EQ(SpeculationText(policy), "tree, top-k 4, depth 8, 32 nodes");
+
+  policy.set_policy(v1::BUDGET_POLICY_GOODPUT);
+  EXPECT_EQ(SpeculationText(policy),
+            "goodput, at most tree, top-k 4, depth 8, 32 nodes");
 
   policy.set_mode(v1::SPECULATION_MODE_OFF);
   EXPECT_EQ(SpeculationText(policy), "off");

@@ -1,5 +1,6 @@
 #include "scheduler_service/door/request_body.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <set>
@@ -129,6 +130,7 @@ TEST(RequestBodyTest, ChoicesDifferInNumberAndSeed) {
   body.sampling.seed = UINT64_MAX;
   body.sampling.max_tokens = 5;
   body.text.stop = {"END"};
+  body.targets = {.time_per_output_token = std::chrono::milliseconds(20)};
 
   const auto choices = MakeAll(body);
 
@@ -143,6 +145,7 @@ TEST(RequestBodyTest, ChoicesDifferInNumberAndSeed) {
     EXPECT_EQ(request.prompt, first.prompt);
     EXPECT_EQ(request.stop_tokens, first.stop_tokens);
     EXPECT_EQ(request.sampling.max_tokens, 5);
+    EXPECT_EQ(request.targets, body.targets);
     EXPECT_EQ(request.text.stop, (std::vector<std::string>{"END"}));
   }
 }

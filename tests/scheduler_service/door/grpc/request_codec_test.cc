@@ -1,5 +1,6 @@
 #include "scheduler_service/door/grpc/request_codec.h"
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 namespace bole {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::TinyText;
 using testing::TinyWorker;
 
@@ -106,6 +108,20 @@ TEST(RequestCodecTest, EveryBoundOfAnOverrideArrives) {
   speculation.set_depth(1);
   EXPECT_EQ(Decode(message)->speculation,
             (SpeculationOverride{.max_nodes = 128, .max_depth = 1}));
+}
+
+TEST(RequestCodecTest, EveryTargetArrives) {
+  v1::GenerateRequest message = Ids({1});
+  EXPECT_EQ(Decode(message)->targets, std::nullopt);
+  v1::LatencyTargets& targets = *message.mutable_targets();
+  EXPECT_EQ(Decode(message)->targets, std::nullopt);
+  targets.set_time_per_output_token_ms(1);
+  EXPECT_EQ(Decode(message)->targets,
+            (LatencyTargets{.time_per_output_token = 1ms}));
+  targets.set_time_to_first_token_ms(kMaxTargetMs);
+  EXPECT_EQ(Decode(message)->targets,
+            (LatencyTargets{.time_to_first_token = 3'600s,
+                            .time_per_output_token = 1ms}));
 }
 
 TEST(RequestCodecTest, StopStringsArrive) {
@@ -223,6 +239,30 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"too_deep",
               [](Message& m) { m.mutable_speculation()->set_depth(17); },
               "speculation.depth", "17", "speculation.depth"},
+        Wrong{"no_time_to_the_first_token",
+              [](Message& m) {
+                m.mutable_targets()->set_time_to_first_token_ms(0);
+              },
+              "targets.time_to_first_token_ms", "0",
+              "targets.time_to_first_token_ms"},
+        Wrong{"more_than_an_hour_to_the_first_token",
+              [](Message& m) {
+                m.mutable_targets()->set_time_to_first_token_ms(3'600'001);
+              },
+              "targets.time_to_first_token_ms", "3600001",
+              "targets.time_to_first_token_ms"},
+        Wrong{"no_time_per_token",
+              [](Message& m) {
+                m.mutable_targets()->set_time_per_output_token_ms(0);
+              },
+              "targets.time_per_output_token_ms", "0",
+              "targets.time_per_output_token_ms"},
+        Wrong{"more_than_an_hour_per_token",
+              [](Message& m) {
+                m.mutable_targets()->set_time_per_output_token_ms(3'600'001);
+              },
+              "targets.time_per_output_token_ms", "3600001",
+              "targets.time_per_output_token_ms"},
         Wrong{"no_choice", [](Message& m) { m.set_n(0); }, "n is", "0", "n"},
         Wrong{"too_many_choices", [](Message& m) { m.set_n(17); }, "n is", "17",
               "n"},
@@ -244,7 +284,6 @@ TEST(RequestCodecTest, WhatIsNotOfferedIsNamed) {
           {"regex", [](Message& m) { m.set_regex("a*"); }},
           {"choice", [](Message& m) { m.mutable_choice(); }},
           {"grammar", [](Message& m) { m.set_grammar(""); }},
-          {"targets", [](Message& m) { m.mutable_targets(); }},
       };
   for (const auto& [field, ask] : cases) {
     v1::GenerateRequest message = Ids({1});

@@ -104,8 +104,13 @@ TEST(ResponseCodecTest, TheCompleteMessageSaysHowItEnded) {
   const v1::GenerateComplete complete =
       encoder
           .Complete({.matched = int32_t{12},
-                     .rounds = 4,
-                     .accepted_drafts = 2,
+                     .speculation = {.rounds = 4,
+                                     .accepted_drafts = 2,
+                                     .off_rounds = 1,
+                                     .chain_rounds = 2,
+                                     .tree_rounds = 3,
+                                     .selected_nodes = int64_t{5} << 32,
+                                     .promised_tokens = 2.5},
                      .queue_seconds = 0.25,
                      .first_token_seconds = 0.5,
                      .total_seconds = 1})
@@ -118,6 +123,13 @@ TEST(ResponseCodecTest, TheCompleteMessageSaysHowItEnded) {
   EXPECT_EQ(complete.seed(), 99u);
   EXPECT_EQ(complete.speculation().rounds(), 4u);
   EXPECT_EQ(complete.speculation().accepted_drafts(), 2u);
+  EXPECT_EQ(complete.speculation().off_rounds(), 1u);
+  EXPECT_EQ(complete.speculation().chain_rounds(), 2u);
+  EXPECT_EQ(complete.speculation().tree_rounds(), 3u);
+  EXPECT_EQ(complete.speculation().selected_nodes(), uint64_t{5} << 32);
+  EXPECT_EQ(complete.speculation().promised_tokens(), 2.5);
+  EXPECT_EQ(complete.speculation().off_reason(),
+            v1::SPECULATION_OFF_REASON_UNSPECIFIED);
   EXPECT_EQ(complete.timing().queue_seconds(), 0.25);
   EXPECT_EQ(complete.timing().first_token_seconds(), 0.5);
   EXPECT_EQ(complete.timing().total_seconds(), 1);
@@ -125,6 +137,27 @@ TEST(ResponseCodecTest, TheCompleteMessageSaysHowItEnded) {
   EXPECT_EQ(complete.output_ids_size(), 0);
   EXPECT_EQ(complete.text(), "");
   EXPECT_EQ(complete.output_logprobs_size(), 0);
+}
+
+TEST(ResponseCodecTest, EveryReasonForNoSpeculationHasAName) {
+  const std::vector<std::pair<SpeculationOffReason, std::string>> names = {
+      {SpeculationOffReason::kNone, "UNSPECIFIED"},
+      {SpeculationOffReason::kNotWorthIt, "NOT_WORTH_IT"},
+      {SpeculationOffReason::kNoTable, "NO_TABLE"},
+      {SpeculationOffReason::kNoDrafter, "NO_DRAFTER"},
+      {SpeculationOffReason::kDisabled, "DISABLED"},
+      {SpeculationOffReason::kRequest, "REQUEST"}};
+  for (const auto& [reason, name] : names) {
+    const v1::GenerateComplete complete =
+        Encoder(OneRequest(false))
+            .Complete({.matched = {}, .speculation = {.off_reason = reason}})
+            .complete();
+
+    EXPECT_EQ(
+        v1::SpeculationOffReason_Name(complete.speculation().off_reason()),
+        "SPECULATION_OFF_REASON_" + name);
+  }
+  EXPECT_EQ(v1::SpeculationOffReason_ARRAYSIZE, static_cast<int>(names.size()));
 }
 
 TEST(ResponseCodecTest, WithoutChunksTheCompleteMessageIsEverything) {
