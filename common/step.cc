@@ -49,7 +49,10 @@ absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
         absl::StrCat(who, ": ", sequence.pages.size(), " pages hold ", capacity,
                      " KV rows, ", kv_rows, " are needed"));
   }
-  const int first_written = sequence.committed / limits.page_size;
+  // The drafter's rows of a tail lie before what is committed.
+  const int tail = static_cast<int>(sequence.draft_tail.size());
+  const int first_written =
+      std::max(sequence.committed - tail, 0) / limits.page_size;
   for (int i = 0; i < static_cast<int>(sequence.pages.size()); ++i) {
     const int page = sequence.pages[i].value();
     BOLE_RETURN_IF_ERROR(

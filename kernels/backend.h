@@ -221,6 +221,7 @@ class Backend {
 
   // Drafting (kernels/drafting.h, kernels/draft_inputs.h).
   virtual absl::Status ExtendRows(const ExtendRowsParams& params) = 0;
+  virtual absl::Status StoreHidden(const StoreHiddenParams& params) = 0;
   virtual absl::Status DraftInputs(const DraftInputsParams& params) = 0;
   virtual absl::Status TopK(const TopKParams& params) = 0;
   virtual absl::Status GrowTrees(const GrowTreesParams& params) = 0;

@@ -6,6 +6,7 @@
 #include "common/draft_shape.h"
 #include "kernels/row_batch.h"
 #include "kernels/sampling.h"
+#include "kernels/tensor.h"
 
 namespace bole {
 
@@ -30,6 +31,19 @@ struct ExtendRowsParams {
   int32_t* row_token;   // [N]
   int32_t* hidden_row;  // [N] the target row whose hidden vector it takes.
   int32_t* last_row;    // [B] the last extend row of each request.
+};
+
+// Keeps the target's hidden vectors of a path, for a drafter that sees them
+// later. A slot has a ring of them: that of position p is at p % ring. Of a
+// path longer than the ring its end is kept.
+struct StoreHiddenParams {
+  RowBatch batch;            // The target's; committed: before the path.
+  RowPath path;              // Rows of the batch.
+  int max_path_rows;         // Rows of all paths together, at most.
+  int width;                 // H
+  int ring;                  // R
+  const Activation* hidden;  // [N, H] of the target, by row.
+  Activation* kept;          // [slots, R, H]
 };
 
 // The candidates of every request, in the order they were found. C per request.
@@ -106,22 +120,26 @@ inline constexpr int kMaxTreeNodes = 128;
 // of request b's tree is root[b], node c + 1 its candidate c; trees are in the
 // order of the requests.
 //
-// A request with node_limit 0 gets no rows. The others get a row each, and what
-// the budget leaves goes to the likeliest candidates of the batch: no tree has
-// more than min(max_nodes_per_tree, node_limit) nodes, its root included, or
-// nodes deeper than depth_limit. That is SelectNodes() on trees that TrimTree()
-// of common/trim_tree.h made.
+// A request with node_limit 0 gets no rows, whatever its bounds. The others get
+// a row each; then each of them its likeliest candidates until it has `floor`
+// nodes, if there are so many; and what the budget leaves goes to the likeliest
+// candidates of the batch. No tree has more than min(cap, max_nodes_per_tree,
+// node_limit) nodes, its root included, or nodes deeper than depth_limit. That
+// is SelectNodes() on trees that TrimTree() of common/trim_tree.h made.
 //
-// REQUIRES: as many roots <= *budget <= max_rows; log_rho as CandidateTrees
-// says, and no NaN.
+// REQUIRES: the floors of requests with rows, each up to what its tree can
+// have, are at most *budget together; *budget <= max_rows; 1 <= floor[b],
+// cap[b]; log_rho as CandidateTrees says, and no NaN.
 struct SelectForestParams {
   int max_requests;  // B
   int max_rows;      // N
   int mask_words;    // W >= max_nodes_per_tree / 32, rounded up; bits of nodes
                      // that are not there are 0.
   DraftShape shape;  // C
-  int max_nodes_per_tree;      // 1 .. kMaxTreeNodes
+  int max_nodes_per_tree;      // 1 .. kMaxTreeNodes; bounds every cap.
   const int32_t* budget;       // [1] nodes of the batch.
+  const int32_t* floor;        // [B]
+  const int32_t* cap;          // [B]
   const int32_t* root;         // [B] pending tokens.
   const int32_t* node_limit;   // [B]
   const int32_t* depth_limit;  // [B] 0: the root alone.

@@ -118,6 +118,9 @@ class ScratchMeter : public Backend {
   absl::Status ExtendRows(const ExtendRowsParams&) override {
     return Nothing();
   }
+  absl::Status StoreHidden(const StoreHiddenParams&) override {
+    return Nothing();
+  }
   absl::Status DraftInputs(const DraftInputsParams&) override {
     return Nothing();
   }

@@ -48,7 +48,11 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       options_(options),
       limits_(LimitsOf(options, config)),
       arrays_(std::move(arrays)),
-      memory_(config, options.num_slots, options.num_pages, options.page_size,
+      memory_(config,
+              {.num_slots = options.num_slots,
+               .num_pages = options.num_pages,
+               .page_size = options.page_size,
+               .keeps_hidden = weights.drafter.has_value()},
               arrays_),
       scratch_(config, options.MaxRows(), arrays_),
       model_({config, weights, backend, memory_, scratch_},
@@ -80,6 +84,12 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
                          .max_rows = options.MaxRows(),
                          .max_shape = options.max_draft,
                          .num_valid_tokens = options.num_valid_tokens},
+        arrays_);
+    draft_tails_.emplace(
+        memory_, backend, *mtp_layer_,
+        DraftTails::Capacity{.max_requests = options.max_requests,
+                             .max_rows = options.max_prefill_tokens,
+                             .max_pages = options.MaxPagesPerRequest()},
         arrays_);
   }
   node_limit_ = arrays_.Array<int32_t>(options.max_requests, "lease");

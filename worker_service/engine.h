@@ -14,6 +14,7 @@
 #include "common/step.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/draft_tails.h"
 #include "worker_service/drafter.h"
 #include "worker_service/engine_options.h"
 #include "worker_service/model/hybrid_model.h"
@@ -148,6 +149,7 @@ class Engine {
   void LayRound(const RoundShape& shape, TransferBlock& up,
                 TransferBlock& down);
   void FillRound(const StepPlan& plan, Sequences sequences);
+  void FillLease(const Lease& lease);
   // `result` has the prefills'.
   absl::Status RunForest(const StepPlan& plan, StepResult result,
                          const OnRound& on_round);
@@ -159,6 +161,8 @@ class Engine {
   absl::Status QueueForward(const RoundShape& shape);
   absl::Status QueueAccept(const RoundShape& shape);
   absl::Status QueueDraft(const RoundShape& shape);
+  // Before the rounds of the plan, to which the drafter has to have seen all.
+  absl::Status QueueDraftTails(const StepPlan& plan);
   Drafter::Committed CommittedOf(const RoundShape& shape) const;
   absl::Status AddTimes(int64_t round);
 
@@ -202,6 +206,7 @@ class Engine {
   SamplingBuffer sampling_;
   std::optional<MtpLayer> mtp_layer_;
   std::optional<Drafter> drafter_;
+  std::optional<DraftTails> draft_tails_;
   Activation* hidden_;       // [N, H] of the target.
   Activation* last_hidden_;  // [B, H]
   float* logits_;            // [nodes of a forest, V]
@@ -216,6 +221,7 @@ class Engine {
 
   // What a lease needs:
   TransferArray<int32_t> budget_;                // [1]
+  TransferArray<int32_t> floor_, cap_;           // [B]
   TransferArray<int32_t> no_token_, no_parent_;  // [B] For lone roots.
   TransferArray<float> no_log_rho_;              // [B]
   int32_t* node_limit_;                          // [B]

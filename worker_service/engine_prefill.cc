@@ -93,7 +93,7 @@ absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
                                       hidden_));
   BOLE_RETURN_IF_ERROR(CountTokens(rows_, rows_.all_rows()));
   if (any_last) BOLE_RETURN_IF_ERROR(QueueTokens());
-  if (!plan.draft) return absl::OkStatus();
+  if (!plan.draft && !plan.defers_draft) return absl::OkStatus();
   const Drafter::Committed committed{.batch = rows_.batch(),
                                      .token = rows_.token(),
                                      .path = rows_.all_rows(),
@@ -101,7 +101,7 @@ absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
                                      .next_token = sampling_.next_token(),
                                      .hidden = hidden_};
   BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
-  return any_last ? drafter_->Grow(committed) : absl::OkStatus();
+  return plan.draft && any_last ? drafter_->Grow(committed) : absl::OkStatus();
 }
 
 absl::Status Engine::QueueTokens() {

@@ -81,11 +81,12 @@ void Engine::LayRound(const RoundShape& shape, TransferBlock& up,
   sampling_.LayResults(down);
   if (shape.draft) drafter_->Lay(shape.requests, *shape.draft, up, down);
   budget_ = up.Take<int32_t>(1);
-  if (!shape.draft) {
-    no_token_ = up.Take<int32_t>(shape.requests);
-    no_parent_ = up.Take<int32_t>(shape.requests);
-    no_log_rho_ = up.Take<float>(shape.requests);
-  }
+  floor_ = up.Take<int32_t>(shape.requests);
+  cap_ = up.Take<int32_t>(shape.requests);
+  const int lone_roots = shape.draft ? 0 : shape.requests;
+  no_token_ = up.Take<int32_t>(lone_roots);
+  no_parent_ = up.Take<int32_t>(lone_roots);
+  no_log_rho_ = up.Take<float>(lone_roots);
   LayOptional(up, down);
 }
 
@@ -97,15 +98,21 @@ void Engine::FillRound(const StepPlan& plan, Sequences sequences) {
   }
   rows_.Fill(RowsOf(plan.forest), memory);
   sampling_.Fill(sequences);
-  *budget_.host =
-      plan.lease ? std::min(plan.lease->budget, rows_.batch().rows.max) : 0;
-  if (plan.draft) {
-    drafter_->Fill(static_cast<int>(sequences.size()));
-  } else {
-    std::ranges::fill(no_token_.values(), 0);
-    std::ranges::fill(no_parent_.values(), kNoParent);
-    std::ranges::fill(no_log_rho_.values(), 0);
+  FillLease(plan.lease.value_or(Lease{}));
+  if (plan.draft) drafter_->Fill(static_cast<int>(sequences.size()));
+}
+
+void Engine::FillLease(const Lease& lease) {
+  *budget_.host = std::min(lease.budget, rows_.batch().rows.max);
+  std::ranges::fill(floor_.values(), 1);
+  std::ranges::fill(cap_.values(), lease.max_nodes_per_tree);
+  for (size_t b = 0; b < lease.bounds.size(); ++b) {
+    floor_.host[b] = lease.bounds[b].floor;
+    cap_.host[b] = lease.bounds[b].cap;
   }
+  std::ranges::fill(no_token_.values(), 0);
+  std::ranges::fill(no_parent_.values(), kNoParent);
+  std::ranges::fill(no_log_rho_.values(), 0);
 }
 
 absl::Status Engine::RunForest(const StepPlan& plan, StepResult result,
@@ -118,6 +125,7 @@ absl::Status Engine::RunForest(const StepPlan& plan, StepResult result,
   const RoundShape shape = ShapeOf(plan, options_);
   const int num_rounds = plan.lease ? plan.lease->rounds : 1;
   const int64_t first_round = num_rounds_;
+  BOLE_RETURN_IF_ERROR(QueueDraftTails(plan));
   LayRound(shape, up_, down_);
   FillRound(plan, sequences);
   BOLE_RETURN_IF_ERROR(Upload(sequences));
@@ -172,9 +180,7 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
     return QueueForward(shape);
   };
   const auto accept = [&] { return QueueAccept(shape); };
-  const auto draft = [&] {
-    return shape.draft ? QueueDraft(shape) : absl::OkStatus();
-  };
+  const auto draft = [&] { return QueueDraft(shape); };
   if (!options_.time_phases) {
     return graphs_->Replay(shape.Key(is_first ? kFirstRound : kNextRound),
                            [&]() -> absl::Status {
@@ -188,7 +194,7 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kForwarded)));
   BOLE_RETURN_IF_ERROR(graphs_->Replay(shape.Key(kAccept), accept));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
-  if (!shape.draft) return absl::OkStatus();
+  if (!shape.draft && !shape.defers_draft) return absl::OkStatus();
   return graphs_->Replay(shape.Key(kDraft), draft);
 }
 
@@ -206,6 +212,8 @@ absl::Status Engine::QueueNextForest(const RoundShape& shape) {
   select.shape = shape.draft.value_or(DraftShape{.top_k = 1, .depth = 1});
   select.max_nodes_per_tree = shape.max_nodes_per_tree;
   select.budget = budget_.device;
+  select.floor = floor_.device;
+  select.cap = cap_.device;
   select.root = sampling_.next_token();
   select.node_limit = node_limit_;
   select.depth_limit = depth_limit_;
@@ -235,6 +243,24 @@ absl::Status Engine::QueueAccept(const RoundShape& shape) {
   return CountTokens(rows_, sampling_.path());
 }
 
+absl::Status Engine::QueueDraftTails(const StepPlan& plan) {
+  std::vector<const SequencePlan*> sequences;
+  for (const SequencePlan& sequence : plan.sequences) {
+    if (!sequence.draft_tail.empty()) sequences.push_back(&sequence);
+  }
+  for (size_t done = 0; done < sequences.size();) {
+    if (done > 0) {  // Its arrays are filled anew.
+      BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
+      BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
+    }
+    const auto left = std::span(sequences).subspan(done);
+    const auto fitting = left.first(draft_tails_->CountFitting(left));
+    BOLE_RETURN_IF_ERROR(draft_tails_->Queue(fitting, hidden_));
+    done += fitting.size();
+  }
+  return absl::OkStatus();
+}
+
 Drafter::Committed Engine::CommittedOf(const RoundShape& shape) const {
   return {.batch = rows_.batch(),
           .token = rows_.token(),
@@ -245,6 +271,16 @@ Drafter::Committed Engine::CommittedOf(const RoundShape& shape) const {
 }
 
 absl::Status Engine::QueueDraft(const RoundShape& shape) {
+  if (shape.defers_draft) {
+    return backend_.StoreHidden({.batch = rows_.batch(),
+                                 .path = sampling_.path(),
+                                 .max_path_rows = shape.path_rows,
+                                 .width = config_.hidden_size,
+                                 .ring = kMaxDraftTail,
+                                 .hidden = hidden_,
+                                 .kept = memory_.hidden});
+  }
+  if (!shape.draft) return absl::OkStatus();
   const Drafter::Committed committed = CommittedOf(shape);
   BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
   return drafter_->Grow(committed);

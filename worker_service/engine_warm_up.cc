@@ -12,14 +12,8 @@ namespace bole {
 void Engine::FillNothing(const RoundShape& shape) {
   rows_.Fill(HostRows(), {});
   sampling_.Fill({});
-  *budget_.host = shape.rows;
-  if (shape.draft) {
-    drafter_->Fill(/*num_requests=*/0);
-  } else {
-    std::ranges::fill(no_token_.values(), 0);
-    std::ranges::fill(no_parent_.values(), kNoParent);
-    std::ranges::fill(no_log_rho_.values(), 0);
-  }
+  FillLease({.budget = shape.rows});
+  if (shape.draft) drafter_->Fill(/*num_requests=*/0);
 }
 
 absl::Status Engine::WarmUp(const RoundShape& shape) {

@@ -147,15 +147,16 @@ std::vector<int> RowBuckets(int max) {
 GraphKey RoundShape::Key(GraphPart part) const {
   const bool chooses =
       part == GraphPart::kNextRound || part == GraphPart::kNextForward;
-  return {2 * static_cast<int>(part) + (is_decode ? 1 : 0),
-          requests,
-          rows,
-          mask_words,
-          max_path,
-          path_rows,
-          draft ? draft->top_k : 0,
-          draft ? draft->depth : 0,
-          chooses ? max_nodes_per_tree : 0};
+  return {
+      4 * static_cast<int>(part) + (defers_draft ? 2 : 0) + (is_decode ? 1 : 0),
+      requests,
+      rows,
+      mask_words,
+      max_path,
+      path_rows,
+      draft ? draft->top_k : 0,
+      draft ? draft->depth : 0,
+      chooses ? max_nodes_per_tree : 0};
 }
 
 RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
@@ -167,7 +168,8 @@ RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
       .rows = 0,
       .mask_words = forest.mask_words,
       .path_rows = 0,
-      .draft = plan.draft};
+      .draft = plan.draft,
+      .defers_draft = plan.defers_draft};
   int num_rows = forest.num_nodes();
   if (plan.lease) {
     const int most = plan.draft ? plan.lease->max_nodes_per_tree : 1;

@@ -42,6 +42,7 @@ struct RoundShape {
   int max_path = 0;  // Nodes of a path, at most; 0: not known.
   int path_rows;     // Rows of all paths together, at most.
   std::optional<DraftShape> draft = {};
+  bool defers_draft = false;
   // Room for the later rounds of a lease; 0 without a lease.
   int max_nodes_per_tree = 0;
 

@@ -2,13 +2,14 @@
 
 #include <cstdint>
 
+#include "common/step.h"
 #include "worker_service/model/layer_context.h"
 
 namespace bole {
 
-SequenceMemory::SequenceMemory(const ModelConfig& config, int num_slots,
-                               int num_pages, int page_size,
+SequenceMemory::SequenceMemory(const ModelConfig& config, const Size& size,
                                DeviceArrays& arrays) {
+  const auto& [num_slots, num_pages, page_size, keeps_hidden] = size;
   const size_t before_states = arrays.total_bytes();
   const GdnShape gdn = GdnShapeOf(config);
   const int64_t state_rows =
@@ -25,6 +26,11 @@ SequenceMemory::SequenceMemory(const ModelConfig& config, int num_slots,
       .count = arrays.Array<int32_t>(
           static_cast<int64_t>(num_slots) * config.vocab_size, "token counts"),
       .num_slots = num_slots};
+  if (keeps_hidden) {
+    hidden = arrays.Activations(
+        int64_t{num_slots} * kMaxDraftTail * config.hidden_size,
+        "hidden vectors for the drafter");
+  }
   const size_t before_pages = arrays.total_bytes();
   state_bytes = before_pages - before_states;
 

@@ -360,6 +360,9 @@ absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
 absl::Status CudaBackend::ExtendRows(const ExtendRowsParams& params) {
   return cuda::ExtendRows(params, on_);
 }
+absl::Status CudaBackend::StoreHidden(const StoreHiddenParams& params) {
+  return cuda::StoreHidden(params, on_);
+}
 absl::Status CudaBackend::DraftInputs(const DraftInputsParams& params) {
   const auto* table = static_cast<const DeviceMatrix*>(params.table);
   return cuda::DraftInputs(params, table->data, on_);

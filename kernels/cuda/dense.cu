@@ -89,6 +89,24 @@ __global__ void GatherRowsKernel(GatherRowsParams p) {
                      As<T>(p.out) + row * p.width, p.width);
 }
 
+template <typename T, int kCount>
+__global__ void StoreHiddenKernel(const __grid_constant__ StoreHiddenParams p) {
+  StartNext();
+  WaitForPrevious();
+  const int i = blockIdx.x;
+  if (i >= p.path.first[p.batch.max_requests]) return;
+  const int64_t row = p.path.row[i];
+  const int b = p.batch.request[row];
+  const int place = i - p.path.first[b];
+  const int length = p.path.first[b + 1] - p.path.first[b];
+  if (place + p.ring < length) return;
+  const int position = p.batch.committed[b] + place;
+  const int64_t kept =
+      static_cast<int64_t>(p.batch.slot[b]) * p.ring + position % p.ring;
+  CopyRow<T, kCount>(As<T>(p.hidden) + row * p.width,
+                     As<T>(p.kept) + kept * p.width, p.width);
+}
+
 // A row to normalise.
 template <typename T>
 struct NormRow {
@@ -268,6 +286,14 @@ absl::Status GatherRows(const GatherRowsParams& params, const Launch& on) {
     return LaunchDependent(
         "GatherRows", GatherRowsKernel<decltype(element), access()>,
         ShapeOf(params.rows.max, params.width, access()), on, params);
+  });
+}
+
+absl::Status StoreHidden(const StoreHiddenParams& params, const Launch& on) {
+  return WithAccess(on.type, {params.width}, [&](auto element, auto access) {
+    return LaunchDependent(
+        "StoreHidden", StoreHiddenKernel<decltype(element), access()>,
+        ShapeOf(params.max_path_rows, params.width, access()), on, params);
   });
 }
 

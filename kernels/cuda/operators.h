@@ -72,6 +72,7 @@ absl::Status Sample(const SampleParams& params, void* scratch,
 absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
 
 // Drafting.
+absl::Status StoreHidden(const StoreHiddenParams& params, const Launch& on);
 absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on);
 size_t TopKScratchBytes(const TopKParams& params);
 absl::Status TopK(const TopKParams& params, void* scratch, const Launch& on);

@@ -26,6 +26,7 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/sample.h"
 #include "kernels/reference/select_forest.h"
+#include "kernels/reference/store_hidden.h"
 #include "kernels/reference/top_k.h"
 #include "kernels/scratch_meter.h"
 
@@ -264,6 +265,11 @@ absl::Status ReferenceBackend::CountTokens(const CountTokensParams& params) {
 
 absl::Status ReferenceBackend::ExtendRows(const ExtendRowsParams& params) {
   reference::ExtendRows(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::StoreHidden(const StoreHiddenParams& params) {
+  reference::StoreHidden(params);
   return absl::OkStatus();
 }
 

@@ -79,6 +79,7 @@ class ReferenceBackend : public Backend {
   absl::Status CountTokens(const CountTokensParams& params) override;
 
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
+  absl::Status StoreHidden(const StoreHiddenParams& params) override;
   absl::Status DraftInputs(const DraftInputsParams& params) override;
   absl::Status TopK(const TopKParams& params) override;
   absl::Status GrowTrees(const GrowTreesParams& params) override;

@@ -26,6 +26,11 @@ ProposalTree UsableTree(const SelectForestParams& p, int b) {
   return TrimTree(tree, p.node_limit[b], p.depth_limit[b]);
 }
 
+TreeBounds BoundsOf(const SelectForestParams& p, int b) {
+  const int cap = std::min(p.cap[b], p.max_nodes_per_tree);
+  return {.floor = std::min(p.floor[b], cap), .cap = cap};
+}
+
 // Forest request `r` is request `request[r]` of the batch.
 void WriteRows(const SelectForestParams& p, const PackedForest& forest,
                const std::vector<int32_t>& request) {
@@ -48,15 +53,16 @@ void WriteRows(const SelectForestParams& p, const PackedForest& forest,
 
 void SelectForest(const SelectForestParams& p) {
   std::vector<ProposalTree> trees;
+  std::vector<TreeBounds> bounds;
   std::vector<int32_t> request;
   for (int b = 0; b < p.max_requests; ++b) {
     if (p.node_limit[b] == 0) continue;
     trees.push_back(UsableTree(p, b));
+    bounds.push_back(BoundsOf(p, b));
     request.push_back(b);
   }
   const PackedForest forest =
-      PackForest(trees, SelectNodes(trees, *p.budget, p.max_nodes_per_tree))
-          .forest;
+      PackForest(trees, SelectNodes(trees, *p.budget, bounds)).forest;
   WriteRows(p, forest, request);
   *p.num_rows = forest.num_nodes();
   p.first_row[0] = 0;

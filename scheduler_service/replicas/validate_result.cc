@@ -236,6 +236,11 @@ absl::Status CheckChosenTree(const AwaitedRound& awaited,
     return absl::InvalidArgumentError(
         absl::StrCat(who, ": node ", i, " is a second root"));
   }
+  const std::vector<TreeBounds>& bounds = awaited.plan.lease->bounds;
+  if (!bounds.empty() && num_nodes > bounds[request].cap) {
+    return BadField(absl::StrCat(who, ": the number of nodes"), num_nodes,
+                    absl::StrCat("[1, ", bounds[request].cap, "]"));
+  }
   const int committed = awaited.plan.sequences[request].committed;
   if (committed + num_nodes <= limits.max_context) return absl::OkStatus();
   return BadField(absl::StrCat(who, ": committed + nodes"),

@@ -1,5 +1,6 @@
 #include "tests/kernels/forest_problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -40,6 +41,8 @@ ForestProblem::ForestProblem(std::mt19937& rng, const ForestShape& in,
                              CandidateKind kind)
     : shape(in),
       budget(1),
+      floor(in.max_requests),
+      cap(in.max_requests),
       root(in.max_requests),
       node_limit(in.max_requests),
       depth_limit(in.max_requests),
@@ -64,8 +67,27 @@ ForestProblem::ForestProblem(std::mt19937& rng, const ForestShape& in,
                          ? UniformInt(rng, 0, in.draft.depth)
                          : in.draft.depth + UniformInt(rng, 0, 5);
     FillTree(rng, kind, b);
+    cap[b] = UniformInt(rng, 0, 2) == 0
+                 ? UniformInt(rng, 1, in.max_nodes_per_tree)
+                 : in.max_nodes_per_tree;
+    floor[b] = 1;
   }
-  budget[0] = UniformInt(rng, num_roots(), in.max_rows);
+  const bool has_floors = UniformInt(rng, 0, 2) > 0;
+  for (int b = 0; b < in.max_requests && has_floors; ++b) {
+    const int left = in.max_rows - num_owed() + (node_limit[b] > 0 ? 1 : 0);
+    if (left < 1) break;
+    floor[b] = UniformInt(rng, 1, std::min(cap[b], left));
+  }
+  const bool is_tight = UniformInt(rng, 0, 3) == 0;
+  budget[0] = UniformInt(rng, num_owed(), is_tight ? num_owed() : in.max_rows);
+}
+
+int ForestProblem::num_owed() const {
+  int owed = 0;
+  for (int b = 0; b < shape.max_requests; ++b) {
+    owed += node_limit[b] > 0 ? floor[b] : 0;
+  }
+  return owed;
 }
 
 void ForestProblem::FillTree(std::mt19937& rng, CandidateKind kind,

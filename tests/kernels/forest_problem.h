@@ -32,7 +32,8 @@ class ForestProblem {
  public:
   // Trees as GrowTrees() makes them: the children of every lane of a level hang
   // on some candidate of the level before. Some requests take no part, and the
-  // limits of nodes and depth are often smaller than the tree.
+  // limits of nodes and depth are often smaller than the tree, as caps are.
+  // Some floors are higher than the tree, or leave nothing of the budget.
   ForestProblem(std::mt19937& rng, const ForestShape& shape,
                 CandidateKind kind);
 
@@ -45,6 +46,8 @@ class ForestProblem {
             .shape = shape.draft,
             .max_nodes_per_tree = shape.max_nodes_per_tree,
             .budget = place(budget),
+            .floor = place(floor),
+            .cap = place(cap),
             .root = place(root),
             .node_limit = place(node_limit),
             .depth_limit = place(depth_limit),
@@ -65,11 +68,13 @@ class ForestProblem {
   }
 
   int num_roots() const;
+  // Rows that go to the requests by their floors alone, at most.
+  int num_owed() const;
   // Node 0 is the root, node c + 1 is candidate c.
   ProposalTree Tree(int request) const;
 
   ForestShape shape;
-  GuardedBuffer<int32_t> budget, root, node_limit, depth_limit;
+  GuardedBuffer<int32_t> budget, floor, cap, root, node_limit, depth_limit;
   GuardedBuffer<int32_t> token, parent;
   GuardedBuffer<float> log_rho;
   // Out:

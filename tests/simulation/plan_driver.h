@@ -24,6 +24,7 @@ struct DriverOptions {
   int nodes_per_tree = 1;
   int lease_rounds = 1;
   std::optional<int32_t> prompt_logprobs = {};
+  int deferred_plans = 0;  // Without a draft, between two that have one.
 };
 
 // Sequences that run side by side, sequence i in slot i, with pages for a full
@@ -40,6 +41,7 @@ class PlanDriver {
     std::vector<PageId> pages = {};
     std::vector<int32_t> tokens = {};  // Prompt and output.
     int committed = 0;
+    int seen = 0;  // Of the committed tokens, by the drafter.
     ProposalTree tree = {};
     std::vector<EmittedToken> prompt_logprobs = {};
     bool ended = false;
@@ -74,6 +76,7 @@ class PlanDriver {
     std::reverse(sequences_[index].pages.begin(),
                  sequences_[index].pages.end());
     sequences_[index].committed = 0;
+    sequences_[index].seen = 0;
   }
 
   // Runs a plan and its lease. Returns false if all sequences have ended.
@@ -95,6 +98,10 @@ class PlanDriver {
         Apply(*verified_[i], std::move(result.sequences[i]));
       }
     }
+    for (Sequence* sequence : prefilled_) sequence->seen = sequence->committed;
+    for (Sequence* sequence : verified_) {
+      if (plan.draft) sequence->seen = sequence->committed;
+    }
     return true;
   }
 
@@ -112,6 +119,16 @@ class PlanDriver {
     return has_output ? size - 1 : size;
   }
 
+  // What the drafter has to see before it drafts, or before there is more than
+  // a slot keeps.
+  std::vector<int32_t> Tail(const Sequence& sequence) const {
+    const int length = sequence.committed - sequence.seen;
+    constexpr int kMostOfAPlan = 32;
+    if (defers_ && length + kMostOfAPlan <= kMaxDraftTail) return {};
+    const auto pending = sequence.tokens.begin() + sequence.committed;
+    return {pending - length + 1, pending + 1};
+  }
+
   static SequencePlan PlanOf(const Sequence& sequence) {
     const int emitted =
         static_cast<int>(sequence.tokens.size() - sequence.prompt.size());
@@ -126,7 +143,10 @@ class PlanDriver {
 
   StepPlan MakePlan() {
     StepPlan plan;
-    plan.draft = options_.draft;
+    defers_ = options_.draft && options_.deferred_plans > 0 &&
+              number_ % (options_.deferred_plans + 1) != 0;
+    plan.defers_draft = defers_;
+    if (!defers_) plan.draft = options_.draft;
     prefilled_.clear();
     verified_.clear();
     std::vector<ProposalTree> trees;
@@ -137,7 +157,9 @@ class PlanDriver {
         plan.prefills.push_back(Chunk(sequence));
         continue;
       }
-      const SequencePlan planned = PlanOf(sequence);
+      SequencePlan planned = PlanOf(sequence);
+      if (options_.deferred_plans > 0) planned.draft_tail = Tail(sequence);
+      if (!planned.draft_tail.empty()) sequence.seen = sequence.committed;
       verified_.push_back(&sequence);
       plan.sequences.push_back(planned);
       trees.push_back(TrimTree(sequence.tree,
@@ -192,6 +214,7 @@ class PlanDriver {
   std::vector<Sequence*> prefilled_;  // Sequences of the plan that runs,
   std::vector<Sequence*> verified_;   // in its order.
   int number_ = 0;
+  bool defers_ = false;
 };
 
 }  // namespace bole::simulation

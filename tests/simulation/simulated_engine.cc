@@ -117,11 +117,53 @@ StepResult SimulatedEngine::RunRound(const StepPlan& plan) {
 
 History SimulatedEngine::Read(const SequencePlan& sequence) {
   SimulatedMemory::Found found = memory_.Read(sequence);
-  if (!found.problem.empty()) {
-    ++num_problems_;
-    last_problem_ = std::move(found.problem);
-  }
+  if (!found.problem.empty()) Report(std::move(found.problem));
   return found.history;
+}
+
+void SimulatedEngine::Report(std::string problem) {
+  ++num_problems_;
+  last_problem_ = std::move(problem);
+}
+
+void SimulatedEngine::ShowTail(const SequencePlan& sequence, int32_t pending) {
+  const std::vector<int32_t>& tail = sequence.draft_tail;
+  if (tail.empty()) return;
+  SimulatedMemory::Drafted& drafted = memory_.drafted(sequence.slot);
+  const auto length = static_cast<int32_t>(tail.size());
+  // Filled is what is shown, right or wrong.
+  if (drafted.seen >= sequence.committed - length) {
+    drafted.seen = sequence.committed;
+  }
+  if (length > std::ssize(drafted.kept)) {
+    Report(absl::StrCat("slot ", sequence.slot.value(), " keeps ",
+                        drafted.kept.size(), " tokens for its drafter, not ",
+                        length));
+    return;
+  }
+  // The first token of the tail follows the first that was not seen.
+  std::vector<int32_t> missed(drafted.kept.end() - length + 1,
+                              drafted.kept.end());
+  missed.push_back(pending);
+  if (missed != tail) {
+    Report(absl::StrCat("the draft tail of slot ", sequence.slot.value(),
+                        " has other tokens than its sequence"));
+  }
+}
+
+void SimulatedEngine::ShowCommitted(const SequencePlan& sequence, Seen when,
+                                    std::span<const int32_t> tokens) {
+  SimulatedMemory::Drafted& drafted = memory_.drafted(sequence.slot);
+  if (sequence.committed == 0) drafted.seen = 0;
+  if (when == Seen::kNow && drafted.seen == sequence.committed) {
+    drafted.seen += static_cast<int32_t>(tokens.size());
+  }
+  if (when != Seen::kLater) {
+    drafted.kept.clear();
+    return;
+  }
+  drafted.kept.insert(drafted.kept.end(), tokens.begin(), tokens.end());
+  while (std::ssize(drafted.kept) > kMaxDraftTail) drafted.kept.pop_front();
 }
 
 bool SimulatedEngine::IsBad(const SequencePlan& sequence, int position) const {
@@ -154,6 +196,9 @@ SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
                        *chunk.prompt_logprobs, options_.limits.vocabulary));
   }
   memory_.WriteSlot(sequence.slot, history);
+  ShowCommitted(sequence,
+                plan.draft || plan.defers_draft ? Seen::kNow : Seen::kNever,
+                chunk.tokens);
   result.committed = history.length;
   if (result.bad_logits_position) result.prompt_logprobs.clear();
   if (chunk.next_token || result.bad_logits_position) return result;
@@ -172,6 +217,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
 
   // The forward pass: a row for every node, behind what is committed.
   const History found = Read(sequence);
+  ShowTail(sequence, nodes.token[0]);
   std::vector<History> after;  // [nodes] The history that ends in each.
   after.reserve(num_nodes);
   for (int i = 0; i < num_nodes; ++i) {
@@ -203,11 +249,15 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
   }
 
   // The commit: the rows of the path move together.
+  std::vector<int32_t> tokens;
   for (int i = 0; i < std::ssize(path); ++i) {
     memory_.WriteRow(
         sequence.pages, sequence.committed + i,
         memory_.ReadRow(sequence.pages, sequence.committed + path[i]));
+    tokens.push_back(nodes.token[path[i]]);
   }
+  const Seen later = plan.defers_draft ? Seen::kLater : Seen::kNever;
+  ShowCommitted(sequence, plan.draft ? Seen::kNow : later, tokens);
   const History& end = path.empty() ? found : after[path.back()];
   memory_.WriteSlot(sequence.slot, end);
   result.committed = end.length;
@@ -220,11 +270,19 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
 void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
                             const History& history, const DraftShape& shape,
                             SequenceResult& result) {
+  const int32_t seen = memory_.drafted(sequence.slot).seen;
+  History known = history;
+  if (seen < history.length) {
+    known.state = Mix(history.state, seen);
+    Report(absl::StrCat("a draft for slot ", sequence.slot.value(),
+                        ", whose drafter has seen ", seen, " of its ",
+                        history.length, " tokens"));
+  }
   const uint64_t garbage = rule.Bits(history, kDraftRow);
   for (int i = 0; i < shape.num_draft_nodes(); ++i) {
     memory_.WriteRow(sequence.pages, history.length + i, Mix(garbage, i));
   }
-  result.proposal = Propose(options_.text, options_.accept, rule, history,
+  result.proposal = Propose(options_.text, options_.accept, rule, known,
                             result.emitted.back().token, shape);
 }
 
@@ -241,12 +299,15 @@ bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
 
 // The plan of the next round. Returns false if all sequences have ended.
 bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
+  const Lease& lease = *plan.lease;
   std::vector<ProposalTree> trees;
+  std::vector<TreeBounds> bounds;
   std::vector<size_t> running;
   for (size_t b = 0; b < plan.sequences.size(); ++b) {
     SequencePlan& sequence = plan.sequences[b];
     const SequenceResult& of = result.sequences[b];
     sequence.committed = of.committed;
+    sequence.draft_tail.clear();
     sequence.max_new_tokens -= static_cast<int>(of.emitted.size());
     const int positions = options_.limits.max_context - sequence.committed;
     const bool ended = of.emitted.empty() || of.bad_logits_position ||
@@ -257,13 +318,14 @@ bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
                             .token = {of.emitted.back().token},
                             .log_rho = {0}};
     running.push_back(b);
+    bounds.push_back(lease.bounds.empty()
+                         ? TreeBounds{.cap = lease.max_nodes_per_tree}
+                         : lease.bounds[b]);
     trees.push_back(TrimTree(of.proposal.value_or(root), positions,
                              sequence.max_new_tokens));
   }
   const PackedForest chosen =
-      PackForest(trees, SelectNodes(trees, plan.lease->budget,
-                                    plan.lease->max_nodes_per_tree))
-          .forest;
+      PackForest(trees, SelectNodes(trees, lease.budget, bounds)).forest;
   std::vector<NodeList> lists(plan.sequences.size());
   for (size_t i = 0; i < running.size(); ++i) {
     lists[running[i]] = NodesOf(chosen, static_cast<int>(i));

@@ -31,7 +31,8 @@ absl::Status Validate(const SimulatedEngineOptions& options);
 // The engine of a worker over SimulatedMemory, with the same contract for plans
 // and results: prefill chunks, verification of trees, commits, proposals and
 // leases. The rows of rejected nodes stay behind as garbage, and those of the
-// drafter are overwritten with garbage.
+// drafter are overwritten with garbage. A drafter that has not seen all of a
+// sequence proposes what is never right, and that is a problem of the plan.
 //
 // Not thread-safe.
 class SimulatedEngine {
@@ -57,13 +58,21 @@ class SimulatedEngine {
   bool has_drafter() const { return !options_.accept.empty(); }
 
   // How often a plan named pages or a slot that hold something else than its
-  // sequence's tokens, and what was wrong the last time.
+  // sequence's tokens, gave a draft tail that is not what its drafter has
+  // missed, or drafted without it, and what was wrong the last time.
   int64_t num_problems() const { return num_problems_; }
   const std::string& last_problem() const { return last_problem_; }
 
  private:
   bool Advance(StepPlan& plan, const StepResult& result) const;
   History Read(const SequencePlan& sequence);
+  void Report(std::string problem);
+  // Before a round: the drafter sees the tail.
+  void ShowTail(const SequencePlan& sequence, int32_t pending);
+  // After it: when the drafter sees the tokens that the round committed.
+  enum class Seen { kNow, kLater, kNever };
+  void ShowCommitted(const SequencePlan& sequence, Seen when,
+                     std::span<const int32_t> tokens);
   bool IsBad(const SequencePlan& sequence, int position) const;
   SequenceResult RunPrefill(const PrefillPlan& chunk, const StepPlan& plan);
   SequenceResult RunTree(const StepPlan& plan, int request);

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/plan_driver.h"
 #include "tests/simulation/simulated_text.h"
@@ -12,6 +14,7 @@
 namespace bole::simulation {
 namespace {
 
+using ::testing::HasSubstr;
 using Sequence = PlanDriver::Sequence;
 
 constexpr DraftShape kShape = {.top_k = 3, .depth = 5};
@@ -143,8 +146,52 @@ INSTANTIATE_TEST_SUITE_P(
         DriverOptions{.draft = DraftShape{.top_k = 1, .depth = 4},
                       .nodes_per_tree = 5},
         DriverOptions{.chunk = 1, .draft = kShape, .nodes_per_tree = 12},
+        DriverOptions{.draft = kShape, .nodes_per_tree = 9, .lease_rounds = 4},
         DriverOptions{
-            .draft = kShape, .nodes_per_tree = 9, .lease_rounds = 4}));
+            .draft = kShape, .nodes_per_tree = 9, .deferred_plans = 9},
+        DriverOptions{.chunk = 20,
+                      .draft = kShape,
+                      .nodes_per_tree = 6,
+                      .lease_rounds = 4,
+                      .deferred_plans = 3}));
+
+// Every draft comes after plans that deferred it; `change` is made to the first
+// tail of at least three tokens.
+std::string ProblemWith(
+    const std::function<void(std::vector<int32_t>&)>& change) {
+  SimulatedEngine engine(Options());
+  PlanDriver driver(engine,
+                    {.draft = kShape, .nodes_per_tree = 8, .deferred_plans = 5},
+                    Two());
+  bool is_changed = false;
+  driver.tamper = [&](int, StepPlan& plan) {
+    for (SequencePlan& sequence : plan.sequences) {
+      if (is_changed || sequence.draft_tail.size() < 3) continue;
+      change(sequence.draft_tail);
+      is_changed = true;
+    }
+  };
+  while (engine.num_problems() == 0 && driver.RunPlan()) continue;
+  EXPECT_TRUE(is_changed);
+  return engine.last_problem();
+}
+
+TEST(DraftTailTest, WhatADrafterMissedHasToBeShown) {
+  EXPECT_EQ(ProblemWith([](std::vector<int32_t>&) {}), "");
+  EXPECT_THAT(ProblemWith([](std::vector<int32_t>& tail) { tail.clear(); }),
+              HasSubstr("whose drafter has seen"));
+  EXPECT_THAT(
+      ProblemWith([](std::vector<int32_t>& tail) { tail.erase(tail.begin()); }),
+      HasSubstr("whose drafter has seen"));
+  EXPECT_THAT(ProblemWith([](std::vector<int32_t>& tail) {
+                tail[1] = tail[1] == 10 ? 11 : 10;
+              }),
+              HasSubstr("other tokens than its sequence"));
+  EXPECT_THAT(ProblemWith([](std::vector<int32_t>& tail) {
+                tail.insert(tail.begin(), 10);
+              }),
+              HasSubstr("tokens for its drafter"));
+}
 
 // Runs Two() with plans that are changed on their way. Returns which of the two
 // have another text than they should.

@@ -7,6 +7,7 @@ namespace bole::simulation {
 SimulatedMemory::SimulatedMemory(const StepLimits& limits)
     : power_(limits.page_size + 1, 1),
       slots_(limits.num_slots),
+      drafted_(limits.num_slots),
       pages_(limits.num_pages) {
   for (int i = 0; i < limits.page_size; ++i) {
     power_[i + 1] = power_[i] * kRowBase;

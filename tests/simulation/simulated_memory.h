@@ -3,6 +3,7 @@
 #define BOLE_TESTS_SIMULATION_SIMULATED_MEMORY_H_
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,15 @@ class SimulatedMemory {
   // The slot now holds the history. The caller has written its rows.
   void WriteSlot(SlotId slot, const History& history);
 
+  // The drafter's side of a slot: how many of its committed tokens the drafter
+  // has seen, all from the first on, and those that are kept for it to be seen
+  // later, which end where the slot's tokens end.
+  struct Drafted {
+    int32_t seen = 0;
+    std::deque<int32_t> kept = {};  // At most kMaxDraftTail.
+  };
+  Drafted& drafted(SlotId slot) { return drafted_[slot.value()]; }
+
  private:
   // All that a slot holds: copying it copies the state. `length` and `rows` are
   // there to name problems, and are no part of any text.
@@ -58,6 +68,7 @@ class SimulatedMemory {
 
   std::vector<uint64_t> power_;  // [page_size + 1] g^i.
   std::vector<Slot> slots_;
+  std::vector<Drafted> drafted_;
   std::vector<Page> pages_;
 };
 

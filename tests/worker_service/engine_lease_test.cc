@@ -61,20 +61,24 @@ class Batch {
   }
 
   SequencePlan& sequence(int b) { return sequences_[b]; }
+  // Of every sequence's tree, from now on.
+  void SetBounds(std::vector<TreeBounds> bounds) {
+    bounds_ = std::move(bounds);
+  }
   const StepLimits& limits() const { return engine_->limits(); }
 
   // The plan of the round that comes, as a host decides it.
   StepPlan Plan(int budget, int nodes_per_tree) const {
     StepPlan plan{.draft = draft_};
     std::vector<ProposalTree> trees;
+    const std::vector<TreeBounds> bounds = RunningBounds(nodes_per_tree);
     for (int b = 0; b < kRequests; ++b) {
       if (ended_[b]) continue;
       plan.sequences.push_back(sequences_[b]);
       trees.push_back(TrimTree(trees_[b], kMaxContext - sequences_[b].committed,
                                sequences_[b].max_new_tokens));
     }
-    plan.forest =
-        PackForest(trees, SelectNodes(trees, budget, nodes_per_tree)).forest;
+    plan.forest = PackForest(trees, SelectNodes(trees, budget, bounds)).forest;
     return plan;
   }
 
@@ -95,6 +99,7 @@ class Batch {
     plan.lease = {.rounds = count,
                   .budget = budget,
                   .max_nodes_per_tree = nodes_per_tree};
+    if (!bounds_.empty()) plan.lease->bounds = RunningBounds(nodes_per_tree);
     std::vector<Round> rounds;
     const std::vector<int> requests = NumRunning();
     const absl::Status status =
@@ -128,6 +133,15 @@ class Batch {
       if (!ended_[b]) running.push_back(b);
     }
     return running;
+  }
+
+  std::vector<TreeBounds> RunningBounds(int nodes_per_tree) const {
+    std::vector<TreeBounds> bounds;
+    for (const int b : NumRunning()) {
+      bounds.push_back(bounds_.empty() ? TreeBounds{.cap = nodes_per_tree}
+                                       : bounds_[b]);
+    }
+    return bounds;
   }
 
   void Prefill() {
@@ -188,6 +202,7 @@ class Batch {
   std::unique_ptr<Engine> engine_;
   std::vector<SequencePlan> sequences_;
   ProposalTree trees_[kRequests];
+  std::vector<TreeBounds> bounds_;
   std::vector<bool> ended_ = std::vector<bool>(kRequests, false);
 };
 
@@ -232,6 +247,38 @@ TEST(EngineLeaseTest, RoundsAreThoseOfTheHostNodeForNode) {
 
     EXPECT_GT(rounds, 2 * lease);
   }
+}
+
+// A floor that outlives the requests it competes with, a cap below what the
+// budget would give, and a tree that has both.
+TEST(EngineLeaseTest, RoundsKeepToTheBoundsOfEveryTree) {
+  const std::vector<TreeBounds> bounds = {{.floor = 9, .cap = kNodesPerTree},
+                                          {.floor = 1, .cap = 3},
+                                          {.floor = 4, .cap = 5}};
+  Batch host(kTree);
+  Batch device(kTree);
+  Batch unbound(kTree);
+  for (Batch* batch : {&host, &device}) {
+    batch->SetBounds(bounds);
+    batch->sequence(1).max_new_tokens = 31;
+    batch->sequence(2).max_new_tokens = 58;
+  }
+  const int budget = 16;
+
+  const std::vector<Round> first = device.LeasedRounds(4, budget, 24);
+
+  ASSERT_EQ(first.size(), 4u);
+  for (const Round& round : first) {
+    for (int b = 0; b < kRequests; ++b) {
+      const int nodes =
+          round.forest.first_node[b + 1] - round.forest.first_node[b];
+      EXPECT_GE(nodes, bounds[b].floor);
+      EXPECT_LE(nodes, bounds[b].cap);
+    }
+  }
+  EXPECT_NE(first[1].forest, unbound.LeasedRounds(4, budget, 24)[1].forest);
+  host.HostRounds(4, budget, 24);
+  ExpectSameRounds(host, device, 5, budget, kNodesPerTree);
 }
 
 TEST(EngineLeaseTest, AStopTokenEndsASequenceWithinALease) {

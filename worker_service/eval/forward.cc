@@ -40,7 +40,10 @@ class ForwardRun {
         max_rows_(std::max(chunk_, kMaxTreeNodes)),
         num_pages_((num_tokens_ + max_rows_) / kPageSize + 1),
         arrays_(backend),
-        memory_(config_, /*num_slots=*/1, num_pages_, kPageSize, arrays_),
+        memory_(
+            config_,
+            {.num_slots = 1, .num_pages = num_pages_, .page_size = kPageSize},
+            arrays_),
         scratch_(config_, max_rows_, arrays_),
         hybrid_({config_, *model.weights, backend, memory_, scratch_},
                 {.max_forest_rows = kMaxTreeNodes, .max_prefill_rows = chunk_},

@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kSortThreads)
   const float* log_rho =
       p.trees.log_rho + static_cast<int64_t>(b) * num_candidates;
   const int depth_limit = p.depth_limit[b];
-  const int room = min(p.max_nodes_per_tree, p.node_limit[b]) - 1;
+  const int room =
+      min(min(p.cap[b], p.max_nodes_per_tree), p.node_limit[b]) - 1;
   for (int c = threadIdx.x; c < padded; c += blockDim.x) {
     const bool fits = c < num_candidates && DepthOf(p.shape, c) <= depth_limit;
     // 0 - x, and not -x: so that both zeros are one.

@@ -17,22 +17,25 @@ inline constexpr CandidateRank kNoCandidate = ~CandidateRank{0};
 
 // How many rows each request gets, by one warp: lane l has the requests l,
 // l + 32, ..., kLists of them. A request's rows are the root and the first of
-// its list.
+// its list: those of its floor, whatever they are worth, and then what is among
+// the likeliest of the batch.
 template <int kLists>
 class Selection {
  public:
-  // list: the ranks of every request. Of each list, entries below `low` are
-  // selected and those from `high` on are not.
+  // list: the ranks of every request, no more of one than its cap has room for.
+  // Of each list, entries below `low` are selected and those from `high` on are
+  // not.
   __device__ Selection(const SelectForestParams& p, const CandidateRank* list,
                        const int32_t* count)
       : p_(p), list_(list) {
     ForEachList([&](int i, int b) {
       is_used_[i] = b < p.max_requests && count[b] >= 0;
-      low_[i] = 0;
       high_[i] = is_used_[i] ? count[b] : 0;
+      low_[i] = is_used_[i] ? min(p.floor[b] - 1, high_[i]) : 0;
     });
     const int roots = Sum([&](int i) { return is_used_[i] ? 1 : 0; });
     const int all = Sum([&](int i) { return high_[i]; });
+    // With what the floors take.
     const int room = max(min(*p.budget, p.max_rows) - roots, 0);
     if (all <= room) return;
     FindValue(room);
@@ -80,12 +83,13 @@ class Selection {
   }
 
   // Finds, bit by bit, the largest value with no more than `room` candidates
-  // below it, and marks these as selected. If fewer than `room` are selected,
-  // all undecided candidates have that value; otherwise none of the undecided
-  // will be selected. REQUIRES: there are more than `room` candidates.
+  // below it, and marks these as selected; those of a floor count as below any
+  // value. If fewer than `room` are selected, all undecided candidates have
+  // that value; otherwise none of the undecided will be selected. REQUIRES:
+  // there are more than `room` candidates.
   __device__ void FindValue(int room) {
     uint32_t value = 0;
-    int below = 0;
+    int below = Sum([&](int i) { return low_[i]; });
     for (int bit = 30; bit >= 0 && below < room; --bit) {
       const uint32_t next = value | 1u << bit;
       int middle[kLists];

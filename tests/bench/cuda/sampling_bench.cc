@@ -254,6 +254,8 @@ absl::Status RunSelect(Bench& bench, int requests, const DraftShape& shape,
   p.shape = shape;
   p.max_nodes_per_tree = kMaxTreeNodes;
   ints(p.budget, 1, rows);
+  ints(p.floor, requests, 1);
+  ints(p.cap, requests, kMaxTreeNodes);
   ints(p.root, requests, 5);
   ints(p.node_limit, requests, 1000);
   ints(p.depth_limit, requests, 1000);

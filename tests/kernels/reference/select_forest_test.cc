@@ -52,6 +52,8 @@ TEST(SelectForestTest, ASmallForestIsWhatOneWouldWriteDown) {
     problem.root[b] = 100 * b;
     problem.node_limit[b] = b == 1 ? 0 : 99;
     problem.depth_limit[b] = 2;
+    problem.floor[b] = 1;
+    problem.cap[b] = 5;
     for (int c = 0; c < 6; ++c) {
       problem.token[6 * b + c] = 100 * b + c + 1;
       problem.parent[6 * b + c] = c < 2 ? -1 : (c - 2) / 2;
@@ -82,8 +84,9 @@ TEST(SelectForestTest, ASmallForestIsWhatOneWouldWriteDown) {
             (std::vector<uint32_t>{1, 3, 5, 11, 1, 3, 7}));
 }
 
-// What is selected, found by sorting everything.
-TEST(SelectForestTest, SelectsTheLikeliestWithinEveryLimit) {
+// What is selected, found by sorting everything: first each tree's own best, of
+// the floor's number, then the best of all.
+TEST(SelectForestTest, SelectsTheLikeliestWithinEveryBound) {
   std::mt19937 rng(2);
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(round);
@@ -93,12 +96,15 @@ TEST(SelectForestTest, SelectsTheLikeliestWithinEveryLimit) {
 
     std::vector<std::tuple<float, int, int>> order;
     std::vector<int> left(problem.shape.max_requests);
+    std::vector<int> owed(problem.shape.max_requests);
     std::multiset<std::pair<int, int>> want;  // Request and token.
     int budget = problem.budget[0] - problem.num_roots();
     for (int b = 0; b < problem.shape.max_requests; ++b) {
       if (problem.node_limit[b] == 0) continue;
-      left[b] =
-          std::min(problem.node_limit[b], problem.shape.max_nodes_per_tree) - 1;
+      left[b] = std::min({problem.node_limit[b], problem.cap[b],
+                          problem.shape.max_nodes_per_tree}) -
+                1;
+      owed[b] = problem.floor[b] - 1;
       want.emplace(b, problem.root[b]);
       const ProposalTree tree = problem.Tree(b);
       std::vector<int> depth(tree.size());
@@ -109,11 +115,15 @@ TEST(SelectForestTest, SelectsTheLikeliestWithinEveryLimit) {
       }
     }
     std::sort(order.begin(), order.end());
-    for (const auto& [value, b, i] : order) {
-      if (budget == 0 || left[b] == 0) continue;
-      --budget;
-      --left[b];
-      want.emplace(b, problem.Tree(b).token[i]);
+    for (const bool is_floor : {true, false}) {
+      for (auto& [value, b, i] : order) {
+        if (budget == 0 || left[b] == 0 || i == 0) continue;
+        if (is_floor && owed[b]-- <= 0) continue;
+        --budget;
+        --left[b];
+        want.emplace(b, problem.Tree(b).token[i]);
+        i = 0;  // Taken.
+      }
     }
     std::multiset<std::pair<int, int>> got;
     for (int row = 0; row < problem.num_rows[0]; ++row) {
@@ -123,26 +133,33 @@ TEST(SelectForestTest, SelectsTheLikeliestWithinEveryLimit) {
   }
 }
 
-// Without limits of single requests it is the functions of common.
+// Without limits of positions and tokens it is the functions of common.
 TEST(SelectForestTest, PacksAsPackForestDoes) {
   std::mt19937 rng(3);
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(round);
     ForestProblem problem(rng, RandomShape(rng), kKinds[round % 3]);
     std::vector<ProposalTree> trees;
+    std::vector<TreeBounds> bounds;
     for (int b = 0; b < problem.shape.max_requests; ++b) {
       problem.node_limit[b] = 1000;
       problem.depth_limit[b] = 1000;
       trees.push_back(problem.Tree(b));
+      problem.floor[b] = 1;
+      bounds.push_back({.floor = 1, .cap = problem.cap[b]});
     }
     problem.budget[0] = problem.shape.max_rows;
+    int left = problem.shape.max_rows - problem.shape.max_requests;
+    for (int b = 0; b < problem.shape.max_requests; ++b) {
+      bounds[b].floor = UniformInt(rng, 1, std::min(left + 1, bounds[b].cap));
+      problem.floor[b] = bounds[b].floor;
+      left -= bounds[b].floor - 1;
+    }
 
     reference::SelectForest(problem.Params());
 
     const PackedForest forest =
-        PackForest(trees, SelectNodes(trees, problem.budget[0],
-                                      problem.shape.max_nodes_per_tree))
-            .forest;
+        PackForest(trees, SelectNodes(trees, problem.budget[0], bounds)).forest;
     const size_t rows = forest.num_nodes();
     ASSERT_EQ(problem.num_rows[0], forest.num_nodes());
     EXPECT_EQ(First(problem.first_row, trees.size() + 1), forest.first_node);

@@ -335,6 +335,15 @@ TEST_F(LaterRoundTest, ItsForestIsWithinTheLease) {
   EXPECT_EQ(Message(), "the number of forests is 0; allowed is 1");
 }
 
+TEST_F(LaterRoundTest, ATreeKeepsToItsCap) {
+  awaited_.plan.lease->bounds = {{.floor = 1, .cap = 2},
+                                 {.floor = 1, .cap = 3}};
+  EXPECT_EQ(Message(), "");
+  SetForest({.token = {12, 13, 3}, .parent = {kNoParent, 0, 0}}, {});
+  EXPECT_EQ(Message(),
+            "forest: request 0: the number of nodes is 3; allowed is [1, 2]");
+}
+
 TEST_F(LaterRoundTest, AForestDoesNotReachBeyondTheContext) {
   awaited_.plan.sequences[0].committed = 99;
 

@@ -2,6 +2,7 @@
 // and every bit of log_rho.
 #include "kernels/drafting.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -130,6 +131,68 @@ TEST_P(DraftingTest, ExtendRowsIsEqual) {
     ASSERT_NO_FATAL_FAILURE(device.Fetch());
 
     ASSERT_NO_FATAL_FAILURE(ExpectSame(got, want));
+  }
+}
+
+class StoreHiddenTest : public CudaTest {};
+
+BOLE_FOR_EACH_ELEMENT(StoreHiddenTest);
+
+// Paths longer than the ring among them, and widths of whole accesses and not.
+TEST_P(StoreHiddenTest, RingsAreEqual) {
+  for (int round = 0; round < 100; ++round) {
+    SCOPED_TRACE(round);
+    Paths in(rng_);
+    const int num_slots = in.requests() + UniformInt(rng_, 0, 2);
+    const int ring = UniformInt(rng_, 1, 64);
+    const int width = round % 2 == 0 ? 64 : UniformInt(rng_, 1, 40);
+    std::vector<int32_t> slot(num_slots);
+    std::iota(slot.begin(), slot.end(), 0);
+    std::shuffle(slot.begin(), slot.end(), rng_);
+    std::vector<int32_t> request(in.token.size());
+    for (int b = 0; b < in.requests(); ++b) {
+      for (int i = in.first[b]; i < in.first[b + 1]; ++i) {
+        request[in.row[i]] = b;
+      }
+    }
+    GuardedBuffer<float> hidden(in.token.size() * width);
+    GuardedBuffer<float> want(static_cast<size_t>(num_slots) * ring * width);
+    std::normal_distribution<float> normal(0, 1);
+    for (size_t i = 0; i < hidden.size(); ++i) hidden[i] = normal(rng_);
+    for (size_t i = 0; i < want.size(); ++i) want[i] = -1;
+    GuardedBuffer<float> got = want;
+    const auto params = [&](auto&& place, auto&& activations,
+                            GuardedBuffer<float>& kept) {
+      RowBatch batch{};
+      batch.max_requests = in.requests();
+      batch.request = place(request);
+      batch.slot = place(slot);
+      batch.committed = place(in.committed);
+      return StoreHiddenParams{
+          .batch = batch,
+          .path = {place(in.first), place(in.row)},
+          .max_path_rows =
+              static_cast<int>(in.row.size()) + UniformInt(rng_, 1, 3),
+          .width = width,
+          .ring = ring,
+          .hidden = activations(hidden),
+          .kept = activations(kept)};
+    };
+
+    DeviceCopies device(*cuda_);
+    const absl::Status run = cuda_->StoreHidden(
+        params([&](auto& host) { return device.Of(host); },
+               [&](auto& host) { return device.Activations(host); }, got));
+    ASSERT_TRUE(run.ok()) << run;
+    ASSERT_NO_FATAL_FAILURE(device.Fetch());
+    const auto as_activations = [](GuardedBuffer<float>& host) {
+      return reinterpret_cast<Activation*>(host.data());
+    };
+    const absl::Status reference = reference_.StoreHidden(
+        params([](auto& host) { return host.data(); }, as_activations, want));
+    ASSERT_TRUE(reference.ok()) << reference;
+
+    ASSERT_NO_FATAL_FAILURE(ExpectSameBits(got, want, "kept"));
   }
 }
 

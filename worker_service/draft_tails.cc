@@ -1,0 +1,76 @@
+#include "worker_service/draft_tails.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "worker_service/round_shape.h"
+
+namespace bole {
+namespace {
+
+int TailOf(const SequencePlan& sequence) {
+  return static_cast<int>(sequence.draft_tail.size());
+}
+
+}  // namespace
+
+DraftTails::DraftTails(const SequenceMemory& memory, Backend& backend,
+                       MtpLayer& layer, const Capacity& capacity,
+                       DeviceArrays& arrays)
+    : memory_(memory), layer_(layer), capacity_(capacity) {
+  TransferBlock sizes;
+  Lay(capacity.max_requests, capacity.max_rows, sizes);
+  block_ = TransferBlock(backend, sizes.used(), /*num_images=*/1, "draft tails",
+                         arrays);
+}
+
+void DraftTails::Lay(int requests, int rows, TransferBlock& block) {
+  block.Clear();
+  rows_.Lay({.max_requests = requests,
+             .max_rows = rows,
+             .mask_words = 0,
+             .max_pages = capacity_.max_pages},
+            block);
+  hidden_row_ = block.Take<int32_t>(rows);
+}
+
+size_t DraftTails::CountFitting(Sequences sequences) const {
+  int rows = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    rows += TailOf(*sequences[i]);
+    if (rows > capacity_.max_rows) return i;
+  }
+  return sequences.size();
+}
+
+absl::Status DraftTails::Queue(Sequences sequences, Activation* out) {
+  HostRows rows;
+  std::vector<HostSequence> memory;
+  std::vector<int32_t> hidden_row;
+  for (const SequencePlan* sequence : sequences) {
+    // As if the tail were about to be committed: the drafter's entry of a
+    // position pairs its hidden vector with the token that follows it.
+    const int first = sequence->committed - TailOf(*sequence);
+    rows.AddChain(sequence->draft_tail);
+    memory.push_back({.slot = sequence->slot.value(),
+                      .committed = first,
+                      .pages = sequence->pages});
+    const int slot = sequence->slot.value() * kMaxDraftTail;
+    for (int p = first; p < sequence->committed; ++p) {
+      hidden_row.push_back(slot + p % kMaxDraftTail);
+    }
+  }
+  Lay(RequestBucket(static_cast<int>(sequences.size()), capacity_.max_requests),
+      RowBucket(rows.num_rows(), capacity_.max_rows), block_);
+  rows_.Fill(rows, memory);
+  std::copy(hidden_row.begin(), hidden_row.end(), hidden_row_.host);
+  BOLE_RETURN_IF_ERROR(block_.Upload(block_.used()));
+  return layer_.Forward({.batch = rows_.batch(),
+                         .token = rows_.token(),
+                         .hidden = memory_.hidden,
+                         .hidden_row = hidden_row_.device},
+                        out);
+}
+
+}  // namespace bole
