@@ -167,7 +167,8 @@ RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
       .rows = 0,
       .mask_words = forest.mask_words,
       .path_rows = 0,
-      .draft = plan.draft};
+      .draft = plan.draft,
+      .has_chunks = !plan.prefills.empty()};
   int num_rows = forest.num_nodes();
   if (plan.lease) {
     const int most = plan.draft ? plan.lease->max_nodes_per_tree : 1;
