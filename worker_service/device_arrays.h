@@ -14,6 +14,14 @@
 
 namespace bole {
 
+// Element `i` of an array of that type. Null stays null.
+inline Activation* ElementAt(Activation* array, int64_t i, ElementType type) {
+  if (array == nullptr) return nullptr;
+  return reinterpret_cast<Activation*>(
+      reinterpret_cast<char*>(array) +
+      i * static_cast<int64_t>(ElementBytes(type)));
+}
+
 // Owns arrays that live and die together. The first failed allocation sticks:
 // from then on every array is null and status() says what did not fit, so a
 // constructor can allocate a dozen arrays and be asked once.

@@ -22,6 +22,9 @@ namespace bole {
 // tree level by level. The drafter's keys and values of the tree live beyond
 // the committed ones and are overwritten by the next extend.
 //
+// A copy shares the buffers and has a layout of its own, for a second batch
+// that is drafted for before or after the first.
+//
 // Invariant: before Grow(), drafter slots 0 .. committed - 1 are filled, slot
 // p from the token at p + 1 and the target's hidden vector at p.
 class Drafter {

@@ -54,13 +54,15 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
                .page_size = options.page_size,
                .keeps_hidden = weights.drafter.has_value()},
               arrays_),
-      scratch_(config, options.MaxRows(), arrays_),
+      scratch_(config,
+               std::max(options.MaxForwardRows(), options.MaxDraftRows()),
+               arrays_),
       model_({config, weights, backend, memory_, scratch_},
              {.max_forest_rows = options.max_nodes,
               .max_prefill_rows = options.max_prefill_tokens,
               .keeps_node_states = options.solver == TreeSolver::kSerial},
              arrays_),
-      sampling_(options.MaxRows(), arrays_),
+      sampling_(options.max_nodes, arrays_),
       graphs_(options.graphs ? backend.MakeGraphs(GraphCapacity(
                                    options, weights.drafter.has_value()))
                              : std::make_unique<QueuedGraphs>()) {
@@ -68,20 +70,21 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
   memory_use_.pages = memory_.page_bytes;
   memory_use_.factors = model_.factor_bytes();
   const int64_t hidden = config.hidden_size;
-  hidden_ = arrays_.Activations(options.MaxRows() * hidden, "hidden vectors");
-  last_hidden_ =
-      arrays_.Activations(options.max_requests * hidden, "last hidden vectors");
+  hidden_ =
+      arrays_.Activations(options.MaxForwardRows() * hidden, "hidden vectors");
+  head_hidden_ = arrays_.Activations(options.MaxHeadRows() * hidden,
+                                     "hidden vectors for the head");
   const int64_t logits =
-      static_cast<int64_t>(options.max_nodes) * config.vocab_size;
+      static_cast<int64_t>(options.MaxHeadRows()) * config.vocab_size;
   logits_ = arrays_.Array<float>(logits, "logits");
   memory_use_.logits = static_cast<size_t>(logits) * sizeof(float);
   if (weights.drafter) {
     mtp_layer_.emplace(ModelParts{config, weights, backend, memory_, scratch_},
-                       options.MaxRows(), arrays_);
+                       options.MaxDraftRows(), arrays_);
     drafter_.emplace(
         config, backend, *mtp_layer_,
         Drafter::Options{.max_requests = options.max_requests,
-                         .max_rows = options.MaxRows(),
+                         .max_rows = options.MaxDraftRows(),
                          .max_shape = options.max_draft,
                          .num_valid_tokens = options.num_valid_tokens},
         arrays_);
@@ -95,14 +98,15 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
   node_limit_ = arrays_.Array<int32_t>(options.max_requests, "lease");
   depth_limit_ = arrays_.Array<int32_t>(options.max_requests, "lease");
   AllocateBlocks();
+  AllocatePrefills();
   memory_use_.buffers = arrays_.total_bytes() - memory_use_.total();
 }
 
-// Room for the largest pass of either kind.
+// Room for the largest round.
 void Engine::AllocateBlocks() {
   const std::optional<DraftShape> draft =
       drafter_ ? std::optional(options_.max_draft) : std::nullopt;
-  TransferBlock forest_up, forest_down, prefill_up, prefill_down;
+  TransferBlock up, down;
   LayRound({.is_decode = false,
             .requests = options_.max_requests,
             .rows = options_.max_nodes,
@@ -110,16 +114,11 @@ void Engine::AllocateBlocks() {
             .path_rows = options_.max_nodes,
             .draft = draft,
             .max_nodes_per_tree = options_.max_nodes_per_tree},
-           forest_up, forest_down);
-  LayPrefill({.requests = options_.max_requests,
-              .rows = options_.max_prefill_tokens,
-              .draft = draft},
-             prefill_up, prefill_down);
-  up_ = TransferBlock(backend_, std::max(forest_up.used(), prefill_up.used()),
-                      /*num_images=*/kMaxLeaseRounds, "plans", arrays_);
-  down_ =
-      TransferBlock(backend_, std::max(forest_down.used(), prefill_down.used()),
-                    /*num_images=*/kMaxLeaseRounds, "results", arrays_);
+           up, down);
+  up_ = TransferBlock(backend_, up.used(), /*num_images=*/kMaxLeaseRounds,
+                      "plans", arrays_);
+  down_ = TransferBlock(backend_, down.used(), /*num_images=*/kMaxLeaseRounds,
+                        "results", arrays_);
 }
 
 // Memory and graphs are freed on the device that has them.
@@ -152,19 +151,18 @@ absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
 
 absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
   BOLE_RETURN_IF_ERROR(backend_.BindThread());
+  if (!plan.sequences.empty()) return RunForest(plan, on_round);
   StepResult result;
   if (!plan.prefills.empty()) {
     BOLE_ASSIGN_OR_RETURN(result.prefills, RunPrefills(plan));
-  }
-  if (!plan.sequences.empty()) {
-    return RunForest(plan, std::move(result), on_round);
   }
   on_round(std::move(result));
   return absl::OkStatus();
 }
 
-SampleParams Engine::SampleOf(const RowArrays& rows) const {
-  SampleParams params = sampling_.Params();
+SampleParams Engine::SampleOf(const RowArrays& rows,
+                              const SamplingBuffer& sampling) const {
+  SampleParams params = sampling.Params();
   params.batch = rows.batch();
   params.vocabulary = config_.vocab_size;
   params.num_valid_tokens = options_.num_valid_tokens;
@@ -174,53 +172,45 @@ SampleParams Engine::SampleOf(const RowArrays& rows) const {
   return params;
 }
 
-absl::Status Engine::CountTokens(const RowArrays& rows, const RowPath& path) {
+absl::Status Engine::CountTokens(const RowArrays& rows, const RowPath& path,
+                                 const SamplingBuffer& sampling) {
   return backend_.CountTokens({.batch = rows.batch(),
                                .path = path,
                                .vocabulary = config_.vocab_size,
                                .token = rows.token(),
-                               .control = sampling_.control(),
+                               .control = sampling.control(),
                                .counts = memory_.counts});
 }
 
-void Engine::LayOptional(TransferBlock& up, TransferBlock& down) {
-  required_up_ = up.used();
-  sampling_.LayBiases(up);
-  required_down_ = down.used();
-  sampling_.LayAlternatives(down);
-}
-
 absl::Status Engine::Upload(Sequences sequences) {
-  return up_.Upload(NeedBiases(sequences) ? up_.used() : required_up_);
+  return up_.Upload(sampling_.BytesUp(sequences));
 }
 
 absl::Status Engine::QueueDownload(Sequences sequences, int image) {
-  return down_.QueueDownload(
-      NeedAlternatives(sequences) ? down_.used() : required_down_, image);
+  return down_.QueueDownload(sampling_.BytesDown(sequences), image);
 }
 
 Engine::Results Engine::ReadResults(Sequences sequences,
                                     const std::optional<DraftShape>& shape,
                                     int image) const {
-  std::vector<int32_t> num_top;
-  num_top.reserve(sequences.size());
-  for (const SequencePlan* sequence : sequences) {
-    num_top.push_back(sequence->sampling.top_logprobs);
-  }
-  Results results = sampling_.Results(down_, image, num_top);
-  if (!shape) return results;
+  Results results = sampling_.Results(down_, image, sequences);
+  if (shape) AddProposals(*drafter_, down_, image, results);
+  return results;
+}
+
+void Engine::AddProposals(const Drafter& drafter, const TransferBlock& down,
+                          int image, Results& results) {
   std::vector<int32_t> roots;
   roots.reserve(results.size());
   for (const SequenceResult& result : results) {
     roots.push_back(result.emitted.empty() ? 0 : result.emitted.back().token);
   }
-  std::vector<ProposalTree> trees = drafter_->Results(down_, image, roots);
+  std::vector<ProposalTree> trees = drafter.Results(down, image, roots);
   for (size_t b = 0; b < results.size(); ++b) {
     const bool goes_on =
         !results[b].emitted.empty() && !results[b].bad_logits_position;
     if (goes_on) results[b].proposal = std::move(trees[b]);
   }
-  return results;
 }
 
 }  // namespace bole

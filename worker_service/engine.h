@@ -28,8 +28,8 @@
 namespace bole {
 
 // Where the time of forest rounds went on the device, in seconds, summed since
-// the engine began. What lies between rounds is idle, copies and prefills
-// included.
+// the engine began. Chunks beside a forest are part of its round. What lies
+// between rounds is idle, copies and prefills without a forest included.
 struct EngineTimes {
   int64_t rounds = 0;
   double busy = 0;
@@ -87,12 +87,12 @@ class Engine {
   absl::Status WarmUp(std::chrono::steady_clock::time_point deadline,
                       const OnProgress& on_progress);
 
-  // Runs the chunks, then the forest, then the further rounds of a lease: the
-  // device has the next round queued when a result is handed out. A lease ends
-  // early when all its sequences have. INVALID_ARGUMENT, before anything is
-  // touched, for a plan that ValidatePlan() refuses; any other error comes from
-  // the backend and leaves slots and pages undefined: from then on every step
-  // returns it.
+  // Runs the chunks and the forest in one forward, then the further rounds of a
+  // lease: the device has the next round queued when a result is handed out. A
+  // lease ends early when all its sequences have. INVALID_ARGUMENT, before
+  // anything is touched, for a plan that ValidatePlan() refuses; any other
+  // error comes from the backend and leaves slots and pages undefined: from
+  // then on every step returns it.
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   // For a plan without a lease.
   absl::StatusOr<StepResult> Step(const StepPlan& plan);
@@ -124,21 +124,31 @@ class Engine {
   absl::Status RunPlan(const StepPlan& plan, const OnRound& on_round);
 
   // Prefill chunks (engine_prefill.cc). Lay...: takes the arrays of a pass from
-  // the blocks.
+  // its blocks.
   struct PrefillShape;
-  void LayPrefill(const PrefillShape& shape, TransferBlock& up,
-                  TransferBlock& down);
-  void FillPrefill(const StepPlan& plan, Sequences sequences);
+  struct PrefillPass;
+  void AllocatePrefills();
+  PrefillShape PrefillShapeOf(const StepPlan& plan) const;
+  void LayPrefill(const PrefillShape& shape);
+  void FillPrefill(const StepPlan& plan);
+  absl::Status UploadPrefills(const StepPlan& plan);
+  // A plan without a forest.
   absl::StatusOr<Results> RunPrefills(const StepPlan& plan);
-  // any_last: some chunk ends its prompt. Otherwise nothing is drawn, and the
-  // head is not run; the drafter knows every token that follows.
-  absl::Status QueuePrefill(const StepPlan& plan, bool any_last);
-  // Runs the head for the rows of hidden_ that last_row_index_ names, and draws
-  // the tokens that follow.
-  absl::Status QueueTokens();
+  absl::Status QueuePrefills();
+  ForwardPart ChunksOfForward() const;
+  // Chunks and a forest, up to the logits of all rows to draw from.
+  absl::Status QueueJointForward(const RoundShape& shape);
+  // Runs the head for the rows of hidden_ that head_row names.
+  absl::Status QueueHead();
+  absl::Status QueuePrefillAccept();
+  // Draws the tokens that follow last_rows.
+  absl::Status QueueDraws();
+  absl::Status QueuePrefillDraft();
+  absl::Status QueuePrefillDownload();
+  absl::StatusOr<Results> ReadPrefills(const StepPlan& plan);
 
   // Log probabilities of prompts (engine_prompt.cc).
-  void LayPromptRows(int rows, TransferBlock& up, TransferBlock& down);
+  void LayPromptRows(int rows);
   // Fills in those of the chunks whose pass was the last to leave hidden_.
   absl::Status AddPromptLogprobs(const StepPlan& plan, Results& results);
   struct PromptRow;
@@ -150,14 +160,13 @@ class Engine {
                 TransferBlock& down);
   void FillRound(const StepPlan& plan, Sequences sequences);
   void FillLease(const Lease& lease);
-  // `result` has the prefills'.
-  absl::Status RunForest(const StepPlan& plan, StepResult result,
-                         const OnRound& on_round);
+  absl::Status RunForest(const StepPlan& plan, const OnRound& on_round);
   // Round `index` of a plan; all its results will be in that image.
   absl::Status QueueRound(const RoundShape& shape, Sequences sequences,
                           int index);
   absl::Status Replay(const RoundShape& shape, int index, int64_t round);
   absl::Status QueueNextForest(const RoundShape& shape);
+  ForwardPart ForestOfForward(const RoundShape& shape) const;
   absl::Status QueueForward(const RoundShape& shape);
   absl::Status QueueAccept(const RoundShape& shape);
   absl::Status QueueDraft(const RoundShape& shape);
@@ -175,7 +184,8 @@ class Engine {
   absl::Status QueueAllPasses();
   absl::Status QueueForests(TransferBlock& up, TransferBlock& down);
   absl::Status QueueDrafts(TransferBlock& up, TransferBlock& down);
-  absl::Status QueueChunks(TransferBlock& up, TransferBlock& down);
+  absl::Status QueueChunks();
+  absl::Status QueueJointForwards(TransferBlock& up, TransferBlock& down);
 
   // Both.
   static HostSequence MemoryOf(const SequencePlan& sequence) {
@@ -183,16 +193,17 @@ class Engine {
             .committed = sequence.committed,
             .pages = sequence.pages};
   }
-  SampleParams SampleOf(const RowArrays& rows) const;
-  absl::Status CountTokens(const RowArrays& rows, const RowPath& path);
-  // Takes what is last in each block; remembers how much is to be copied for
-  // these sequences.
-  void LayOptional(TransferBlock& up, TransferBlock& down);
+  SampleParams SampleOf(const RowArrays& rows,
+                        const SamplingBuffer& sampling) const;
+  absl::Status CountTokens(const RowArrays& rows, const RowPath& path,
+                           const SamplingBuffer& sampling);
   absl::Status Upload(Sequences sequences);
   absl::Status QueueDownload(Sequences sequences, int image);
   // What an image holds: `committed` of each result is the path's length.
   Results ReadResults(Sequences sequences,
                       const std::optional<DraftShape>& shape, int image) const;
+  static void AddProposals(const Drafter& drafter, const TransferBlock& down,
+                           int image, Results& results);
 
   const ModelConfig& config_;
   Backend& backend_;
@@ -207,17 +218,14 @@ class Engine {
   std::optional<MtpLayer> mtp_layer_;
   std::optional<Drafter> drafter_;
   std::optional<DraftTails> draft_tails_;
-  Activation* hidden_;       // [N, H] of the target.
-  Activation* last_hidden_;  // [B, H]
-  float* logits_;            // [nodes of a forest, V]
+  Activation* hidden_;       // [N, H] of the target, the forest's rows first.
+  Activation* head_hidden_;  // [rows for the head, H]
+  float* logits_;            // [rows for the head, V], the forest's first.
 
-  // A step's arrays, laid out anew by every pass.
+  // A round's arrays, laid out anew by every round.
   TransferBlock up_, down_;
-  int64_t required_up_ = 0, required_down_ = 0;  // Bytes before the optional.
-  RowArrays rows_;       // Rows of the forest, or of the prefill chunks.
-  RowArrays last_rows_;  // The last row of every chunk that ends its prompt, or
-                         // rows that a token of the prompt follows.
-  TransferArray<int32_t> last_row_index_;  // [B]
+  RowArrays rows_;  // Of the forest.
+  std::unique_ptr<PrefillPass> prefill_;
 
   // What a lease needs:
   TransferArray<int32_t> budget_;                // [1]

@@ -73,7 +73,7 @@ absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-int EngineOptions::MaxRows() const {
+int EngineOptions::MaxDraftRows() const {
   return std::max(
       {max_nodes, max_prefill_tokens, max_requests * max_draft.top_k});
 }

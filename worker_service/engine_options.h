@@ -35,8 +35,11 @@ struct EngineOptions {
     const int kv_rows = max_context + max_draft.num_draft_nodes();
     return (kv_rows + page_size - 1) / page_size;
   }
-  // Rows of the longest forward, the drafter's included.
-  int MaxRows() const;
+  // Rows of the longest forward, a forest and the chunks beside it; those of
+  // them that the head runs for; and rows of the drafter's longest forward.
+  int MaxForwardRows() const { return max_nodes + max_prefill_tokens; }
+  int MaxHeadRows() const { return max_nodes + max_requests; }
+  int MaxDraftRows() const;
 };
 
 // INVALID_ARGUMENT, naming the option and its value, for options that

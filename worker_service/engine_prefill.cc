@@ -1,40 +1,92 @@
-// The engine's part for prefill chunks.
+// The engine's part for prefill chunks, by themselves or beside a forest.
 #include "worker_service/engine_prefill.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "common/status_macros.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/round_shape.h"
 
 namespace bole {
 
-void Engine::LayPrefill(const PrefillShape& shape, TransferBlock& up,
-                        TransferBlock& down) {
-  up.Clear();
-  down.Clear();
+// Room for the largest pass.
+void Engine::AllocatePrefills() {
+  prefill_ = std::make_unique<PrefillPass>(
+      PrefillPass{.sampling = SamplingBuffer(options_.max_requests, arrays_)});
+  if (drafter_) prefill_->drafter.emplace(*drafter_);
+  LayPrefill(
+      {.requests = options_.max_requests,
+       .rows = options_.max_prefill_tokens,
+       .draft = drafter_ ? std::optional(options_.max_draft) : std::nullopt,
+       .head_rows = options_.MaxHeadRows()});
+  prefill_->up = TransferBlock(backend_, prefill_->up.used(), /*num_images=*/1,
+                               "plans: chunks", arrays_);
+  prefill_->down = TransferBlock(backend_, prefill_->down.used(),
+                                 /*num_images=*/1, "results: chunks", arrays_);
+}
+
+Engine::PrefillShape Engine::PrefillShapeOf(const StepPlan& plan) const {
+  int num_rows = 0;
+  int num_last = 0;
+  for (const PrefillPlan& chunk : plan.prefills) {
+    num_rows += static_cast<int>(chunk.tokens.size());
+    num_last += chunk.next_token ? 0 : 1;
+  }
+  const int nodes = plan.forest.num_nodes();
+  const int num_head_rows = num_last == 0 ? 0 : nodes + num_last;
+  return {
+      .requests = RequestBucket(static_cast<int>(plan.prefills.size()),
+                                options_.max_requests),
+      .rows = RowBucket(num_rows, options_.max_prefill_tokens),
+      .draft = plan.draft,
+      .extends_drafter =
+          drafter_.has_value() && (plan.draft || plan.defers_draft),
+      .forest_rows = nodes,
+      .forward_rows = RowBucket(nodes + num_rows, options_.MaxForwardRows()),
+      .head_rows = num_head_rows == 0
+                       ? 0
+                       : RowBucket(num_head_rows, options_.MaxHeadRows())};
+}
+
+void Engine::LayPrefill(const PrefillShape& shape) {
+  PrefillPass& pass = *prefill_;
+  pass.shape = shape;
+  pass.up.Clear();
+  pass.down.Clear();
   RowBatchCapacity capacity{.max_requests = shape.requests,
                             .max_rows = shape.rows,
                             .mask_words = 0,
                             .max_pages = options_.MaxPagesPerRequest()};
-  rows_.Lay(capacity, up);
+  pass.rows.Lay(capacity, pass.up);
   capacity.max_rows = shape.requests;
-  last_rows_.Lay(capacity, up);
-  last_row_index_ = up.Take<int32_t>(shape.requests);
-  sampling_.LayParameters({.requests = shape.requests, .rows = shape.requests},
-                          up);
-  sampling_.LayResults(down);
-  if (shape.draft) drafter_->Lay(shape.requests, *shape.draft, up, down);
-  LayOptional(up, down);
+  pass.last_rows.Lay(capacity, pass.up);
+  pass.counts = pass.up.Take<int32_t>(2);
+  pass.head_row = pass.up.Take<int32_t>(shape.head_rows);
+  pass.sampling.LayParameters(
+      {.requests = shape.requests, .rows = shape.requests}, pass.up);
+  pass.sampling.LayResults(pass.down);
+  if (shape.draft) {
+    pass.drafter->Lay(shape.requests, *shape.draft, pass.up, pass.down);
+  }
+  pass.sampling.LayOptional(pass.up, pass.down);
 }
 
 // The last token of a chunk that ends its prompt is also the root of a tree of
 // one node, as if all before it had been committed: from it the next token is
 // drawn.
-void Engine::FillPrefill(const StepPlan& plan, Sequences sequences) {
+void Engine::FillPrefill(const StepPlan& plan) {
+  PrefillPass& pass = *prefill_;
   HostRows rows;
   HostRows last_rows;
   std::vector<HostSequence> memory;
   std::vector<HostSequence> last_memory;
   std::vector<int32_t> next_token;
-  int num_last = 0;
+  std::vector<int32_t> head_row(pass.shape.forest_rows);
+  std::iota(head_row.begin(), head_row.end(), 0);
+  pass.planned.clear();
   for (const PrefillPlan& chunk : plan.prefills) {
+    pass.planned.push_back(&chunk.sequence);
     rows.AddChain(chunk.tokens);
     memory.push_back(MemoryOf(chunk.sequence));
     last_memory.push_back(memory.back());
@@ -42,37 +94,117 @@ void Engine::FillPrefill(const StepPlan& plan, Sequences sequences) {
     next_token.push_back(chunk.next_token.value_or(0));
     const bool is_last = !chunk.next_token;
     last_rows.AddChain(std::span(chunk.tokens).last(is_last ? 1 : 0));
-    if (is_last) last_row_index_.host[num_last++] = rows.num_rows() - 1;
+    if (is_last) {
+      head_row.push_back(pass.shape.forest_rows + rows.num_rows() - 1);
+    }
   }
-  rows_.Fill(rows, memory);
-  last_rows_.Fill(last_rows, last_memory);
-  sampling_.Fill(sequences);
-  sampling_.SetNextTokens(next_token);
-  if (plan.draft) drafter_->Fill(static_cast<int>(plan.prefills.size()));
+  pass.rows.Fill(rows, memory);
+  pass.last_rows.Fill(last_rows, last_memory);
+  pass.counts.host[0] = pass.shape.forest_rows + rows.num_rows();
+  pass.counts.host[1] = static_cast<int32_t>(head_row.size());
+  if (pass.shape.head_rows > 0) {
+    std::ranges::copy(head_row, pass.head_row.host);
+  }
+  pass.sampling.Fill(pass.sequences());
+  pass.sampling.SetNextTokens(next_token);
+  if (plan.draft) pass.drafter->Fill(static_cast<int>(plan.prefills.size()));
+}
+
+absl::Status Engine::UploadPrefills(const StepPlan& plan) {
+  LayPrefill(PrefillShapeOf(plan));
+  FillPrefill(plan);
+  return prefill_->up.Upload(prefill_->sampling.BytesUp(prefill_->sequences()));
 }
 
 absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
-  std::vector<const SequencePlan*> sequences;
-  int num_rows = 0;
-  bool any_last = false;
-  for (const PrefillPlan& chunk : plan.prefills) {
-    sequences.push_back(&chunk.sequence);
-    num_rows += static_cast<int>(chunk.tokens.size());
-    any_last = any_last || !chunk.next_token;
-  }
-  LayPrefill({.requests = RequestBucket(static_cast<int>(sequences.size()),
-                                        options_.max_requests),
-              .rows = RowBucket(num_rows, options_.max_prefill_tokens),
-              .draft = plan.draft},
-             up_, down_);
-  FillPrefill(plan, sequences);
-  BOLE_RETURN_IF_ERROR(Upload(sequences));
-  BOLE_RETURN_IF_ERROR(QueuePrefill(plan, any_last));
-  if (any_last) BOLE_RETURN_IF_ERROR(QueueDownload(sequences, /*image=*/0));
+  BOLE_RETURN_IF_ERROR(UploadPrefills(plan));
+  BOLE_RETURN_IF_ERROR(QueuePrefills());
+  BOLE_RETURN_IF_ERROR(QueuePrefillDownload());
   BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
   BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
-  Results results = any_last ? ReadResults(sequences, plan.draft, /*image=*/0)
-                             : Results(sequences.size());
+  return ReadPrefills(plan);
+}
+
+absl::Status Engine::QueuePrefills() {
+  BOLE_RETURN_IF_ERROR(model_.Forward(ChunksOfForward(), hidden_));
+  if (prefill_->shape.head_rows > 0) BOLE_RETURN_IF_ERROR(QueueHead());
+  BOLE_RETURN_IF_ERROR(QueuePrefillAccept());
+  return QueuePrefillDraft();
+}
+
+ForwardPart Engine::ChunksOfForward() const {
+  const RowArrays& rows = prefill_->rows;
+  return {.batch = rows.batch(),
+          .token = rows.token(),
+          .mode = ForwardMode::kPrefill,
+          .all_rows = rows.all_rows(),
+          .first_row = prefill_->shape.forest_rows};
+}
+
+absl::Status Engine::QueueJointForward(const RoundShape& shape) {
+  const ForwardPart parts[] = {ChunksOfForward(), ForestOfForward(shape)};
+  BOLE_RETURN_IF_ERROR(
+      model_.Forward(parts, prefill_->forward_rows(), hidden_));
+  if (prefill_->shape.head_rows > 0) return QueueHead();
+  return model_.Logits(rows_.batch().rows, hidden_, logits_);
+}
+
+absl::Status Engine::QueueHead() {
+  const RowCount rows = prefill_->head_rows();
+  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = rows,
+                                            .width = config_.hidden_size,
+                                            .index = prefill_->head_row.device,
+                                            .x = hidden_,
+                                            .out = head_hidden_}));
+  return model_.Logits(rows, head_hidden_, logits_);
+}
+
+absl::Status Engine::QueuePrefillAccept() {
+  const RowArrays& rows = prefill_->rows;
+  BOLE_RETURN_IF_ERROR(CountTokens(rows, rows.all_rows(), prefill_->sampling));
+  return prefill_->shape.head_rows > 0 ? QueueDraws() : absl::OkStatus();
+}
+
+absl::Status Engine::QueueDraws() {
+  SampleParams params = SampleOf(prefill_->last_rows, prefill_->sampling);
+  const int64_t first = prefill_->shape.forest_rows;
+  if (first > 0) params.logits += first * config_.vocab_size;
+  return backend_.Sample(params);
+}
+
+absl::Status Engine::QueuePrefillDraft() {
+  PrefillPass& pass = *prefill_;
+  if (!pass.shape.extends_drafter) return absl::OkStatus();
+  const int64_t first = pass.shape.forest_rows;
+  const Drafter::Committed committed{
+      .batch = pass.rows.batch(),
+      .token = pass.rows.token(),
+      .path = pass.rows.all_rows(),
+      .max_path_rows = pass.rows.batch().rows.max,
+      .next_token = pass.sampling.next_token(),
+      .hidden = ElementAt(hidden_, first * config_.hidden_size,
+                          backend_.activation_type())};
+  BOLE_RETURN_IF_ERROR(pass.drafter->Extend(committed));
+  const bool draws = pass.shape.head_rows > 0;
+  return draws && pass.shape.draft ? pass.drafter->Grow(committed)
+                                   : absl::OkStatus();
+}
+
+absl::Status Engine::QueuePrefillDownload() {
+  if (prefill_->shape.head_rows == 0) return absl::OkStatus();
+  return prefill_->down.QueueDownload(
+      prefill_->sampling.BytesDown(prefill_->sequences()), /*image=*/0);
+}
+
+absl::StatusOr<Engine::Results> Engine::ReadPrefills(const StepPlan& plan) {
+  const PrefillPass& pass = *prefill_;
+  Results results(plan.prefills.size());
+  if (pass.shape.head_rows > 0) {
+    results = pass.sampling.Results(pass.down, /*image=*/0, pass.sequences());
+    if (plan.draft) {
+      AddProposals(*pass.drafter, pass.down, /*image=*/0, results);
+    }
+  }
   for (size_t b = 0; b < results.size(); ++b) {
     SequenceResult& result = results[b];
     result.committed = plan.prefills[b].sequence.committed +
@@ -83,36 +215,6 @@ absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
   }
   BOLE_RETURN_IF_ERROR(AddPromptLogprobs(plan, results));
   return results;
-}
-
-absl::Status Engine::QueuePrefill(const StepPlan& plan, bool any_last) {
-  BOLE_RETURN_IF_ERROR(model_.Forward({.batch = rows_.batch(),
-                                       .token = rows_.token(),
-                                       .mode = ForwardMode::kPrefill,
-                                       .all_rows = rows_.all_rows()},
-                                      hidden_));
-  BOLE_RETURN_IF_ERROR(CountTokens(rows_, rows_.all_rows()));
-  if (any_last) BOLE_RETURN_IF_ERROR(QueueTokens());
-  if (!plan.draft && !plan.defers_draft) return absl::OkStatus();
-  const Drafter::Committed committed{.batch = rows_.batch(),
-                                     .token = rows_.token(),
-                                     .path = rows_.all_rows(),
-                                     .max_path_rows = rows_.batch().rows.max,
-                                     .next_token = sampling_.next_token(),
-                                     .hidden = hidden_};
-  BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
-  return plan.draft && any_last ? drafter_->Grow(committed) : absl::OkStatus();
-}
-
-absl::Status Engine::QueueTokens() {
-  const RowCount rows = last_rows_.batch().rows;
-  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = rows,
-                                            .width = config_.hidden_size,
-                                            .index = last_row_index_.device,
-                                            .x = hidden_,
-                                            .out = last_hidden_}));
-  BOLE_RETURN_IF_ERROR(model_.Logits(rows, last_hidden_, logits_));
-  return backend_.Sample(SampleOf(last_rows_));
 }
 
 }  // namespace bole

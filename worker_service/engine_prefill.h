@@ -1,17 +1,52 @@
-// The sizes of a pass of prefill chunks.
+// A pass of prefill chunks: its sizes and its arrays.
 #ifndef BOLE_WORKER_SERVICE_ENGINE_PREFILL_H_
 #define BOLE_WORKER_SERVICE_ENGINE_PREFILL_H_
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "common/draft_shape.h"
+#include "common/step.h"
+#include "kernels/backend.h"
+#include "worker_service/drafter.h"
 #include "worker_service/engine.h"
+#include "worker_service/row_batch_buffer.h"
+#include "worker_service/sampling_buffer.h"
+#include "worker_service/transfer_block.h"
 
 namespace bole {
 
+// Beside a forest, the forest's rows come first in the forward and for the
+// head: what runs for the forest alone finds its rows where they always are.
 struct Engine::PrefillShape {
-  int requests;
-  int rows;
-  std::optional<DraftShape> draft;
+  int requests = 0;  // B, a bucket.
+  int rows = 0;      // Of the chunks, a bucket.
+  std::optional<DraftShape> draft = {};
+  bool extends_drafter = false;  // The drafter sees the chunks.
+  int forest_rows = 0;           // Nodes of the forest beside them: no bucket.
+  int forward_rows = 0;          // Of the forest and the chunks, a bucket.
+  // Rows that the head runs for: the forest's, and the last one of each chunk
+  // that ends its prompt. A bucket, and 0 where no chunk does: then nothing is
+  // drawn for the chunks, and the drafter knows every token that follows.
+  int head_rows = 0;
+};
+
+struct Engine::PrefillPass {
+  PrefillShape shape = {};
+  Sequences sequences() const { return planned; }
+  RowCount forward_rows() const { return {counts.device, shape.forward_rows}; }
+  RowCount head_rows() const { return {counts.DeviceFrom(1), shape.head_rows}; }
+
+  std::vector<const SequencePlan*> planned = {};  // Of the plan filled in.
+  TransferBlock up = {}, down = {};
+  RowArrays rows = {};       // All rows of the chunks.
+  RowArrays last_rows = {};  // The last row of every chunk that ends its
+                             // prompt, or rows that a token of it follows.
+  TransferArray<int32_t> counts = {};    // [2] forward_rows, head_rows.
+  TransferArray<int32_t> head_row = {};  // [head_rows] rows of hidden_.
+  SamplingBuffer sampling;
+  std::optional<Drafter> drafter = {};  // A copy of the engine's.
 };
 
 }  // namespace bole

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine_prefill.h"
 #include "worker_service/round_shape.h"
 
 namespace bole {
@@ -19,7 +19,7 @@ namespace bole {
 // A row of a prefill pass that a token of the prompt follows.
 struct Engine::PromptRow {
   size_t chunk;
-  int32_t row;       // In the pass.
+  int32_t row;       // In the forward.
   int32_t position;  // In the sequence.
   int32_t token;     // That follows.
   int32_t num_top;   // Alternatives to report.
@@ -38,21 +38,24 @@ SequencePlan DrawOf(int32_t token, int32_t num_top) {
 
 }  // namespace
 
-void Engine::LayPromptRows(int rows, TransferBlock& up, TransferBlock& down) {
-  up.Clear();
-  down.Clear();
-  last_rows_.Lay(
+void Engine::LayPromptRows(int rows) {
+  PrefillPass& pass = *prefill_;
+  pass.shape = {.head_rows = rows};
+  pass.up.Clear();
+  pass.down.Clear();
+  pass.last_rows.Lay(
       {.max_requests = rows, .max_rows = rows, .mask_words = 0, .max_pages = 0},
-      up);
-  last_row_index_ = up.Take<int32_t>(rows);
-  sampling_.LayParameters({.requests = rows, .rows = rows}, up);
-  sampling_.LayResults(down);
-  LayOptional(up, down);
+      pass.up);
+  pass.counts = pass.up.Take<int32_t>(2);
+  pass.head_row = pass.up.Take<int32_t>(rows);
+  pass.sampling.LayParameters({.requests = rows, .rows = rows}, pass.up);
+  pass.sampling.LayResults(pass.down);
+  pass.sampling.LayOptional(pass.up, pass.down);
 }
 
 absl::Status Engine::AddPromptLogprobs(const StepPlan& plan, Results& results) {
   std::vector<PromptRow> rows;
-  int32_t first_row = 0;
+  int32_t first_row = prefill_->shape.forest_rows;
   for (size_t c = 0; c < plan.prefills.size(); ++c) {
     const PrefillPlan& chunk = plan.prefills[c];
     const int count = chunk.prompt_logprobs ? chunk.NumPromptFollowers() : 0;
@@ -84,7 +87,8 @@ absl::Status Engine::AddPromptLogprobs(const StepPlan& plan, Results& results) {
 absl::Status Engine::ReadPromptRows(std::span<const PromptRow> rows,
                                     Results& results) {
   const auto count = static_cast<int>(rows.size());
-  LayPromptRows(RequestBucket(count, options_.max_requests), up_, down_);
+  LayPromptRows(RequestBucket(count, options_.max_requests));
+  PrefillPass& pass = *prefill_;
   HostRows host;
   const int32_t any_token = 0;  // The row's own matters to penalties alone.
   std::vector<SequencePlan> draws;
@@ -94,16 +98,19 @@ absl::Status Engine::ReadPromptRows(std::span<const PromptRow> rows,
     host.AddChain({&any_token, 1});
     draws.push_back(DrawOf(rows[i].token, rows[i].num_top));
     plans.push_back(&draws.back());
-    last_row_index_.host[i] = rows[i].row;
+    pass.head_row.host[i] = rows[i].row;
   }
-  last_rows_.Fill(host, {});
-  sampling_.Fill(plans);
-  BOLE_RETURN_IF_ERROR(Upload(plans));
-  BOLE_RETURN_IF_ERROR(QueueTokens());
-  BOLE_RETURN_IF_ERROR(QueueDownload(plans, /*image=*/0));
+  pass.counts.host[1] = count;
+  pass.last_rows.Fill(host, {});
+  pass.sampling.Fill(plans);
+  BOLE_RETURN_IF_ERROR(pass.up.Upload(pass.sampling.BytesUp(plans)));
+  BOLE_RETURN_IF_ERROR(QueueHead());
+  BOLE_RETURN_IF_ERROR(QueueDraws());
+  BOLE_RETURN_IF_ERROR(
+      pass.down.QueueDownload(pass.sampling.BytesDown(plans), /*image=*/0));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
   BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
-  Results drawn = ReadResults(plans, /*shape=*/std::nullopt, /*image=*/0);
+  Results drawn = pass.sampling.Results(pass.down, /*image=*/0, plans);
   for (int i = 0; i < count; ++i) {
     SequenceResult& result = results[rows[i].chunk];
     if (drawn[i].bad_logits_position) {

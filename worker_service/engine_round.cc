@@ -87,7 +87,7 @@ void Engine::LayRound(const RoundShape& shape, TransferBlock& up,
   no_token_ = up.Take<int32_t>(lone_roots);
   no_parent_ = up.Take<int32_t>(lone_roots);
   no_log_rho_ = up.Take<float>(lone_roots);
-  LayOptional(up, down);
+  sampling_.LayOptional(up, down);
 }
 
 void Engine::FillRound(const StepPlan& plan, Sequences sequences) {
@@ -115,8 +115,7 @@ void Engine::FillLease(const Lease& lease) {
   std::ranges::fill(no_log_rho_.values(), 0);
 }
 
-absl::Status Engine::RunForest(const StepPlan& plan, StepResult result,
-                               const OnRound& on_round) {
+absl::Status Engine::RunForest(const StepPlan& plan, const OnRound& on_round) {
   std::vector<const SequencePlan*> sequences;
   sequences.reserve(plan.sequences.size());
   for (const SequencePlan& sequence : plan.sequences) {
@@ -129,8 +128,10 @@ absl::Status Engine::RunForest(const StepPlan& plan, StepResult result,
   LayRound(shape, up_, down_);
   FillRound(plan, sequences);
   BOLE_RETURN_IF_ERROR(Upload(sequences));
+  if (shape.has_chunks) BOLE_RETURN_IF_ERROR(UploadPrefills(plan));
 
   Progress progress(sequences);
+  StepResult result;
   const auto await = [&](int index) {
     return backend_.AwaitMark(MarkOf(first_round + index, kDone));
   };
@@ -149,6 +150,9 @@ absl::Status Engine::RunForest(const StepPlan& plan, StepResult result,
     progress.Add(result.sequences);
     is_last = is_last || progress.all_ended(limits_.max_context);
     result.is_last = is_last;
+    if (shape.has_chunks) {
+      BOLE_ASSIGN_OR_RETURN(result.prefills, ReadPrefills(plan));
+    }
     if (index > 0) {
       result.forest =
           rows_.Forest(up_, index, static_cast<int>(sequences.size()));
@@ -166,6 +170,7 @@ absl::Status Engine::QueueRound(const RoundShape& shape, Sequences sequences,
   BOLE_RETURN_IF_ERROR(Replay(shape, index, round));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kEnd)));
   BOLE_RETURN_IF_ERROR(QueueDownload(sequences, index));
+  if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillDownload());
   if (index > 0) {
     BOLE_RETURN_IF_ERROR(up_.QueueDownload(rows_.forest_bytes(), index));
   }
@@ -177,25 +182,36 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
   const bool is_first = index == 0;
   const auto forward = [&]() -> absl::Status {
     if (!is_first) BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
-    return QueueForward(shape);
+    return shape.has_chunks ? QueueJointForward(shape) : QueueForward(shape);
   };
-  const auto accept = [&] { return QueueAccept(shape); };
-  const auto draft = [&] { return QueueDraft(shape); };
+  const auto accept = [&]() -> absl::Status {
+    if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillAccept());
+    return QueueAccept(shape);
+  };
+  const auto draft = [&]() -> absl::Status {
+    if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillDraft());
+    return QueueDraft(shape);
+  };
+  // The sizes of chunks are too many to capture.
+  QueuedGraphs queued;
+  GraphSet& graphs = shape.has_chunks ? queued : *graphs_;
   if (!options_.time_phases) {
-    return graphs_->Replay(shape.Key(is_first ? kFirstRound : kNextRound),
-                           [&]() -> absl::Status {
-                             BOLE_RETURN_IF_ERROR(forward());
-                             BOLE_RETURN_IF_ERROR(accept());
-                             return draft();
-                           });
+    return graphs.Replay(shape.Key(is_first ? kFirstRound : kNextRound),
+                         [&]() -> absl::Status {
+                           BOLE_RETURN_IF_ERROR(forward());
+                           BOLE_RETURN_IF_ERROR(accept());
+                           return draft();
+                         });
   }
-  BOLE_RETURN_IF_ERROR(graphs_->Replay(
+  BOLE_RETURN_IF_ERROR(graphs.Replay(
       shape.Key(is_first ? kFirstForward : kNextForward), forward));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kForwarded)));
-  BOLE_RETURN_IF_ERROR(graphs_->Replay(shape.Key(kAccept), accept));
+  BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kAccept), accept));
   BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
-  if (!shape.draft && !shape.defers_draft) return absl::OkStatus();
-  return graphs_->Replay(shape.Key(kDraft), draft);
+  if (!shape.draft && !shape.defers_draft && !shape.has_chunks) {
+    return absl::OkStatus();
+  }
+  return graphs.Replay(shape.Key(kDraft), draft);
 }
 
 absl::Status Engine::QueueNextForest(const RoundShape& shape) {
@@ -224,23 +240,25 @@ absl::Status Engine::QueueNextForest(const RoundShape& shape) {
   return backend_.SelectForest(select);
 }
 
+ForwardPart Engine::ForestOfForward(const RoundShape& shape) const {
+  return {.batch = rows_.batch(),
+          .token = rows_.token(),
+          .mode = shape.is_decode ? ForwardMode::kDecode : ForwardMode::kVerify,
+          .all_rows = rows_.all_rows(),
+          .solver = options_.solver};
+}
+
 absl::Status Engine::QueueForward(const RoundShape& shape) {
-  BOLE_RETURN_IF_ERROR(model_.Forward(
-      {.batch = rows_.batch(),
-       .token = rows_.token(),
-       .mode = shape.is_decode ? ForwardMode::kDecode : ForwardMode::kVerify,
-       .all_rows = rows_.all_rows(),
-       .solver = options_.solver},
-      hidden_));
+  BOLE_RETURN_IF_ERROR(model_.Forward(ForestOfForward(shape), hidden_));
   return model_.Logits(rows_.batch().rows, hidden_, logits_);
 }
 
 absl::Status Engine::QueueAccept(const RoundShape& shape) {
-  BOLE_RETURN_IF_ERROR(backend_.Sample(SampleOf(rows_)));
+  BOLE_RETURN_IF_ERROR(backend_.Sample(SampleOf(rows_, sampling_)));
   if (!shape.is_decode) {
     BOLE_RETURN_IF_ERROR(model_.Commit(rows_.batch(), sampling_.path()));
   }
-  return CountTokens(rows_, sampling_.path());
+  return CountTokens(rows_, sampling_.path(), sampling_);
 }
 
 absl::Status Engine::QueueDraftTails(const StepPlan& plan) {

@@ -59,7 +59,8 @@ std::vector<DraftShape> DraftShapes(const DraftShape& most) {
 absl::Status Engine::QueueAllPasses() {
   TransferBlock up, down;  // Without memory.
   BOLE_RETURN_IF_ERROR(QueueForests(up, down));
-  BOLE_RETURN_IF_ERROR(QueueChunks(up, down));
+  BOLE_RETURN_IF_ERROR(QueueChunks());
+  BOLE_RETURN_IF_ERROR(QueueJointForwards(up, down));
   return drafter_ ? QueueDrafts(up, down) : absl::OkStatus();
 }
 
@@ -107,15 +108,37 @@ absl::Status Engine::QueueDrafts(TransferBlock& up, TransferBlock& down) {
 }
 
 // And rows of prompts, whose log probabilities are asked for.
-absl::Status Engine::QueueChunks(TransferBlock& up, TransferBlock& down) {
+absl::Status Engine::QueueChunks() {
   for (const int requests : RequestBuckets(options_.max_requests)) {
-    LayPromptRows(requests, up, down);
-    BOLE_RETURN_IF_ERROR(QueueTokens());
+    LayPromptRows(requests);
+    BOLE_RETURN_IF_ERROR(QueueHead());
+    BOLE_RETURN_IF_ERROR(QueueDraws());
     for (const int rows : RowBuckets(options_.max_prefill_tokens)) {
-      LayPrefill({.requests = requests, .rows = rows, .draft = std::nullopt},
-                 up, down);
-      BOLE_RETURN_IF_ERROR(QueuePrefill(StepPlan(), /*any_last=*/true));
+      LayPrefill({.requests = requests, .rows = rows, .head_rows = 1});
+      BOLE_RETURN_IF_ERROR(QueuePrefills());
     }
+  }
+  return absl::OkStatus();
+}
+
+// Every number of rows of chunks and forest together, and of rows for the head.
+// What runs for each of the two alone has been seen.
+absl::Status Engine::QueueJointForwards(TransferBlock& up,
+                                        TransferBlock& down) {
+  const int requests = RequestBucket(1, options_.max_requests);
+  const RoundShape forest = ForestShapes(options_, requests).front();
+  LayRound(forest, up, down);
+  PrefillShape chunks{.requests = requests,
+                      .rows = RowBucket(1, options_.max_prefill_tokens)};
+  for (const int rows : RowBuckets(options_.MaxForwardRows())) {
+    chunks.forward_rows = rows;
+    LayPrefill(chunks);
+    BOLE_RETURN_IF_ERROR(QueueJointForward(forest));
+  }
+  for (const int rows : RowBuckets(options_.MaxHeadRows())) {
+    chunks.head_rows = rows;
+    LayPrefill(chunks);
+    BOLE_RETURN_IF_ERROR(QueueHead());
   }
   return absl::OkStatus();
 }

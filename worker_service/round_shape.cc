@@ -169,7 +169,8 @@ RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
       .mask_words = forest.mask_words,
       .path_rows = 0,
       .draft = plan.draft,
-      .defers_draft = plan.defers_draft};
+      .defers_draft = plan.defers_draft,
+      .has_chunks = !plan.prefills.empty()};
   int num_rows = forest.num_nodes();
   if (plan.lease) {
     const int most = plan.draft ? plan.lease->max_nodes_per_tree : 1;

@@ -45,6 +45,9 @@ struct RoundShape {
   bool defers_draft = false;
   // Room for the later rounds of a lease; 0 without a lease.
   int max_nodes_per_tree = 0;
+  // Prefill chunks run beside the forest, of sizes that are not told here: such
+  // a round has no graph.
+  bool has_chunks = false;
 
   GraphKey Key(GraphPart part) const;
 };

@@ -36,12 +36,6 @@ void SamplingBuffer::LayParameters(const Size& size, TransferBlock& up) {
   stop_token_ = up.Take<int32_t>(requests * kMaxPlanStopTokens);
 }
 
-void SamplingBuffer::LayBiases(TransferBlock& up) {
-  const int64_t biases = static_cast<int64_t>(size_.requests) * kMaxLogitBiases;
-  bias_token_ = up.Take<int32_t>(biases);
-  bias_ = up.Take<float>(biases);
-}
-
 void SamplingBuffer::LayResults(TransferBlock& down) {
   path_first_ = down.Take<int32_t>(size_.requests + 1);
   accepted_ = down.Take<int32_t>(size_.requests);
@@ -49,13 +43,35 @@ void SamplingBuffer::LayResults(TransferBlock& down) {
   logprob_ = down.Take<float>(size_.rows);
 }
 
-void SamplingBuffer::LayAlternatives(TransferBlock& down) {
+void SamplingBuffer::LayOptional(TransferBlock& up, TransferBlock& down) {
+  up_.usual = up.used();
+  const int64_t biases = static_cast<int64_t>(size_.requests) * kMaxLogitBiases;
+  bias_token_ = up.Take<int32_t>(biases);
+  bias_ = up.Take<float>(biases);
+  up_.whole = up.used();
+
+  down_.usual = down.used();
   const int64_t count = static_cast<int64_t>(size_.rows) * kMaxTopLogprobs;
   top_token_ = down.Take<int32_t>(count);
   top_logprob_ = down.Take<float>(count);
+  down_.whole = down.used();
 }
 
-void SamplingBuffer::Fill(std::span<const SequencePlan* const> sequences) {
+int64_t SamplingBuffer::BytesUp(Sequences sequences) const {
+  const bool biases = std::ranges::any_of(sequences, [](const auto* sequence) {
+    return !sequence->sampling.logit_bias.empty();
+  });
+  return biases ? up_.whole : up_.usual;
+}
+
+int64_t SamplingBuffer::BytesDown(Sequences sequences) const {
+  const bool alternatives = std::ranges::any_of(
+      sequences,
+      [](const auto* sequence) { return sequence->sampling.top_logprobs > 0; });
+  return alternatives ? down_.whole : down_.usual;
+}
+
+void SamplingBuffer::Fill(Sequences sequences) {
   std::ranges::fill(control_.values(), SamplingControl{});
   std::ranges::fill(next_token_.values(), 0);
   int32_t num_biases = 0;
@@ -111,16 +127,16 @@ void SamplingBuffer::SetInputs(AdvanceRequestsParams& params) const {
   params.control = control_.device;
 }
 
-std::vector<SequenceResult> SamplingBuffer::Results(
-    const TransferBlock& down, int image,
-    std::span<const int32_t> num_top) const {
+std::vector<SequenceResult> SamplingBuffer::Results(const TransferBlock& down,
+                                                    int image,
+                                                    Sequences sequences) const {
   const std::span<const int32_t> first = down.InImage(path_first_, image);
   const std::span<const int32_t> accepted = down.InImage(accepted_, image);
   const std::span<const int32_t> emitted = down.InImage(emitted_, image);
   const std::span<const float> logprob = down.InImage(logprob_, image);
   const std::span<const int32_t> top_token = down.InImage(top_token_, image);
   const std::span<const float> top_logprob = down.InImage(top_logprob_, image);
-  std::vector<SequenceResult> results(num_top.size());
+  std::vector<SequenceResult> results(sequences.size());
   for (size_t b = 0; b < results.size(); ++b) {
     SequenceResult& result = results[b];
     result.committed = first[b + 1] - first[b];
@@ -134,25 +150,13 @@ std::vector<SequenceResult> SamplingBuffer::Results(
       EmittedToken& token = result.emitted.emplace_back();
       token.token = emitted[entry];
       token.logprob = logprob[entry];
-      for (int i = 0; i < num_top[b]; ++i) {
+      for (int i = 0; i < sequences[b]->sampling.top_logprobs; ++i) {
         const int at = entry * kMaxTopLogprobs + i;
         token.top.push_back({top_token[at], top_logprob[at]});
       }
     }
   }
   return results;
-}
-
-bool NeedBiases(std::span<const SequencePlan* const> sequences) {
-  return std::ranges::any_of(sequences, [](const SequencePlan* sequence) {
-    return !sequence->sampling.logit_bias.empty();
-  });
-}
-
-bool NeedAlternatives(std::span<const SequencePlan* const> sequences) {
-  return std::ranges::any_of(sequences, [](const SequencePlan* sequence) {
-    return sequence->sampling.top_logprobs > 0;
-  });
 }
 
 }  // namespace bole

@@ -25,17 +25,20 @@ class SamplingBuffer {
     int requests;
     int rows;
   };
-  // Takes the parameters; LayBiases takes what few rounds need, so that it can
-  // be last in its block.
+  // Take the parameters and the results.
   void LayParameters(const Size& size, TransferBlock& up);
-  void LayBiases(TransferBlock& up);
-  // Takes the results; LayAlternatives what few rounds need.
   void LayResults(TransferBlock& down);
-  void LayAlternatives(TransferBlock& down);
+  // Takes what few rounds need, biases and alternatives. REQUIRES: nothing else
+  // is taken from the blocks after it.
+  void LayOptional(TransferBlock& up, TransferBlock& down);
+  // Bytes of the blocks that have to be copied for these sequences.
+  using Sequences = std::span<const SequencePlan* const>;
+  int64_t BytesUp(Sequences sequences) const;
+  int64_t BytesDown(Sequences sequences) const;
 
   // Writes every sequence's parameters.
   // REQUIRES: plans that passed Validate(StepPlan), at most size.requests.
-  void Fill(std::span<const SequencePlan* const> sequences);
+  void Fill(Sequences sequences);
   // For requests that draw nothing: what follows their rows.
   void SetNextTokens(std::span<const int32_t> tokens);
 
@@ -49,15 +52,20 @@ class SamplingBuffer {
   const int32_t* next_token() const { return next_token_.device; }
 
   // Emitted tokens, accepted drafts and length of the path (as `committed`) of
-  // the first `num_requests` requests, from an image of the block that came
+  // the sequences that were filled in, from an image of the block that came
   // down. A path ends before a row without a token, which is its
-  // bad_logits_position, counted from the path's start. num_top[b]:
-  // alternatives that request b asked for.
+  // bad_logits_position, counted from the path's start.
   std::vector<SequenceResult> Results(const TransferBlock& down, int image,
-                                      std::span<const int32_t> num_top) const;
+                                      Sequences sequences) const;
 
  private:
+  struct BlockSizes {
+    int64_t usual = 0;  // Bytes before the optional.
+    int64_t whole = 0;
+  };
+
   Size size_ = {};
+  BlockSizes up_, down_;
   int32_t* path_row_;
   TransferArray<SamplingControl> control_;
   TransferArray<int32_t> first_bias_, bias_token_, first_stop_, stop_token_;
@@ -66,10 +74,6 @@ class SamplingBuffer {
   TransferArray<int32_t> path_first_, accepted_, emitted_, top_token_;
   TransferArray<float> logprob_, top_logprob_;
 };
-
-// Whether any sequence biases tokens, or asks for alternatives.
-bool NeedBiases(std::span<const SequencePlan* const> sequences);
-bool NeedAlternatives(std::span<const SequencePlan* const> sequences);
 
 }  // namespace bole
 

@@ -13,11 +13,12 @@ GdnFactors AllocateFactors(const ModelConfig& config,
                            DeviceArrays& arrays) {
   const GdnShape shape = GdnShapeOf(config);
   // A forest keeps every layer's rows until its commit; prefill chunks only
-  // one layer's.
+  // one layer's, from where the forest's of that layer begin. They may reach
+  // into what later layers will have.
+  const int64_t layer_rows = capacity.max_forest_rows;
   const int64_t rows =
-      std::max<int64_t>(static_cast<int64_t>(config.num_linear_layers()) *
-                            capacity.max_forest_rows,
-                        capacity.max_prefill_rows);
+      std::max(config.num_linear_layers() - 1, 0) * layer_rows +
+      std::max(capacity.max_forest_rows, capacity.max_prefill_rows);
   float* node_states = nullptr;
   if (capacity.keeps_node_states) {
     const int64_t states = static_cast<int64_t>(config.num_linear_layers()) *
@@ -48,37 +49,43 @@ HybridModel::HybridModel(const ModelParts& parts, const Capacity& capacity,
   factor_bytes_ = arrays.total_bytes() - factor_bytes_;
 }
 
-absl::Status HybridModel::Forward(const ForwardInput& input,
-                                  Activation* hidden) {
-  GdnFactors factors = factors_;
-  if (input.mode == ForwardMode::kPrefill) factors.layer_rows = 0;
+absl::Status HybridModel::Forward(const ForwardPart& part, Activation* hidden) {
+  return Forward({&part, 1}, part.batch.rows, hidden);
+}
+
+absl::Status HybridModel::Forward(std::span<const ForwardPart> parts,
+                                  RowCount rows, Activation* hidden) {
+  Backend& backend = parts_.backend;
+  const int64_t width = parts_.config.hidden_size;
   const LayerContext context{
-      .backend = parts_.backend,
+      .backend = backend,
       .config = parts_.config,
-      .batch = input.batch,
-      .mode = input.mode,
-      .solver = input.solver,
-      .all_rows = input.all_rows,
+      .rows = rows,
+      .parts = parts,
       .states = parts_.memory.states,
-      .factors = factors,
+      .factors = factors_,
       .pages = parts_.memory.pages,
       .inverse_frequency = parts_.weights.inverse_frequency,
       .scratch = parts_.scratch};
 
-  BOLE_RETURN_IF_ERROR(parts_.backend.Embed({.rows = input.batch.rows,
-                                             .token = input.token,
-                                             .table = parts_.weights.embedding,
-                                             .out = parts_.scratch.residual}));
+  for (const ForwardPart& part : parts) {
+    BOLE_RETURN_IF_ERROR(backend.Embed(
+        {.rows = part.batch.rows,
+         .token = part.token,
+         .table = parts_.weights.embedding,
+         .out = ElementAt(parts_.scratch.residual, part.first_row * width,
+                          backend.activation_type())}));
+  }
   BOLE_RETURN_IF_ERROR(
       RunLayers(parts_.weights.layers, {.linear = 0, .attention = 0}, context));
-  return parts_.backend.RmsNorm({.rows = input.batch.rows,
-                                 .width = parts_.config.hidden_size,
-                                 .epsilon = parts_.config.rms_norm_eps,
-                                 .x = parts_.scratch.residual,
-                                 .weight = parts_.weights.norm,
-                                 .out = hidden,
-                                 .out_stride = parts_.config.hidden_size,
-                                 .out_column = 0});
+  return backend.RmsNorm({.rows = rows,
+                          .width = parts_.config.hidden_size,
+                          .epsilon = parts_.config.rms_norm_eps,
+                          .x = parts_.scratch.residual,
+                          .weight = parts_.weights.norm,
+                          .out = hidden,
+                          .out_stride = parts_.config.hidden_size,
+                          .out_column = 0});
 }
 
 absl::Status HybridModel::Logits(RowCount rows, const Activation* hidden,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "absl/status/status.h"
 #include "kernels/backend.h"
@@ -13,17 +14,9 @@
 
 namespace bole {
 
-struct ForwardInput {
-  RowBatch batch;
-  const int32_t* token;  // [N]
-  ForwardMode mode;
-  RowPath all_rows;  // kPrefill, kDecode: every row of the batch.
-  TreeSolver solver = TreeSolver::kBlocks;
-};
-
 class HybridModel {
  public:
-  // Rows of one forward; the scratch has room for either.
+  // Rows of one forward; the scratch has room for as many as run together.
   struct Capacity {
     int max_forest_rows;   // kVerify, kDecode
     int max_prefill_rows;  // kPrefill
@@ -37,7 +30,14 @@ class HybridModel {
   // Runs the rows through every layer. hidden [N, H]: after the final norm,
   // what the head and the drafter read. Keys and values of the rows are written
   // at committed + node.
-  absl::Status Forward(const ForwardInput& input, Activation* hidden);
+  absl::Status Forward(const ForwardPart& part, Activation* hidden);
+  // The same for several batches at once, as each of them alone would have it,
+  // but that the weights are read once: `rows` is how many they have together,
+  // each after the rows before its first_row. At most one is of kVerify, and
+  // those of kPrefill come before it in `parts`, because their factors are
+  // written where its own are to be.
+  absl::Status Forward(std::span<const ForwardPart> parts, RowCount rows,
+                       Activation* hidden);
 
   // logits [N, V].
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);

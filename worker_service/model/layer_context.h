@@ -2,6 +2,9 @@
 #ifndef BOLE_WORKER_SERVICE_MODEL_LAYER_CONTEXT_H_
 #define BOLE_WORKER_SERVICE_MODEL_LAYER_CONTEXT_H_
 
+#include <cstdint>
+#include <span>
+
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/model_config.h"
@@ -13,6 +16,17 @@ enum class ForwardMode {
   kPrefill,  // Chains; states and windows move on.
   kDecode,   // One row per request; states and windows move on.
   kVerify,   // A forest; states are only read, until a commit.
+};
+
+// Rows of a forward that are one batch. The mixers take them batch by batch;
+// for everything else the rows of all parts are one array.
+struct ForwardPart {
+  RowBatch batch;
+  const int32_t* token;  // [N]; read by HybridModel alone.
+  ForwardMode mode;
+  RowPath all_rows = {};  // kPrefill, kDecode: every row of the batch.
+  TreeSolver solver = TreeSolver::kBlocks;
+  int first_row = 0;  // Rows of the forward that come before these.
 };
 
 // Buffers of one forward, reused from layer to layer. Columns are the widest
@@ -35,10 +49,8 @@ struct Scratch {
 struct LayerContext {
   Backend& backend;
   const ModelConfig& config;
-  RowBatch batch;
-  ForwardMode mode;
-  TreeSolver solver = TreeSolver::kBlocks;
-  RowPath all_rows;  // kPrefill, kDecode: every row of the batch.
+  RowCount rows;                       // Of all parts together.
+  std::span<const ForwardPart> parts;  // In the order in which mixers run.
   GdnStates states;
   GdnFactors factors;
   KvPages pages;

@@ -1,17 +1,19 @@
 #include "worker_service/model/layers.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <variant>
 
 #include "common/status_macros.h"
+#include "worker_service/device_arrays.h"
 
 namespace bole {
 namespace {
 
 RmsNormParams NormOf(const float* weight, const LayerContext& context) {
   const int width = context.config.hidden_size;
-  return {.rows = context.batch.rows,
+  return {.rows = context.rows,
           .width = width,
           .epsilon = context.config.rms_norm_eps,
           .x = context.scratch.residual,
@@ -24,7 +26,7 @@ RmsNormParams NormOf(const float* weight, const LayerContext& context) {
 // out = normed W^T.
 MatMulParams Projection(const WeightMatrix* weight, Activation* out,
                         const LayerContext& context) {
-  return {.rows = context.batch.rows,
+  return {.rows = context.rows,
           .x = context.scratch.normed,
           .weight = weight,
           .out = out,
@@ -35,7 +37,7 @@ MatMulParams Projection(const WeightMatrix* weight, Activation* out,
 // residual += x W^T.
 MatMulParams Addition(const WeightMatrix* weight, const Activation* x,
                       const LayerContext& context) {
-  return {.rows = context.batch.rows,
+  return {.rows = context.rows,
           .x = x,
           .weight = weight,
           .out = context.scratch.residual,
@@ -65,14 +67,41 @@ absl::Status EnterMixer(const LayerWeights& layer,
   return context.backend.MatMul(MixerProjection(layer, context));
 }
 
+// Scratch of a mixer from the first row of a part on.
+struct PartScratch {
+  Activation* projected;
+  Activation* q;
+  float* q_scale;
+  Activation* mixed;
+};
+
+// Columns of each.
+struct PartWidths {
+  int projected;
+  int q;
+  int q_scale;
+  int mixed;
+};
+
+PartScratch ScratchOf(const ForwardPart& part, const PartWidths& widths,
+                      const LayerContext& context) {
+  const Scratch& scratch = context.scratch;
+  const int64_t row = part.first_row;
+  const auto from = [&](Activation* array, int width) {
+    return ElementAt(array, row * width, context.backend.activation_type());
+  };
+  return {.projected = from(scratch.projected, widths.projected),
+          .q = from(scratch.q, widths.q),
+          .q_scale = row == 0 ? scratch.q_scale
+                              : scratch.q_scale + row * widths.q_scale,
+          .mixed = from(scratch.mixed, widths.mixed)};
+}
+
 // From the projection to the gated norm, in scratch.mixed.
-absl::Status RunGdnCore(const GdnDecodeLayerParams& params,
-                        const LayerContext& context) {
-  Backend& backend = context.backend;
-  if (context.mode == ForwardMode::kDecode) {
-    return backend.GdnDecodeLayer(params);
-  }
-  if (context.mode == ForwardMode::kVerify) {
+absl::Status RunGdnCore(const GdnDecodeLayerParams& params, ForwardMode mode,
+                        Backend& backend) {
+  if (mode == ForwardMode::kDecode) return backend.GdnDecodeLayer(params);
+  if (mode == ForwardMode::kVerify) {
     return backend.GdnVerifyLayer(
         {.conv = params.conv, .core = params.core, .norm = params.norm});
   }
@@ -82,12 +111,17 @@ absl::Status RunGdnCore(const GdnDecodeLayerParams& params,
   return backend.GdnGatedNorm(params.norm);
 }
 
-// The mixers, from scratch.projected to scratch.mixed.
+// The mixers, from scratch.projected to scratch.mixed, for the rows of a part.
 absl::Status RunMixer(const GdnWeights& weights, int layer,
-                      const LayerContext& context) {
-  const Scratch& scratch = context.scratch;
+                      const ForwardPart& part, const LayerContext& context) {
   const GdnShape shape = GdnShapeOf(context.config);
-  return RunGdnCore({.conv = {.batch = context.batch,
+  const PartScratch scratch = ScratchOf(part,
+                                        {.projected = shape.projected_width(),
+                                         .q = shape.key_width(),
+                                         .q_scale = shape.key_heads,
+                                         .mixed = shape.value_width()},
+                                        context);
+  return RunGdnCore({.conv = {.batch = part.batch,
                               .shape = shape,
                               .states = context.states,
                               .layer = layer,
@@ -98,38 +132,43 @@ absl::Status RunMixer(const GdnWeights& weights, int layer,
                               .q = scratch.q,
                               .q_scale = scratch.q_scale,
                               .factors = context.factors},
-                     .core = {.batch = context.batch,
+                     .core = {.batch = part.batch,
                               .shape = shape,
                               .states = context.states,
                               .layer = layer,
                               .q = scratch.q,
                               .q_scale = scratch.q_scale,
                               .factors = context.factors,
-                              .solver = context.solver,
+                              .solver = part.solver,
                               .out = scratch.mixed},
-                     .windows = {.batch = context.batch,
-                                 .path = context.all_rows,
+                     .windows = {.batch = part.batch,
+                                 .path = part.all_rows,
                                  .shape = shape,
                                  .states = context.states,
                                  .factors = context.factors,
                                  .first_layer = layer,
                                  .num_layers = 1},
-                     .norm = {.rows = context.batch.rows,
+                     .norm = {.rows = part.batch.rows,
                               .shape = shape,
                               .epsilon = context.config.rms_norm_eps,
                               .o = scratch.mixed,
                               .projected = scratch.projected,
                               .weight = weights.norm,
                               .out = scratch.mixed}},
-                    context);
+                    part.mode, context.backend);
 }
 
 absl::Status RunMixer(const AttentionWeights& weights, int layer,
-                      const LayerContext& context) {
-  const Scratch& scratch = context.scratch;
+                      const ForwardPart& part, const LayerContext& context) {
   const AttentionShape shape = AttentionShapeOf(context.config);
+  const PartScratch scratch = ScratchOf(part,
+                                        {.projected = shape.projected_width(),
+                                         .q = shape.query_width(),
+                                         .q_scale = 0,
+                                         .mixed = shape.query_width()},
+                                        context);
   const AttentionDecodeParams params = {
-      .qkv = {.batch = context.batch,
+      .qkv = {.batch = part.batch,
               .shape = shape,
               .pages = context.pages,
               .layer = layer,
@@ -140,18 +179,30 @@ absl::Status RunMixer(const AttentionWeights& weights, int layer,
               .inverse_frequency = context.inverse_frequency,
               .rotary_scale = RotaryScale(context.config.rope),
               .q = scratch.q},
-      .attend = {.batch = context.batch,
+      .attend = {.batch = part.batch,
                  .shape = shape,
                  .pages = context.pages,
                  .layer = layer,
                  .q = scratch.q,
                  .projected = scratch.projected,
                  .out = scratch.mixed}};
-  if (context.mode == ForwardMode::kDecode) {
+  if (part.mode == ForwardMode::kDecode) {
     return context.backend.AttentionDecode(params);
   }
   BOLE_RETURN_IF_ERROR(context.backend.PrepareQkv(params.qkv));
   return context.backend.Attend(params.attend);
+}
+
+absl::Status RunMixers(const LayerWeights& layer, const LayerPlace& place,
+                       const LayerContext& context) {
+  const auto* gdn = std::get_if<GdnWeights>(&layer.mixer);
+  for (const ForwardPart& part : context.parts) {
+    BOLE_RETURN_IF_ERROR(gdn != nullptr
+                             ? RunMixer(*gdn, place.linear, part, context)
+                             : RunMixer(std::get<AttentionWeights>(layer.mixer),
+                                        place.attention, part, context));
+  }
+  return absl::OkStatus();
 }
 
 // From scratch.mixed of a layer to scratch.projected of the next one, if there
@@ -164,7 +215,7 @@ absl::Status RunFfn(const DenseFfnWeights& ffn, const LayerWeights& layer,
       {.add = MixerAddition(layer, context),
        .norm = NormOf(layer.post_attention_norm, context),
        .project = Projection(ffn.gate_up, scratch.gate_up, context),
-       .gate = SiluMulParams{.rows = context.batch.rows,
+       .gate = SiluMulParams{.rows = context.rows,
                              .width = ffn.down->columns,
                              .gate_up = scratch.gate_up,
                              .out = scratch.inner}}));
@@ -183,7 +234,7 @@ absl::Status RunFfn(const MoeFfnWeights& ffn, const LayerWeights& layer,
   BOLE_RETURN_IF_ERROR(
       backend.RmsNorm(NormOf(layer.post_attention_norm, context)));
   BOLE_RETURN_IF_ERROR(
-      backend.Moe({.rows = context.batch.rows,
+      backend.Moe({.rows = context.rows,
                    .experts_per_token = context.config.moe->experts_per_token,
                    .x = context.scratch.normed,
                    .router = ffn.router,
@@ -205,12 +256,9 @@ absl::Status RunLayers(std::span<const LayerWeights> layers, LayerPlace first,
   BOLE_RETURN_IF_ERROR(EnterMixer(layers[0], context));
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerWeights& layer = layers[i];
-    if (const auto* gdn = std::get_if<GdnWeights>(&layer.mixer)) {
-      BOLE_RETURN_IF_ERROR(RunMixer(*gdn, place.linear++, context));
-    } else {
-      BOLE_RETURN_IF_ERROR(RunMixer(std::get<AttentionWeights>(layer.mixer),
-                                    place.attention++, context));
-    }
+    BOLE_RETURN_IF_ERROR(RunMixers(layer, place, context));
+    const bool is_linear = std::holds_alternative<GdnWeights>(layer.mixer);
+    ++(is_linear ? place.linear : place.attention);
     const LayerWeights* next = i + 1 < layers.size() ? &layers[i + 1] : nullptr;
     BOLE_RETURN_IF_ERROR(std::visit(
         [&](const auto& ffn) { return RunFfn(ffn, layer, next, context); },

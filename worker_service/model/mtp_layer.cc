@@ -32,12 +32,13 @@ absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
                                               .out = parts_.scratch.residual,
                                               .out_float = nullptr,
                                               .accumulate = false}));
+  const ForwardPart part{
+      .batch = input.batch, .token = input.token, .mode = ForwardMode::kVerify};
   const LayerContext context{
       .backend = parts_.backend,
       .config = parts_.config,
-      .batch = input.batch,
-      .mode = ForwardMode::kVerify,
-      .all_rows = {},
+      .rows = input.batch.rows,
+      .parts = {&part, 1},
       .states = {},
       .factors = {},
       .pages = parts_.memory.pages,
