@@ -24,6 +24,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -63,7 +64,7 @@ def device_name(device):
     """What measurements are compared within."""
     if device.startswith("cuda"):
         done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm",
+            ["nvidia-smi", "--query-gpu=name,driver_version",
              "--format=csv,noheader"], stdout=subprocess.PIPE, text=True)
         return done.stdout.strip().splitlines()[0]
     return f"{platform.processor() or platform.machine()}, " \
@@ -134,7 +135,7 @@ class Run:
         left = self.left(model)
         if not left:
             return
-        table = str(self.out / (model.replace(":", "_") + ".table.json"))
+        table = str(self.out / (re.sub(r"\W+", "_", model) + ".table.json"))
         self.bundle.calibrate(model, self.options.device, table,
                               *self.options.calibrate_flags.split())
         with self.bundle.worker(model, self.options.device, "--cost-table",
