@@ -47,7 +47,7 @@ struct RequestBody {
   TextParams text;
   int priority = 0;
   std::optional<SpeculationOverride> speculation = std::nullopt;
-  std::optional<LatencyTargets> targets = std::nullopt;
+  LatencyTargets targets = {};
   std::string cache_salt = {};  // As Request has them.
 };
 

@@ -90,12 +90,12 @@ Completion Job::CompletionAt(TimePoint now, MatchedStop matched) const {
   const auto since_arrival = [this](TimePoint time) {
     return std::chrono::duration<double>(time - request_->arrival).count();
   };
-  return {
-      .matched = std::move(matched),
-      .speculation = {.rounds = rounds_, .accepted_drafts = accepted_drafts_},
-      .queue_seconds = since_arrival(*first_run),
-      .first_token_seconds = since_arrival(*first_token),
-      .total_seconds = since_arrival(now)};
+  return {.matched = std::move(matched),
+          .rounds = rounds_,
+          .accepted_drafts = accepted_drafts_,
+          .queue_seconds = since_arrival(*first_run),
+          .first_token_seconds = since_arrival(*first_token),
+          .total_seconds = since_arrival(now)};
 }
 
 }  // namespace bole

@@ -26,15 +26,10 @@ struct TextParams {
   bool skip_special_tokens = true;
 };
 
-// What the request's client aims at. Absent: any time will do.
+// How fast its output is to come, for policies that look at it.
 struct LatencyTargets {
-  std::optional<std::chrono::milliseconds> time_to_first_token =
-      std::nullopt;  // > 0
-  std::optional<std::chrono::milliseconds> time_per_output_token =
-      std::nullopt;  // > 0
-
-  friend bool operator==(const LatencyTargets&,
-                         const LatencyTargets&) = default;
+  std::optional<std::chrono::milliseconds> time_to_first_token = {};
+  std::optional<std::chrono::milliseconds> time_per_output_token = {};
 };
 
 // One text to be drawn. Immutable once submitted. The stream is shared by the
@@ -57,7 +52,7 @@ struct Request {
   std::vector<int32_t> stop_tokens;  // All: the request's and the model's.
   TextParams text;
   std::optional<SpeculationOverride> speculation;  // It bounds something.
-  std::optional<LatencyTargets> targets;           // One of them is set.
+  LatencyTargets targets = {};
   // Those with equal salts may share a cached prefix. Nothing reads it yet,
   // because nothing is shared between requests.
   std::string cache_salt;

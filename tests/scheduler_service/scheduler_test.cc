@@ -35,11 +35,11 @@ TEST_F(SchedulerTest, ARequestIsPrefilledDraftedAndEnds) {
 
   ExpectOutput(reader, SimulatedOutput(prompt, 30));
   EXPECT_EQ((*reader.end)->matched, MatchedStop());
-  EXPECT_GT((*reader.end)->speculation.accepted_drafts, 0);
+  EXPECT_GT((*reader.end)->accepted_drafts, 0);
   // The first token comes with the prompt; every round adds one to its drafts,
   // but the last, which may end on a draft.
-  const int counted = 1 + (*reader.end)->speculation.rounds +
-                      (*reader.end)->speculation.accepted_drafts;
+  const int counted =
+      1 + (*reader.end)->rounds + (*reader.end)->accepted_drafts;
   EXPECT_TRUE(counted == 30 || counted == 31) << counted;
   EXPECT_EQ(dequeued_, 1);
   ExpectAllFree();

@@ -107,8 +107,7 @@ absl::StatusOr<std::optional<SpeculationOverride>> DecodeOverride(
   return bounds;
 }
 
-// Nothing if there is no target.
-absl::StatusOr<std::optional<LatencyTargets>> DecodeTargets(
+absl::StatusOr<LatencyTargets> DecodeTargets(
     const v1::LatencyTargets& message) {
   LatencyTargets targets;
   if (message.has_time_to_first_token_ms()) {
@@ -123,7 +122,6 @@ absl::StatusOr<std::optional<LatencyTargets>> DecodeTargets(
         CheckBound("targets.time_per_output_token_ms", value, kMaxTargetMs));
     targets.time_per_output_token = std::chrono::milliseconds(value);
   }
-  if (targets == LatencyTargets()) return std::nullopt;
   return targets;
 }
 

@@ -36,28 +36,25 @@ void EncodeLogprobs(
   }
 }
 
-v1::SpeculationOffReason EncodeOffReason(SpeculationOffReason reason) {
-  switch (reason) {
-    case SpeculationOffReason::kNone:
-      break;
-    case SpeculationOffReason::kNotWorthIt:
-      return v1::SPECULATION_OFF_REASON_NOT_WORTH_IT;
-    case SpeculationOffReason::kNoTable:
-      return v1::SPECULATION_OFF_REASON_NO_TABLE;
-    case SpeculationOffReason::kNoDrafter:
-      return v1::SPECULATION_OFF_REASON_NO_DRAFTER;
-    case SpeculationOffReason::kDisabled:
-      return v1::SPECULATION_OFF_REASON_DISABLED;
-    case SpeculationOffReason::kRequest:
-      return v1::SPECULATION_OFF_REASON_REQUEST;
+// The reasons that completions give.
+constexpr std::pair<std::string_view, v1::SpeculationOffReason> kOffReasons[] =
+    {{"not_faster", v1::SPECULATION_OFF_REASON_NOT_WORTH_IT},
+     {"no_table", v1::SPECULATION_OFF_REASON_NO_TABLE},
+     {"no_drafter", v1::SPECULATION_OFF_REASON_NO_DRAFTER},
+     {"asked", v1::SPECULATION_OFF_REASON_DISABLED},
+     {"request", v1::SPECULATION_OFF_REASON_REQUEST}};
+
+v1::SpeculationOffReason EncodeOffReason(std::string_view reason) {
+  for (const auto& [name, encoded] : kOffReasons) {
+    if (name == reason) return encoded;
   }
   return v1::SPECULATION_OFF_REASON_UNSPECIFIED;
 }
 
-void EncodeSpeculation(const SpeculationSummary& summary,
-                       v1::Speculation& message) {
-  message.set_rounds(summary.rounds);
-  message.set_accepted_drafts(summary.accepted_drafts);
+void EncodeSpeculation(const Completion& completion, v1::Speculation& message) {
+  const SpeculationSummary& summary = completion.speculation;
+  message.set_rounds(completion.rounds);
+  message.set_accepted_drafts(completion.accepted_drafts);
   message.set_off_rounds(summary.off_rounds);
   message.set_chain_rounds(summary.chain_rounds);
   message.set_tree_rounds(summary.tree_rounds);
@@ -75,7 +72,7 @@ void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
   } else {
     message.set_finish_reason(v1::FINISH_REASON_LENGTH);
   }
-  EncodeSpeculation(completion.speculation, *message.mutable_speculation());
+  EncodeSpeculation(completion, *message.mutable_speculation());
   message.mutable_timing()->set_queue_seconds(completion.queue_seconds);
   message.mutable_timing()->set_first_token_seconds(
       completion.first_token_seconds);

@@ -24,6 +24,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -35,6 +36,10 @@ import serving
 UNFINISHED = 75  # As sysexits.h has it: come again.
 # Nodes that a worker verifies in a round, of all requests together.
 MAX_NODES = 1024
+# Seconds that have to be left for a calibration to begin; but one may always
+# begin in the first seconds of a call.
+CALIBRATION = 400
+SOON = 5
 
 # Half of what the last one writes is easy for its drafter, half of it hard:
 # which, depends on where a text starts.
@@ -63,7 +68,7 @@ def device_name(device):
     """What measurements are compared within."""
     if device.startswith("cuda"):
         done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm",
+            ["nvidia-smi", "--query-gpu=name,driver_version",
              "--format=csv,noheader"], stdout=subprocess.PIPE, text=True)
         return done.stdout.strip().splitlines()[0]
     return f"{platform.processor() or platform.machine()}, " \
@@ -108,7 +113,7 @@ class Run:
         self.device = device_name(options.device)
         self.settings = {name: setting for name, setting in settings().items()
                          if name in options.settings}
-        self.deadline = time.monotonic() + options.seconds
+        self.start = time.monotonic()
 
     def left(self, model):
         """[(repetition, setting, [requests])], in the order of measuring."""
@@ -126,15 +131,18 @@ class Run:
                     left.append((repetition, name, loads))
         return left
 
-    def check_time(self):
-        if time.monotonic() > self.deadline:
+    def check_time(self, needed=0.0):
+        used = time.monotonic() - self.start
+        if used > max(self.options.seconds - needed, SOON if needed else 0):
             raise Deadline()
 
     def measure(self, model):
         left = self.left(model)
         if not left:
             return
-        table = str(self.out / (model.replace(":", "_") + ".table.json"))
+        table = str(self.out / (re.sub(r"\W+", "_", model) + ".table.json"))
+        if not os.path.exists(table):
+            self.check_time(CALIBRATION)
         self.bundle.calibrate(model, self.options.device, table,
                               *self.options.calibrate_flags.split())
         with self.bundle.worker(model, self.options.device, "--cost-table",
@@ -193,7 +201,7 @@ def parse():
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=500,
                         help="nothing new begins after so many")
-    parser.add_argument("--calibrate-flags", default="",
+    parser.add_argument("--calibrate-flags", default="--max-seconds 300",
                         help="more flags of bole-calibrate, in one argument")
     options = parser.parse_args()
     unknown = set(options.settings) - set(settings())

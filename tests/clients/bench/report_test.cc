@@ -8,6 +8,7 @@
 
 #include "clients/bench/report_svg.h"
 #include "clients/bench/report_text.h"
+#include "proto/bole.pb.h"
 
 namespace bole::bench {
 namespace {

@@ -56,15 +56,14 @@ TEST(TokenStreamTest, TheEndComesWithTheLastTokens) {
   TokenStream stream([] {});
 
   stream.Append({Token(1)}, "one");
-  stream.Finish(
-      Completion{.matched = std::string("."), .speculation = {.rounds = 3}});
+  stream.Finish(Completion{.matched = std::string("."), .rounds = 3});
   const TokenDelta delta = stream.Take();
 
   EXPECT_EQ(Ids(delta), std::vector<int32_t>{1});
   ASSERT_TRUE(delta.end.has_value());
   ASSERT_TRUE(delta.end->ok());
   EXPECT_EQ(std::get<std::string>((*delta.end)->matched), ".");
-  EXPECT_EQ((*delta.end)->speculation.rounds, 3);
+  EXPECT_EQ((*delta.end)->rounds, 3);
   EXPECT_FALSE(stream.Take().end.has_value());
 }
 
@@ -296,8 +295,7 @@ TEST_P(TokenStreamThreadsTest, AReaderWhoTakesWhenToldGetsEverythingInOrder) {
       stream.Append({Token(i)},
                     std::string(1, static_cast<char>('a' + i % 26)));
     }
-    stream.Finish(
-        Completion{.matched = {}, .speculation = {.rounds = kTokens}});
+    stream.Finish(Completion{.matched = {}, .rounds = kTokens});
   });
   std::thread canceller([&] { stream.Cancel(); });
   reader.ReadAll(stream);

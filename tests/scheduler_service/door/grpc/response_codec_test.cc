@@ -104,13 +104,15 @@ TEST(ResponseCodecTest, TheCompleteMessageSaysHowItEnded) {
   const v1::GenerateComplete complete =
       encoder
           .Complete({.matched = int32_t{12},
+                     .rounds = 4,
+                     .accepted_drafts = 2,
                      .speculation = {.rounds = 4,
-                                     .accepted_drafts = 2,
                                      .off_rounds = 1,
                                      .chain_rounds = 2,
                                      .tree_rounds = 3,
                                      .selected_nodes = int64_t{5} << 32,
-                                     .promised_tokens = 2.5},
+                                     .promised_tokens = 2.5,
+                                     .off_reason = ""},
                      .queue_seconds = 0.25,
                      .first_token_seconds = 0.5,
                      .total_seconds = 1})
@@ -140,13 +142,10 @@ TEST(ResponseCodecTest, TheCompleteMessageSaysHowItEnded) {
 }
 
 TEST(ResponseCodecTest, EveryReasonForNoSpeculationHasAName) {
-  const std::vector<std::pair<SpeculationOffReason, std::string>> names = {
-      {SpeculationOffReason::kNone, "UNSPECIFIED"},
-      {SpeculationOffReason::kNotWorthIt, "NOT_WORTH_IT"},
-      {SpeculationOffReason::kNoTable, "NO_TABLE"},
-      {SpeculationOffReason::kNoDrafter, "NO_DRAFTER"},
-      {SpeculationOffReason::kDisabled, "DISABLED"},
-      {SpeculationOffReason::kRequest, "REQUEST"}};
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {"", "UNSPECIFIED"},      {"not_faster", "NOT_WORTH_IT"},
+      {"no_table", "NO_TABLE"}, {"no_drafter", "NO_DRAFTER"},
+      {"asked", "DISABLED"},    {"request", "REQUEST"}};
   for (const auto& [reason, name] : names) {
     const v1::GenerateComplete complete =
         Encoder(OneRequest(false))
