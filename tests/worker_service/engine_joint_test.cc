@@ -68,9 +68,9 @@ class EngineJointTest : public ::testing::TestWithParam<std::string> {
   ChunkTraffic NewTraffic(const Engine& engine,
                           const std::optional<DraftShape>& draft,
                           uint32_t seed) const {
-    std::vector<int32_t> text;
+    std::vector<int32_t> text(400);
     for (int i = 0; i < 400; ++i) {
-      text.push_back((17 + 7919 * i) % model_.num_valid_tokens());
+      text[i] = (17 + 7919 * i) % model_.num_valid_tokens();
     }
     return ChunkTraffic({.limits = engine.limits(),
                          .draft = draft,
