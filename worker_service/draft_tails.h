@@ -3,6 +3,7 @@
 #ifndef BOLE_WORKER_SERVICE_DRAFT_TAILS_H_
 #define BOLE_WORKER_SERVICE_DRAFT_TAILS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 

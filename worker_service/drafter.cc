@@ -54,14 +54,15 @@ void Drafter::Lay(int max_requests, const DraftShape& shape, TransferBlock& up,
                   TransferBlock& down) {
   max_requests_ = max_requests;
   shape_ = shape;
-  const int64_t lanes = static_cast<int64_t>(max_requests) * shape.top_k;
+  const DraftShape& most = options_.max_shape;
+  const int64_t lanes = static_cast<int64_t>(max_requests) * most.top_k;
   counts_ = up.Take<int32_t>(2);
   lane_first_ = up.Take<int32_t>(max_requests + 1);
   lane_request_ = up.Take<int32_t>(lanes);
-  lane_node_ = up.Take<int32_t>(shape.depth * lanes);
-  lane_depth_ = up.Take<int32_t>(shape.depth * lanes);
+  lane_node_ = up.Take<int32_t>(most.depth * lanes);
+  lane_depth_ = up.Take<int32_t>(most.depth * lanes);
   const int64_t candidates =
-      static_cast<int64_t>(max_requests) * shape.num_candidates();
+      static_cast<int64_t>(max_requests) * most.num_candidates();
   tree_token_ = down.Take<int32_t>(candidates);
   tree_parent_ = down.Take<int32_t>(candidates);
   tree_log_rho_ = down.Take<float>(candidates);

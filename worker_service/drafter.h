@@ -51,7 +51,8 @@ class Drafter {
   };
 
   // Takes what Grow() reads of a batch of at most max_requests, and the trees
-  // it leaves, from blocks that go up and come down.
+  // it leaves, from blocks that go up and come down. Places do not depend on
+  // the shape.
   void Lay(int max_requests, const DraftShape& shape, TransferBlock& up,
            TransferBlock& down);
   // Writes what depends on how many requests there are.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/check.h"
 #include "common/status_macros.h"
@@ -158,6 +159,15 @@ absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
   }
   on_round(std::move(result));
   return absl::OkStatus();
+}
+
+std::vector<int> Engine::row_buckets() const {
+  return num_graphs() > 0 ? RowBuckets(options_.max_nodes) : std::vector<int>();
+}
+
+std::vector<int> Engine::request_buckets() const {
+  return num_graphs() > 0 ? RequestBuckets(options_.max_requests)
+                          : std::vector<int>();
 }
 
 SampleParams Engine::SampleOf(const RowArrays& rows,

@@ -79,10 +79,11 @@ class Engine {
 
   ~Engine();
 
-  // Captures the rounds of a scheduler with default settings, the likeliest
-  // first, so that none is captured while it serves; stops at `deadline`.
-  // Calls on_progress after each shape. Slots and pages stay as they are; with
-  // a backend that keeps no graphs nothing is done. Errors as of Step().
+  // Captures the rounds that any policy of a scheduler may choose, the
+  // likeliest first, so that none is captured while it serves; stops at
+  // `deadline`. Calls on_progress after each shape. Slots and pages stay as
+  // they are; with a backend that keeps no graphs nothing is done. Errors as of
+  // Step().
   using OnProgress = std::function<void(int done, int total)>;
   absl::Status WarmUp(std::chrono::steady_clock::time_point deadline,
                       const OnProgress& on_progress);
@@ -110,6 +111,10 @@ class Engine {
   // Graphs that are kept at most, and rounds since WarmUp() that had none: such
   // a round is queued operator by operator, and then captured.
   int num_graphs() const { return graphs_->capacity(); }
+  // What rounds are padded to, ascending, if they are: forests of trees to
+  // `rows`, and lone roots to `requests`. Empty if a round costs what it has.
+  std::vector<int> row_buckets() const;
+  std::vector<int> request_buckets() const;
   int64_t graph_misses() const { return graphs_->num_misses() - warmed_up_; }
 
  private:

@@ -25,8 +25,11 @@ void AddEngineFlags(CommandLine& command, EngineOptions& options) {
       "context, on a GPU all that fit",
       0, 1 << 24);
   add("--page-size", options.page_size, "tokens of a page", 1, 1 << 16);
-  add("--max-nodes", options.max_nodes, "nodes verified in one step; 0: 512", 0,
-      1 << 16);
+  add("--max-nodes", options.max_nodes,
+      "nodes verified in one step; 0: 512, on a GPU 1024 where they take "
+      "little "
+      "of its memory",
+      0, 1 << 16);
   add("--max-nodes-per-request", options.max_nodes_per_tree,
       "nodes verified in one step for one request; 0: 64, on a GPU 128", 0,
       128);

@@ -67,26 +67,37 @@ class Progress {
 
 }  // namespace
 
+// A graph holds addresses. Those of a draft must not depend on the rows of the
+// forest, nor those of a forest on the draft that follows; all may depend on
+// the number of requests. So what both use comes first, with room for any draft
+// and the tokens of any forest, and then what is as long as the forest.
 void Engine::LayRound(const RoundShape& shape, TransferBlock& up,
                       TransferBlock& down) {
   up.Clear();
   down.Clear();
-  rows_.Lay({.max_requests = shape.requests,
-             .max_rows = shape.rows,
-             .mask_words = shape.mask_words,
-             .max_path = shape.max_path,
-             .max_pages = options_.MaxPagesPerRequest()},
-            up);
-  sampling_.LayParameters({.requests = shape.requests, .rows = shape.rows}, up);
+  rows_.LayRequests({.max_requests = shape.requests,
+                     .max_rows = shape.rows,
+                     .mask_words = shape.mask_words,
+                     .max_path = shape.max_path,
+                     .max_pages = options_.MaxPagesPerRequest(),
+                     .token_room = options_.max_nodes},
+                    up);
+  sampling_.LayParameters({.requests = shape.requests,
+                           .rows = shape.rows,
+                           .emitted_room = options_.max_nodes},
+                          up);
   sampling_.LayResults(down);
-  if (shape.draft) drafter_->Lay(shape.requests, *shape.draft, up, down);
+  if (drafter_) {
+    drafter_->Lay(shape.requests, shape.draft.value_or(options_.max_draft), up,
+                  down);
+  }
   budget_ = up.Take<int32_t>(1);
   floor_ = up.Take<int32_t>(shape.requests);
   cap_ = up.Take<int32_t>(shape.requests);
-  const int lone_roots = shape.draft ? 0 : shape.requests;
-  no_token_ = up.Take<int32_t>(lone_roots);
-  no_parent_ = up.Take<int32_t>(lone_roots);
-  no_log_rho_ = up.Take<float>(lone_roots);
+  no_token_ = up.Take<int32_t>(shape.requests);
+  no_parent_ = up.Take<int32_t>(shape.requests);
+  no_log_rho_ = up.Take<float>(shape.requests);
+  rows_.LayRows(up);
   sampling_.LayOptional(up, down);
 }
 
@@ -179,9 +190,8 @@ absl::Status Engine::QueueRound(const RoundShape& shape, Sequences sequences,
 
 absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
   using enum GraphPart;
-  const bool is_first = index == 0;
-  const auto forward = [&]() -> absl::Status {
-    if (!is_first) BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
+  if (index > 0) BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
+  const auto forward = [&] {
     return shape.has_chunks ? QueueJointForward(shape) : QueueForward(shape);
   };
   const auto accept = [&]() -> absl::Status {
@@ -195,22 +205,19 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
   // The sizes of chunks are too many to capture.
   QueuedGraphs queued;
   GraphSet& graphs = shape.has_chunks ? queued : *graphs_;
-  if (!options_.time_phases) {
-    return graphs.Replay(shape.Key(is_first ? kFirstRound : kNextRound),
-                         [&]() -> absl::Status {
-                           BOLE_RETURN_IF_ERROR(forward());
-                           BOLE_RETURN_IF_ERROR(accept());
-                           return draft();
-                         });
+  if (options_.time_phases) {
+    BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kForward), forward));
+    BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kForwarded)));
+    BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kAccept), accept));
+    BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
+  } else {
+    BOLE_RETURN_IF_ERROR(
+        graphs.Replay(shape.Key(kVerify), [&]() -> absl::Status {
+          BOLE_RETURN_IF_ERROR(forward());
+          return accept();
+        }));
   }
-  BOLE_RETURN_IF_ERROR(graphs.Replay(
-      shape.Key(is_first ? kFirstForward : kNextForward), forward));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kForwarded)));
-  BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kAccept), accept));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
-  if (!shape.draft && !shape.defers_draft && !shape.has_chunks) {
-    return absl::OkStatus();
-  }
+  if (!shape.ends_with_draft() && !shape.has_chunks) return absl::OkStatus();
   return graphs.Replay(shape.Key(kDraft), draft);
 }
 
@@ -298,7 +305,6 @@ absl::Status Engine::QueueDraft(const RoundShape& shape) {
                                  .hidden = hidden_,
                                  .kept = memory_.hidden});
   }
-  if (!shape.draft) return absl::OkStatus();
   const Drafter::Committed committed = CommittedOf(shape);
   BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
   return drafter_->Grow(committed);

@@ -27,11 +27,16 @@ constexpr Defaults kCpu = {.requests = 16,
                            .context = kMaxDefaultContext,
                            .lease_rounds = 1};
 constexpr Defaults kGpu = {.requests = 32,
-                           .nodes = 512,
+                           .nodes = 1024,
                            .nodes_per_tree = 128,
                            .prefill_tokens = 2048,
                            .context = kMaxDefaultGpuContext,
                            .lease_rounds = kMaxLeaseRounds};
+
+// The nodes of a GPU on which those of kGpu would take more than this share of
+// what the weights leave.
+constexpr int kFewGpuNodes = 512;
+constexpr double kForestShare = 0.1;
 
 void Fill(int& size, int value) {
   if (size == 0) size = value;
@@ -130,10 +135,17 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
     BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
     return PlannedEngine{options, PlanOf(options, memory, model)};
   }
+  const bool choose_nodes = options.max_nodes == 0;
   options = FillIn(options, model, kGpu);
   const bool choose_pages = options.num_pages == 0;
   if (choose_pages) options.num_pages = 1;
-  BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
+  BOLE_ASSIGN_OR_RETURN(EngineMemory memory, measure());
+  const auto forest = static_cast<double>(memory.logits + memory.factors);
+  if (choose_nodes &&
+      forest > kForestShare * static_cast<double>(device->free_bytes)) {
+    options.max_nodes = std::max(kFewGpuNodes, options.max_requests);
+    BOLE_ASSIGN_OR_RETURN(memory, measure());
+  }
   MemoryPlan plan = PlanOf(options, memory, model);
   plan.device = device->total_bytes;
   plan.set_aside = kCodeBytes;

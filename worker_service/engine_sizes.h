@@ -50,7 +50,8 @@ struct PlannedEngine {
 };
 
 // As FitToModel() on a backend that uses the host's memory. On a GPU, sizes
-// given as 0 get larger defaults, and 0 pages become as many as fit into
+// given as 0 get larger defaults (of nodes where they would take no more than a
+// tenth of what the weights leave), and 0 pages become as many as fit into
 // `memory_fraction` of the GPU's memory after everything else, but at most what
 // all slots need at full context.
 //

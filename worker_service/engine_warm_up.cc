@@ -20,11 +20,12 @@ absl::Status Engine::WarmUp(const RoundShape& shape) {
   LayRound(shape, up_, down_);
   FillNothing(shape);
   BOLE_RETURN_IF_ERROR(Upload({}));
-  const int num_parts = shape.max_nodes_per_tree > 0 ? 2 : 1;
   // These rounds are not counted: the first that is has no round before it to
   // have been idle after.
-  for (int index = 0; index < num_parts; ++index) {
-    BOLE_RETURN_IF_ERROR(Replay(shape, index, num_rounds_));
+  BOLE_RETURN_IF_ERROR(Replay(shape, /*index=*/0, num_rounds_));
+  // No graph has it, but the first launch of a kernel loads its code.
+  if (options_.max_lease_rounds > 1) {
+    BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
   }
   // The block is filled anew for the next shape.
   BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/draft_shape.h"
+#include "common/proposal_tree.h"
 
 namespace bole {
 namespace {
@@ -20,26 +21,14 @@ int PathRows(const RoundShape& shape) {
                    shape.rows);
 }
 
-// Collects shapes of a profile, each once.
+// Collects shapes of a profile that need graphs which none before them needs.
 class ShapeList {
  public:
   ShapeList(const RoundProfile& profile, const EngineOptions& options)
       : profile_(profile),
         options_(options),
-        nodes_per_tree_(profile.draft ? profile.nodes_per_tree : 1) {}
+        nodes_per_tree_(profile.drafts.empty() ? 1 : profile.nodes_per_tree) {}
 
-  // Leases of any number of requests: their rounds have room for all nodes.
-  void AddLeases() {
-    if (options_.max_lease_rounds < 2) return;
-    for (int count = 1; count <= options_.max_requests; ++count) {
-      Add({.is_decode = nodes_per_tree_ == 1,
-           .requests = RequestsOf(count),
-           .rows = FullRows(count),
-           .mask_words = MaskWords(nodes_per_tree_),
-           .path_rows = 0,
-           .max_nodes_per_tree = nodes_per_tree_});
-    }
-  }
   // Lone roots.
   void AddDecodes() {
     for (const int requests : RequestBuckets(options_.max_requests)) {
@@ -50,10 +39,15 @@ class ShapeList {
            .path_rows = 0});
     }
   }
-  void AddFullTrees() {
-    if (nodes_per_tree_ == 1) return;
+  // As many nodes for each request as usual.
+  void AddUsualTrees() {
+    const int nodes = std::min(nodes_per_tree_, kDefaultTreeNodes);
+    if (nodes == 1) return;
     for (int count = 1; count <= options_.max_requests; ++count) {
-      AddTrees(count, FullRows(count), MaskWords(nodes_per_tree_));
+      const int64_t rows =
+          std::min<int64_t>(int64_t{count} * nodes, options_.max_nodes);
+      AddTrees(count, RowBucket(static_cast<int>(rows), options_.max_nodes),
+               MaskWords(nodes));
     }
   }
   void AddOtherTrees() {
@@ -69,16 +63,6 @@ class ShapeList {
   std::vector<RoundShape> shapes() { return std::move(shapes_); }
 
  private:
-  int RequestsOf(int count) const {
-    return RequestBucket(count, options_.max_requests);
-  }
-  int FullRows(int count) const {
-    const int64_t nodes = int64_t{count} * nodes_per_tree_;
-    return nodes_per_tree_ == 1 ? RequestsOf(count)
-                                : RowBucket(static_cast<int>(std::min<int64_t>(
-                                                nodes, options_.max_nodes)),
-                                            options_.max_nodes);
-  }
   // Whether so many trees can have a number of nodes together that `rows` is
   // the bucket of, if the largest of them needs so many words of a mask.
   bool CanHave(int count, int rows, int words) const {
@@ -91,25 +75,48 @@ class ShapeList {
   }
   void AddTrees(int count, int rows, int words) {
     Add({.is_decode = false,
-         .requests = RequestsOf(count),
+         .requests = RequestBucket(count, options_.max_requests),
          .rows = rows,
          .mask_words = words,
          .path_rows = 0});
   }
+  // With every draft that may follow.
   void Add(RoundShape shape) {
-    shape.draft = profile_.draft;
     shape.max_path = options_.max_draft.depth + 1;
     shape.path_rows = PathRows(shape);
-    std::pair key(shape.Key(GraphPart::kNextRound), shape.max_nodes_per_tree);
-    if (seen_.insert(std::move(key)).second) shapes_.push_back(shape);
+    for (const DraftShape& draft : profile_.drafts) {
+      shape.draft = draft;
+      AddIfNew(shape);
+    }
+    shape.draft.reset();
+    shape.defers_draft = profile_.defers;
+    AddIfNew(shape);
+  }
+  void AddIfNew(const RoundShape& shape) {
+    bool is_new = false;
+    for (const GraphKey& key : KeysOf(shape, options_)) {
+      is_new = seen_.insert(key).second || is_new;
+    }
+    if (is_new) shapes_.push_back(shape);
   }
 
   const RoundProfile& profile_;
   const EngineOptions& options_;
   const int nodes_per_tree_;
   std::vector<RoundShape> shapes_;
-  std::set<std::pair<GraphKey, int>> seen_;
+  std::set<GraphKey> seen_;
 };
+
+// No tree of a later round can have more nodes than this.
+int MostNodesOf(const Lease& lease, const std::optional<DraftShape>& draft) {
+  if (!draft) return 1;
+  int most = std::min(
+      {lease.max_nodes_per_tree, lease.budget, 1 + draft->num_candidates()});
+  if (lease.bounds.empty()) return most;
+  int cap = 1;
+  for (const TreeBounds& bounds : lease.bounds) cap = std::max(cap, bounds.cap);
+  return std::min(most, cap);
+}
 
 }  // namespace
 
@@ -143,20 +150,16 @@ std::vector<int> RowBuckets(int max) {
   return buckets;
 }
 
-// Only the choice of a forest depends on max_nodes_per_tree.
+// The engine lays out a round's arrays so that a draft finds what it needs at
+// the same place whatever has been verified, as long as there are as many
+// requests (Engine::LayRound).
 GraphKey RoundShape::Key(GraphPart part) const {
-  const bool chooses =
-      part == GraphPart::kNextRound || part == GraphPart::kNextForward;
-  return {
-      4 * static_cast<int>(part) + (defers_draft ? 2 : 0) + (is_decode ? 1 : 0),
-      requests,
-      rows,
-      mask_words,
-      max_path,
-      path_rows,
-      draft ? draft->top_k : 0,
-      draft ? draft->depth : 0,
-      chooses ? max_nodes_per_tree : 0};
+  if (part == GraphPart::kDraft) {
+    return {2 * static_cast<int>(part) + (defers_draft ? 1 : 0), requests,
+            path_rows, draft ? draft->top_k : 0, draft ? draft->depth : 0};
+  }
+  return {2 * static_cast<int>(part) + (is_decode ? 1 : 0), requests, rows,
+          mask_words, max_path};
 }
 
 RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
@@ -173,10 +176,10 @@ RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
       .has_chunks = !plan.prefills.empty()};
   int num_rows = forest.num_nodes();
   if (plan.lease) {
-    const int most = plan.draft ? plan.lease->max_nodes_per_tree : 1;
+    const int most = MostNodesOf(*plan.lease, plan.draft);
     shape.is_decode = shape.is_decode && most == 1;
     shape.max_nodes_per_tree = most;
-    shape.mask_words = std::max(shape.mask_words, (most + 31) / 32);
+    shape.mask_words = std::max(shape.mask_words, MaskWords(most));
     num_rows = std::max(num_rows,
                         std::min<int>(plan.lease->budget, num_requests * most));
   }
@@ -192,46 +195,47 @@ RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options) {
 
 RoundProfile UsualProfile(const EngineOptions& options, bool has_drafter) {
   if (!has_drafter) return {};
-  return {.draft = options.max_draft,
-          .nodes_per_tree =
-              std::min(kDefaultTreeNodes, options.max_nodes_per_tree)};
+  RoundProfile profile{.drafts = {options.max_draft},
+                       .defers = true,
+                       .nodes_per_tree = options.max_nodes_per_tree};
+  for (const int depth : {3, 5, 8}) {
+    const DraftShape chain{.top_k = 1, .depth = depth};
+    if (depth <= options.max_draft.depth && chain != options.max_draft) {
+      profile.drafts.push_back(chain);
+    }
+  }
+  return profile;
 }
 
 std::vector<RoundShape> ReachableShapes(const RoundProfile& profile,
                                         const EngineOptions& options) {
   ShapeList shapes(profile, options);
-  shapes.AddLeases();
+  shapes.AddUsualTrees();
   shapes.AddDecodes();
-  shapes.AddFullTrees();
   shapes.AddOtherTrees();
   return shapes.shapes();
 }
 
-int NumGraphs(const std::vector<RoundShape>& shapes,
-              const EngineOptions& options) {
+std::vector<GraphKey> KeysOf(const RoundShape& shape,
+                             const EngineOptions& options) {
   using enum GraphPart;
-  std::set<GraphKey> keys;
-  for (const RoundShape& shape : shapes) {
-    const bool is_leased = shape.max_nodes_per_tree > 0;
-    if (!options.time_phases) {
-      keys.insert(shape.Key(kFirstRound));
-      if (is_leased) keys.insert(shape.Key(kNextRound));
-      continue;
-    }
-    for (const GraphPart part : {kFirstForward, kAccept, kDraft}) {
-      keys.insert(shape.Key(part));
-    }
-    if (is_leased) keys.insert(shape.Key(kNextForward));
+  std::vector<GraphKey> keys;
+  if (options.time_phases) {
+    keys = {shape.Key(kForward), shape.Key(kAccept)};
+  } else {
+    keys = {shape.Key(kVerify)};
   }
-  return static_cast<int>(keys.size());
+  if (shape.ends_with_draft()) keys.push_back(shape.Key(kDraft));
+  return keys;
 }
 
 int GraphCapacity(const EngineOptions& options, bool has_drafter) {
-  const RoundProfile usual = UsualProfile(options, has_drafter);
-  RoundProfile largest = usual;
-  if (has_drafter) largest.nodes_per_tree = options.max_nodes_per_tree;
-  return std::max(NumGraphs(ReachableShapes(usual, options), options),
-                  NumGraphs(ReachableShapes(largest, options), options));
+  std::set<GraphKey> keys;
+  for (const RoundShape& shape :
+       ReachableShapes(UsualProfile(options, has_drafter), options)) {
+    for (const GraphKey& key : KeysOf(shape, options)) keys.insert(key);
+  }
+  return static_cast<int>(keys.size());
 }
 
 }  // namespace bole

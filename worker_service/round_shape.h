@@ -21,15 +21,15 @@ int RowBucket(int count, int max);
 std::vector<int> RequestBuckets(int max);
 std::vector<int> RowBuckets(int max);
 
-// What a graph holds. The rounds of a lease but for the first begin with the
-// choice of their forest.
+// What a graph holds. A round is two of them: rounds verify in one of many
+// sizes and then draft in one of several ways, and so the numbers of graphs add
+// up, and do not multiply. The choice of a lease's next forest is queued before
+// the first, while the device runs the round before.
 enum class GraphPart {
-  kFirstRound,
-  kNextRound,
-  kFirstForward,
-  kNextForward,
+  kVerify,   // The forward, and what becomes of it.
+  kForward,  // Its parts, with EngineOptions::time_phases.
   kAccept,
-  kDraft
+  kDraft  // A draft, or what puts one off.
 };
 
 // All that a forest round's launches depend on: the rest is on the device. The
@@ -43,40 +43,42 @@ struct RoundShape {
   int path_rows;     // Rows of all paths together, at most.
   std::optional<DraftShape> draft = {};
   bool defers_draft = false;
-  // Room for the later rounds of a lease; 0 without a lease.
+  // No tree of a later round of a lease has more; 0 without a lease.
   int max_nodes_per_tree = 0;
   // Prefill chunks run beside the forest, of sizes that are not told here: such
   // a round has no graph.
   bool has_chunks = false;
 
+  bool ends_with_draft() const { return draft || defers_draft; }
   GraphKey Key(GraphPart part) const;
 };
 
 // REQUIRES: a plan with a forest that Validate(StepPlan) accepts.
 RoundShape ShapeOf(const StepPlan& plan, const EngineOptions& options);
 
-// How one scheduler speculates, as long as it is connected.
+// Among what the rounds of a scheduler are chosen.
 struct RoundProfile {
-  std::optional<DraftShape> draft;  // None: all rounds decode.
-  int nodes_per_tree = 1;
+  std::vector<DraftShape> drafts;  // None: all rounds decode.
+  bool defers = false;             // Rounds may put their draft off.
+  int nodes_per_tree = 1;          // At most.
 };
 
-// The profile of a scheduler with default settings.
+// That of any policy: trees as large as they may be, drafted as such or as one
+// of a few chains, or not at all.
 RoundProfile UsualProfile(const EngineOptions& options, bool has_drafter);
 
-// All shapes that rounds of such a scheduler can have: of any number of
-// requests, with all their nodes (nodes_per_tree for each, as far as max_nodes
-// allows) or, where texts end, fewer of them; planned by the host, and leased.
-// The likeliest are first. Paths are as long as options.max_draft allows.
+// Shapes that have all keys of graphs that rounds of such a scheduler can have:
+// of any number of requests and nodes, planned by the host or leased. Each has
+// a key that those before have not, and the likeliest are first. Paths are as
+// long as options.max_draft allows.
 std::vector<RoundShape> ReachableShapes(const RoundProfile& profile,
                                         const EngineOptions& options);
 
-// The graphs that rounds of such shapes are replayed from.
-int NumGraphs(const std::vector<RoundShape>& shapes,
-              const EngineOptions& options);
+// The keys of the graphs that a round of this shape is replayed from.
+std::vector<GraphKey> KeysOf(const RoundShape& shape,
+                             const EngineOptions& options);
 
-// Graphs that hold every round of the usual profile, and every round of one
-// with trees as large as they may be.
+// Graphs that hold every round of the usual profile.
 int GraphCapacity(const EngineOptions& options, bool has_drafter);
 
 }  // namespace bole

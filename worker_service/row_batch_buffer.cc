@@ -35,27 +35,33 @@ HostRows RowsOf(const PackedForest& forest) {
   return rows;
 }
 
-void RowArrays::Lay(const RowBatchCapacity& capacity, TransferBlock& block) {
+void RowArrays::LayRequests(const RowBatchCapacity& capacity,
+                            TransferBlock& block) {
   capacity_ = capacity;
   const int64_t b = capacity.max_requests;
-  const int64_t n = capacity.max_rows;
+  const int64_t tokens = std::max(capacity.max_rows, capacity.token_room);
   const auto ints = [&block](int64_t count) {
     return block.Take<int32_t>(count);
   };
   const int64_t begin = block.used();
   count_ = ints(1);
   first_row_ = ints(b + 1);
-  parent_ = ints(n);
-  token_ = ints(n);
+  parent_ = ints(tokens);
+  token_ = ints(tokens);
   forest_bytes_ = block.used() - begin;
-  request_ = ints(n);
-  node_ = ints(n);
-  depth_ = ints(n);
-  ancestors_ = block.Take<uint32_t>(n * capacity.mask_words);
   slot_ = ints(b);
   committed_ = ints(b);
   page_table_ = ints(b * capacity.max_pages);
-  all_rows_ = ints(n);
+}
+
+void RowArrays::LayRows(TransferBlock& block) {
+  const RowBatchCapacity& capacity = capacity_;
+  const int64_t n = capacity.max_rows;
+  request_ = block.Take<int32_t>(n);
+  node_ = block.Take<int32_t>(n);
+  depth_ = block.Take<int32_t>(n);
+  ancestors_ = block.Take<uint32_t>(n * capacity.mask_words);
+  all_rows_ = block.Take<int32_t>(n);
   batch_ = {.max_requests = capacity.max_requests,
             .max_pages = capacity.max_pages,
             .mask_words = capacity.mask_words,

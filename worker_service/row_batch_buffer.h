@@ -44,13 +44,23 @@ struct RowBatchCapacity {
   int mask_words;
   int max_path = 0;  // As in RowBatch.
   int max_pages;     // Per request.
+  // Room for so many tokens and parents, where that is more than max_rows, so
+  // that what is laid next has a place that does not depend on max_rows.
+  int token_room = 0;
 };
 
 // The arrays of one RowBatch, and the rows' tokens, in a transfer block.
 class RowArrays {
  public:
   // Takes them from the block. The capacity is the batch's.
-  void Lay(const RowBatchCapacity& capacity, TransferBlock& block);
+  void Lay(const RowBatchCapacity& capacity, TransferBlock& block) {
+    LayRequests(capacity, block);
+    LayRows(block);
+  }
+  // The same in two parts. The places of the first part depend on max_requests,
+  // max_pages and token_room alone.
+  void LayRequests(const RowBatchCapacity& capacity, TransferBlock& block);
+  void LayRows(TransferBlock& block);
 
   // Writes the host's side. REQUIRES: rows and sequences within the capacity,
   // as Validate(StepPlan) ensures.

@@ -39,8 +39,9 @@ void SamplingBuffer::LayParameters(const Size& size, TransferBlock& up) {
 void SamplingBuffer::LayResults(TransferBlock& down) {
   path_first_ = down.Take<int32_t>(size_.requests + 1);
   accepted_ = down.Take<int32_t>(size_.requests);
-  emitted_ = down.Take<int32_t>(size_.rows);
-  logprob_ = down.Take<float>(size_.rows);
+  const int emitted = std::max(size_.rows, size_.emitted_room);
+  emitted_ = down.Take<int32_t>(emitted);
+  logprob_ = down.Take<float>(emitted);
 }
 
 void SamplingBuffer::LayOptional(TransferBlock& up, TransferBlock& down) {

@@ -20,10 +20,13 @@ class SamplingBuffer {
   // Allocation errors stick in `arrays`.
   SamplingBuffer(int max_rows, DeviceArrays& arrays);
 
-  // The batch's capacity.
+  // The batch's capacity. There is room for so many emitted tokens, where that
+  // is more than `rows`, so that what is laid next to the results has a place
+  // that does not depend on `rows`.
   struct Size {
     int requests;
     int rows;
+    int emitted_room = 0;
   };
   // Take the parameters and the results.
   void LayParameters(const Size& size, TransferBlock& up);
