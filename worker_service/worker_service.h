@@ -21,13 +21,13 @@
 #include "common/step.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/worker.grpc.pb.h"
-#include "worker_service/calibrate_call.h"
 #include "worker_service/calibration/calibrator.h"
 #include "worker_service/calibration/plan_runner.h"
 #include "worker_service/compute_loop.h"
 #include "worker_service/scheduler_seat.h"
 #include "worker_service/ticker.h"
 #include "worker_service/worker_metrics.h"
+#include "worker_service/worker_service_call.h"
 #include "worker_service/worker_service_stream.h"
 
 namespace bole {

@@ -160,10 +160,11 @@ class Calibrator {
   }
 
   absl::Status Late(int kinds) const {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "only ", kinds, " of ", combinations_.size(),
-        " kinds of rounds could be measured in ", options_.max_time.count(),
-        " s; give it more time, or calibrate coarsely"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("only ", kinds, " of ", combinations_.size(),
+                     " kinds of rounds could be measured in ",
+                     std::chrono::duration<double>(options_.max_time).count(),
+                     " s; give it more time, or calibrate coarsely"));
   }
 
   absl::Status Measure(const Combination& combination,

@@ -27,7 +27,7 @@ struct CalibrationOptions {
   // No round begins later than this after the first one; 0: no limit. Every
   // kind of round is measured as often as the size says, or as often as there
   // is time for, but once at least.
-  std::chrono::seconds max_time{0};
+  std::chrono::nanoseconds max_time{0};
   // Goes into the table, with what a plan takes beyond its rounds.
   double round_trip_seconds = 0;
 };

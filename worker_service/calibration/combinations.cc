@@ -178,14 +178,14 @@ class Collector {
 
   void AddChunks() {
     const int most = std::min(limits_.max_prefill_tokens, layout_.room);
-    const int later = std::min(layout_.long_length, layout_.room - 1);
     std::vector<int> chunks = extent_.chunks;
     chunks.push_back(most);
     for (const int chunk : chunks) {
       if (chunk > most) continue;
       Add({.chunk = chunk});
-      const int rest = std::min(chunk, layout_.room - later);
-      Add({.chunk = rest, .chunk_committed = later});
+      Add({.chunk = chunk,
+           .chunk_committed =
+               std::min(layout_.long_length, layout_.room - chunk)});
       AddMixed(chunk);
     }
   }

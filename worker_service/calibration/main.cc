@@ -2,12 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,22 +12,13 @@
 #include "common/command_line.h"
 #include "common/cost_table.h"
 #include "common/status_macros.h"
-#include "grpcpp/channel.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
-#include "proto/grpc_status.h"
-#include "proto/worker.grpc.pb.h"
+#include "worker_service/calibration/calibrator.h"
+#include "worker_service/calibration/combinations.h"
 #include "worker_service/calibration/report.h"
+#include "worker_service/calibration/worker_client.h"
 
 namespace bole {
 namespace {
-
-namespace wire = worker::v1;
-using Clock = std::chrono::steady_clock;
-
-constexpr int kRoundTrips = 31;
-constexpr std::chrono::seconds kConnectTime{10};
 
 struct Flags {
   std::string worker = "127.0.0.1:50052";
@@ -44,18 +32,17 @@ struct Flags {
 // every tenth of it.
 class ProgressLine {
  public:
-  void Show(const wire::CalibrateProgress& progress) {
-    if (progress.total() == 0) return;
-    const uint32_t tenth = 10 * progress.done() / progress.total();
-    const std::string text = absl::StrCat(
-        progress.phase(), " ", progress.done(), " of ", progress.total());
+  void Show(const CalibrationProgress& progress) {
+    const int tenth = 10 * progress.done / std::max(progress.total, 1);
+    const std::string text = absl::StrCat(progress.phase, " ", progress.done,
+                                          " of ", progress.total);
     if (terminal_) {
       std::fprintf(stderr, "\r\x1b[K%s", text.c_str());
-    } else if (tenth != tenth_ || progress.phase() != phase_) {
+    } else if (tenth != tenth_ || progress.phase != phase_) {
       std::fprintf(stderr, "%s\n", text.c_str());
     }
     tenth_ = tenth;
-    phase_ = progress.phase();
+    phase_ = progress.phase;
   }
   void Clear() const {
     if (terminal_) std::fputs("\r\x1b[K", stderr);
@@ -63,43 +50,9 @@ class ProgressLine {
 
  private:
   const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  uint32_t tenth_ = 0;
+  int tenth_ = 0;
   std::string phase_;
 };
-
-// The median time of a short call, in microseconds, once there is a connection.
-absl::StatusOr<uint32_t> RoundTripOf(wire::Worker::Stub& stub) {
-  std::vector<double> times;
-  for (int i = 0; i < kRoundTrips; ++i) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kConnectTime);
-    wire::DescribeResponse response;
-    const Clock::time_point begin = Clock::now();
-    const grpc::Status status = stub.Describe(&context, {}, &response);
-    if (!status.ok()) return FromGrpcStatus(status);
-    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-    if (i > 0) times.push_back(took.count());
-  }
-  std::sort(times.begin(), times.end());
-  return static_cast<uint32_t>(times[times.size() / 2]);
-}
-
-absl::StatusOr<std::string> Measure(wire::Worker::Stub& stub,
-                                    const wire::CalibrateRequest& request) {
-  grpc::ClientContext context;
-  const auto reader = stub.Calibrate(&context, request);
-  wire::CalibrateProgress progress;
-  std::string table;
-  ProgressLine line;
-  while (reader->Read(&progress)) {
-    line.Show(progress);
-    if (!progress.cost_table().empty()) table = progress.cost_table();
-  }
-  line.Clear();
-  const grpc::Status status = reader->Finish();
-  if (!status.ok()) return FromGrpcStatus(status);
-  return table;
-}
 
 // The file appears whole or not at all.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
@@ -114,16 +67,16 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 }
 
 absl::Status Run(const Flags& flags) {
-  const auto stub = wire::Worker::NewStub(
-      grpc::CreateChannel(flags.worker, grpc::InsecureChannelCredentials()));
-  wire::CalibrateRequest request;
-  request.set_full(!flags.coarse);
-  request.set_max_seconds(static_cast<uint32_t>(flags.max_seconds));
-  BOLE_ASSIGN_OR_RETURN(const uint32_t round_trip_us, RoundTripOf(*stub));
-  request.set_round_trip_us(round_trip_us);
-  BOLE_ASSIGN_OR_RETURN(const std::string text, Measure(*stub, request));
-  BOLE_ASSIGN_OR_RETURN(const CostTable table, ParseCostTable(text));
-  BOLE_RETURN_IF_ERROR(WriteFile(flags.out, text));
+  ProgressLine line;
+  const absl::StatusOr<std::string> text = CalibrateRemotely(
+      {.worker = flags.worker,
+       .size = flags.coarse ? CalibrationSize::kCoarse : CalibrationSize::kFull,
+       .max_seconds = flags.max_seconds},
+      [&](const CalibrationProgress& progress) { line.Show(progress); });
+  line.Clear();
+  BOLE_RETURN_IF_ERROR(text.status());
+  BOLE_ASSIGN_OR_RETURN(const CostTable table, ParseCostTable(*text));
+  BOLE_RETURN_IF_ERROR(WriteFile(flags.out, *text));
   if (!flags.plot.empty()) {
     BOLE_RETURN_IF_ERROR(WriteFile(flags.plot, ChartsOf(table)));
   }

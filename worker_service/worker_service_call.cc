@@ -1,4 +1,4 @@
-#include "worker_service/calibrate_call.h"
+#include "worker_service/worker_service_call.h"
 
 #include "proto/grpc_status.h"
 

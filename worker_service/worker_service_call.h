@@ -1,6 +1,6 @@
 // One Calibrate call: its messages one after the other.
-#ifndef BOLE_WORKER_SERVICE_CALIBRATE_CALL_H_
-#define BOLE_WORKER_SERVICE_CALIBRATE_CALL_H_
+#ifndef BOLE_WORKER_SERVICE_WORKER_SERVICE_CALL_H_
+#define BOLE_WORKER_SERVICE_WORKER_SERVICE_CALL_H_
 
 #include <functional>
 #include <optional>
@@ -50,4 +50,4 @@ class CalibrateCall final
 
 }  // namespace bole
 
-#endif  // BOLE_WORKER_SERVICE_CALIBRATE_CALL_H_
+#endif  // BOLE_WORKER_SERVICE_WORKER_SERVICE_CALL_H_

@@ -1,0 +1,27 @@
+// Asks a worker to calibrate itself.
+#ifndef BOLE_WORKER_SERVICE_CALIBRATION_WORKER_CLIENT_H_
+#define BOLE_WORKER_SERVICE_CALIBRATION_WORKER_CLIENT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker_service/calibration/calibrator.h"
+#include "worker_service/calibration/combinations.h"
+
+namespace bole {
+
+struct RemoteCalibration {
+  std::string worker;  // HOST:PORT
+  CalibrationSize size = CalibrationSize::kCoarse;
+  int max_seconds = 0;  // Of measuring; 0: no limit.
+};
+
+// Measures a round trip to the worker, has it calibrated, and returns the text
+// of its table. Errors of the calls, as proto/worker.proto has them.
+absl::StatusOr<std::string> CalibrateRemotely(
+    const RemoteCalibration& calibration,
+    const OnCalibrationProgress& on_progress);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_CALIBRATION_WORKER_CLIENT_H_
