@@ -41,7 +41,10 @@ namespace {
 constexpr char kServiceName[] = "bole.v1.BoleService";
 
 // Calls that Stop() has ended still send their status.
-constexpr std::chrono::seconds kShutdownGrace(1);
+constexpr std::chrono::seconds kStatusGrace(1);
+// What is open then is cut off. Short, because gRPC cancels the calls that
+// reach a server which shuts down, and their clients would not know why.
+constexpr std::chrono::milliseconds kShutdownGrace(100);
 
 // A client whose requests are too many for the server hears so at once, also on
 // a single connection: its calls do not wait on its own side. These are for
@@ -292,6 +295,9 @@ void SchedulerServer::Stop() {
   // Drain() then returns, whenever it was called.
   parts_->loop.Drain(std::chrono::steady_clock::now());
   parts_->loop.Stop();
+  // New ones are refused meanwhile.
+  parts_->door.open_calls().AwaitNone(std::chrono::steady_clock::now() +
+                                      kStatusGrace);
   parts_->door.open_calls().StopWaiting();
   parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
   parts_->peers_service.Close();

@@ -16,12 +16,20 @@ namespace {
 // Another worker takes over within seconds.
 constexpr double kBrokenSeconds = 0.5;
 
+// gRPC itself cancels a call that reaches a server just as that stops.
+bool CameTooLate(const EndedCall& ended) {
+  return absl::IsCancelled(ended.status) && ended.reason.empty() &&
+         ended.arrivals.empty();
+}
+
 // When to ask again, in seconds; never if that would not help.
 std::optional<double> RetryDelay(const EndedCall& ended) {
   if (ended.arrivals.empty() && ended.retry_after_seconds) {
     return ended.retry_after_seconds;
   }
-  if (absl::IsUnavailable(ended.status)) return kBrokenSeconds;
+  if (absl::IsUnavailable(ended.status) || CameTooLate(ended)) {
+    return kBrokenSeconds;
+  }
   return std::nullopt;
 }
 

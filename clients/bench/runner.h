@@ -36,7 +36,8 @@ struct RunnerOptions {
   std::optional<double> timeout_seconds;
   ConversationOptions conversation;
   // How often a request is sent again after a refusal that names a delay, and
-  // after UNAVAILABLE: then it goes on from the tokens that had come.
+  // after UNAVAILABLE: then it goes on from the tokens that had come. So does
+  // one that was cancelled before the server saw it.
   int max_retries = 0;
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};
   double progress_seconds = 0.25;

@@ -114,6 +114,23 @@ TEST_F(RunnerTest, ARetryComesAfterTheTimeThatTheServerNamed) {
   EXPECT_EQ(requests[2].chat().messages_size(), 1);
 }
 
+// As gRPC does to calls that reach a server which has begun to stop.
+TEST_F(RunnerTest, ACallThatNobodySawIsSentAgain) {
+  FakeAnswer unseen;
+  unseen.status = {grpc::StatusCode::CANCELLED, ""};
+  server_.service().SetAnswers({unseen, AnswerOf({"a"})});
+  const Workload workload = Asks({"one"});
+  RunnerOptions options = Options();
+  options.max_retries = 5;
+
+  const RunResult result =
+      Runner(std::move(options)).Run(workload, {.arrivals = {0}});
+
+  ASSERT_EQ(result.records.size(), 1u);
+  EXPECT_TRUE(result.records[0].status.ok()) << result.records[0].status;
+  EXPECT_EQ(result.records[0].retries, 1);
+}
+
 TEST_F(RunnerTest, ABrokenStreamGoesOnFromWhatHadCome) {
   FakeAnswer first = AnswerOf({"He", "l"});
   first.responses.pop_back();
