@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/bench/chart.h"
+#include "common/chart.h"
 
 namespace bole::tune {
 namespace {
@@ -84,15 +84,15 @@ std::string TuningText(const TuningReport& report) {
 }
 
 std::string TuningSvg(const TuningReport& report) {
-  std::vector<bench::Chart> charts;
+  std::vector<Chart> charts;
   for (const TuningTable& table : report.tables) {
-    bench::Chart chart{.title = table.acceptance,
+    Chart chart{.title = table.acceptance,
                        .x_label = "requests at once",
                        .y_label = "times plain decoding",
                        .log_x = true,
                        .series = {}};
     for (size_t i = 0; i < report.settings.size(); ++i) {
-      bench::Series series{.name = NameOf(report.settings[i]), .points = {}};
+      Series series{.name = NameOf(report.settings[i]), .points = {}};
       for (const LoadRow& load : table.loads) {
         if (!load.tokens_per_second[i]) continue;
         series.points.push_back(
@@ -102,7 +102,7 @@ std::string TuningSvg(const TuningReport& report) {
     }
     charts.push_back(std::move(chart));
   }
-  return bench::DrawCharts(absl::StrCat("bole tune: ", report.machine), charts);
+  return DrawCharts(absl::StrCat("bole tune: ", report.machine), charts);
 }
 
 ordered_json TuningJson(const TuningReport& report) {
