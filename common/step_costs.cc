@@ -295,8 +295,9 @@ std::chrono::nanoseconds StepCosts::TimeOf(
   for (const Term& term : terms_) {
     const auto first = static_cast<size_t>(term.axes[0].quantity);
     if (quantities[first] == 0) continue;
-    microseconds +=
-        std::max(Interpolate(term.axes, term.microseconds, quantities), 0.0);
+    // Points that lie very close may lead to infinity, or to no number.
+    const double time = Interpolate(term.axes, term.microseconds, quantities);
+    if (time > 0) microseconds += time;
   }
   constexpr double kMost =
       std::chrono::duration<double, std::micro>(kMaxTime).count();

@@ -102,6 +102,18 @@ TEST(StepCostsTest, TimesAreNeverNegative) {
   EXPECT_EQ(costs.TimeOf(Forest(10)), microseconds(0));
 }
 
+TEST(StepCostsTest, TimesAreBoundedHoweverSteepATermIs) {
+  const StepCosts steep = Parsed(
+      R"({"axes": [["rows", [1, 1.0000000000000002]]],
+          "microseconds": [0, 1e12]})");
+  EXPECT_EQ(steep.TimeOf(Forest(1000)), StepCosts::kMaxTime);
+
+  // Infinity minus infinity.
+  const StepCosts none = Parsed(
+      R"({"axes": [["rows", [0, 5e-324]]], "microseconds": [1e12, 1e12]})");
+  EXPECT_GE(none.TimeOf(Forest(1)).count(), 0);
+}
+
 TEST(StepCostsTest, ErrorsNameTheTermAndWhatIsWrong) {
   const struct {
     const char* terms;

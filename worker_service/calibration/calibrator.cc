@@ -171,11 +171,14 @@ class Calibrator {
                        std::vector<Sample>& samples) {
     const std::optional<StepPlan> before = plans_.Before(combination);
     if (before) BOLE_RETURN_IF_ERROR(RunAndApply(*before).status());
-    for (int i = 0; i < kRoundsInTurn; ++i) {
+    // There may be more kinds than graphs are kept, so that the first round of
+    // a turn has to be captured again.
+    const int uncounted = options_.row_buckets.empty() ? 0 : 1;
+    for (int i = 0; i < uncounted + kRoundsInTurn; ++i) {
       const StepPlan plan = plans_.PlanOf(combination);
       BOLE_ASSIGN_OR_RETURN(const std::vector<TimedRound> rounds,
                             RunAndApply(plan));
-      AddSamples(plan, rounds, samples);
+      if (i >= uncounted) AddSamples(plan, rounds, samples);
     }
     return absl::OkStatus();
   }

@@ -54,8 +54,9 @@ using OnCalibrationProgress =
 
 // Uses every slot and page of the worker: nobody else may. Kinds of rounds take
 // turns, so that whatever disturbs the machine for a while disturbs all of them
-// alike, and each counts with its median; the first time that one runs does
-// not count if it ran again.
+// alike, and each counts with its median. The first time that one runs does not
+// count; where rows are padded, neither does the first round of each turn,
+// which may have to capture a graph.
 //
 // FAILED_PRECONDITION: the worker is too small (LayoutOf()).
 // DEADLINE_EXCEEDED: there was no time to run every kind of round once.
