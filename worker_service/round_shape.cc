@@ -84,6 +84,7 @@ class ShapeList {
   void Add(RoundShape shape) {
     shape.max_path = options_.max_draft.depth + 1;
     shape.path_rows = PathRows(shape);
+    if (!added_.insert(shape.Key(GraphPart::kForward)).second) return;
     for (const DraftShape& draft : profile_.drafts) {
       shape.draft = draft;
       AddIfNew(shape);
@@ -104,6 +105,7 @@ class ShapeList {
   const EngineOptions& options_;
   const int nodes_per_tree_;
   std::vector<RoundShape> shapes_;
+  std::set<GraphKey> added_;  // Of forwards.
   std::set<GraphKey> seen_;
 };
 

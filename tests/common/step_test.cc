@@ -251,7 +251,15 @@ TEST(StepTest, AWrittenPageIsNobodyElses) {
        [](StepPlan& p) {
          p.sequences[1].pages = Pages({5, 4});
        }},
+      // The drafter's rows of a tail go to positions 7 and 8.
+      {"sequence 0: page 2 is written and also used elsewhere",
+       [](StepPlan& p) {
+         p.sequences[0].draft_tail = {1, 10};
+       }},
   });
+  StepPlan plan = MixedPlan();
+  plan.sequences[0].draft_tail = {10};
+  EXPECT_TRUE(Validate(plan, Limits()).ok()) << Validate(plan, Limits());
 }
 
 TEST(StepTest, AForestThatDoesNotFitThePlanIsRefused) {
