@@ -1,8 +1,9 @@
 #include "clients/bench/report_json.h"
 
+#include <string>
 #include <utility>
 
-#include "clients/cli/output.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "proto/bole.pb.h"
 
@@ -73,11 +74,15 @@ ordered_json Counts(const Report& report) {
           {"accepted_drafts", report.speculation.accepted_drafts()}};
 }
 
+// Of the names of the protocol.
+constexpr char kReasonPrefix[] = "SPECULATION_OFF_REASON_";
+
 ordered_json Speculation(const Report& report) {
   const v1::Speculation& of = report.speculation;
   ordered_json reasons = ordered_json::object();
   for (const auto& [reason, rounds] : report.off_reasons) {
-    reasons[OffReasonText(reason)] = rounds;
+    const std::string& name = v1::SpeculationOffReason_Name(reason);
+    reasons[std::string(absl::StripPrefix(name, kReasonPrefix))] = rounds;
   }
   return {{"off_rounds", of.off_rounds()},
           {"chain_rounds", of.chain_rounds()},

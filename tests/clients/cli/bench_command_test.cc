@@ -99,6 +99,34 @@ TEST_F(BenchCommandTest, ReportsAreWrittenAndCompared) {
   EXPECT_THAT(compare.out(), Not(HasSubstr("worse")));
 }
 
+TEST_F(BenchCommandTest, SendsTargetsAndReportsWhatWasVerified) {
+  FakeAnswer answer = AnswerOf({"a", "b", "c"});
+  v1::Speculation& speculation =
+      *answer.responses.back().mutable_complete()->mutable_speculation();
+  speculation.set_rounds(2);
+  speculation.set_off_rounds(2);
+  speculation.set_selected_nodes(2);
+  speculation.set_off_reason(v1::SPECULATION_OFF_REASON_NO_TABLE);
+  service().SetAnswers({answer});
+  const std::string json = PathOf("targets.json");
+
+  Process bole = Bench({"--synthetic", "20:3", "--concurrency", "1", "-n", "3",
+                        "--ttft-ms", "300", "--tpot-ms", "20", "--out", json});
+
+  ASSERT_EQ(bole.Wait(), 0) << bole.err();
+  const v1::LatencyTargets sent = service().requests().back().targets();
+  EXPECT_EQ(sent.time_to_first_token_ms(), 300u);
+  EXPECT_EQ(sent.time_per_output_token_ms(), 20u);
+  EXPECT_THAT(bole.out(), HasSubstr("time_to_first_token_ms: 300"));
+  EXPECT_THAT(bole.out(),
+              HasSubstr("off in 6 (the worker was not calibrated) of 6 rounds; "
+                        "1.0 nodes a request and round"));
+  const nlohmann::json report = nlohmann::json::parse(ReadFile(json));
+  EXPECT_EQ(report["speculation"]["off_rounds"], 6);
+  EXPECT_EQ(report["speculation"]["off_reasons"],
+            (nlohmann::json{{"NO_TABLE", 6}}));
+}
+
 TEST_F(BenchCommandTest, AServerThatRefusesEverythingIsUnavailable) {
   service().SetAnswers({QueueIsFull("2 requests wait", 750)});
 
