@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/packed_forest.h"
+#include "common/proposal_tree.h"
 #include "common/select_nodes.h"
 #include "common/trim_tree.h"
 #include "tests/simulation/simulated_drafter.h"
@@ -117,11 +118,44 @@ StepResult SimulatedEngine::RunRound(const StepPlan& plan) {
 
 History SimulatedEngine::Read(const SequencePlan& sequence) {
   SimulatedMemory::Found found = memory_.Read(sequence);
-  if (!found.problem.empty()) {
-    ++num_problems_;
-    last_problem_ = std::move(found.problem);
-  }
+  if (!found.problem.empty()) Blame(std::move(found.problem));
   return found.history;
+}
+
+void SimulatedEngine::Blame(std::string problem) {
+  ++num_problems_;
+  last_problem_ = std::move(problem);
+}
+
+void SimulatedEngine::ShowTail(const SequencePlan& sequence,
+                               const StepPlan& plan) {
+  Unseen& unseen = unseen_[sequence.slot.value()];
+  const std::vector<int32_t>& tail = sequence.draft_tail;
+  const std::string who = absl::StrCat("slot ", sequence.slot.value());
+  if (!tail.empty() && tail != unseen.tokens) {
+    Blame(absl::StrCat(who, ": the draft tail has ", tail.size(),
+                       " tokens, which are not the ", unseen.tokens.size(),
+                       " that the drafter has not seen"));
+  }
+  if (!tail.empty()) unseen.tokens.clear();
+  if (plan.draft && (!unseen.tokens.empty() || unseen.for_good)) {
+    Blame(absl::StrCat(who, ": a draft without what came before"));
+  }
+}
+
+void SimulatedEngine::ShowEmitted(const SequencePlan& sequence,
+                                  const StepPlan& plan,
+                                  const SequenceResult& result) {
+  Unseen& unseen = unseen_[sequence.slot.value()];
+  if (plan.draft) return;
+  unseen.for_good = unseen.for_good || !plan.defers_draft;
+  for (const EmittedToken& token : result.emitted) {
+    unseen.tokens.push_back(token.token);
+  }
+  if (plan.defers_draft && unseen.tokens.size() > kMaxDraftTail) {
+    Blame(absl::StrCat("slot ", sequence.slot.value(), " keeps ",
+                       unseen.tokens.size(), " tokens for the drafter"));
+  }
 }
 
 bool SimulatedEngine::IsBad(const SequencePlan& sequence, int position) const {
@@ -154,6 +188,8 @@ SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
                        *chunk.prompt_logprobs, options_.limits.vocabulary));
   }
   memory_.WriteSlot(sequence.slot, history);
+  unseen_[sequence.slot.value()] = {
+      .tokens = {}, .for_good = !plan.draft && !plan.defers_draft};
   result.committed = history.length;
   if (result.bad_logits_position) result.prompt_logprobs.clear();
   if (chunk.next_token || result.bad_logits_position) return result;
@@ -170,6 +206,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
   result.committed = sequence.committed;
   if (num_nodes == 0) return result;
 
+  ShowTail(sequence, plan);
   // The forward pass: a row for every node, behind what is committed.
   const History found = Read(sequence);
   std::vector<History> after;  // [nodes] The history that ends in each.
@@ -211,6 +248,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
   const History& end = path.empty() ? found : after[path.back()];
   memory_.WriteSlot(sequence.slot, end);
   result.committed = end.length;
+  ShowEmitted(sequence, plan, result);
   if (plan.draft && !result.bad_logits_position) {
     Draft(sequence, rule, end, *plan.draft, result);
   }
@@ -242,11 +280,13 @@ bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
 // The plan of the next round. Returns false if all sequences have ended.
 bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
   std::vector<ProposalTree> trees;
+  std::vector<TreeBounds> bounds;
   std::vector<size_t> running;
   for (size_t b = 0; b < plan.sequences.size(); ++b) {
     SequencePlan& sequence = plan.sequences[b];
     const SequenceResult& of = result.sequences[b];
     sequence.committed = of.committed;
+    sequence.draft_tail.clear();
     sequence.max_new_tokens -= static_cast<int>(of.emitted.size());
     const int positions = options_.limits.max_context - sequence.committed;
     const bool ended = of.emitted.empty() || of.bad_logits_position ||
@@ -257,13 +297,14 @@ bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
                             .token = {of.emitted.back().token},
                             .log_rho = {0}};
     running.push_back(b);
+    bounds.push_back(plan.lease->bounds.empty()
+                         ? TreeBounds{.cap = plan.lease->max_nodes_per_tree}
+                         : plan.lease->bounds[b]);
     trees.push_back(TrimTree(of.proposal.value_or(root), positions,
                              sequence.max_new_tokens));
   }
   const PackedForest chosen =
-      PackForest(trees, SelectNodes(trees, plan.lease->budget,
-                                    plan.lease->max_nodes_per_tree))
-          .forest;
+      PackForest(trees, SelectNodes(trees, plan.lease->budget, bounds)).forest;
   std::vector<NodeList> lists(plan.sequences.size());
   for (size_t i = 0; i < running.size(); ++i) {
     lists[running[i]] = NodesOf(chosen, static_cast<int>(i));

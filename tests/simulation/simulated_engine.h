@@ -57,7 +57,8 @@ class SimulatedEngine {
   bool has_drafter() const { return !options_.accept.empty(); }
 
   // How often a plan named pages or a slot that hold something else than its
-  // sequence's tokens, and what was wrong the last time.
+  // sequence's tokens, or did not show the drafter what it has to see before it
+  // drafts, and what was wrong the last time.
   int64_t num_problems() const { return num_problems_; }
   const std::string& last_problem() const { return last_problem_; }
 
@@ -72,9 +73,21 @@ class SimulatedEngine {
              const History& history, const DraftShape& shape,
              SequenceResult& result);
 
+  // What the drafter has not seen of the tokens of a slot.
+  struct Unseen {
+    std::vector<int32_t> tokens;
+    bool for_good = false;
+  };
+  // Before and after a round of the sequence.
+  void ShowTail(const SequencePlan& sequence, const StepPlan& plan);
+  void ShowEmitted(const SequencePlan& sequence, const StepPlan& plan,
+                   const SequenceResult& result);
+  void Blame(std::string problem);
+
   const SimulatedEngineOptions options_;
   SimulatedMemory memory_;
-  std::map<int32_t, int> bad_;  // Slots to positions.
+  std::map<int32_t, Unseen> unseen_;  // By slot.
+  std::map<int32_t, int> bad_;        // Slots to positions.
   int64_t num_problems_ = 0;
   std::string last_problem_;
 };
