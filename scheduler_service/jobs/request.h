@@ -26,6 +26,12 @@ struct TextParams {
   bool skip_special_tokens = true;
 };
 
+// How fast its output is to come, for policies that look at it.
+struct LatencyTargets {
+  std::optional<std::chrono::milliseconds> time_to_first_token = {};
+  std::optional<std::chrono::milliseconds> time_per_output_token = {};
+};
+
 // One text to be drawn. Immutable once submitted. The stream is shared by the
 // RPC, which reads it, and the loop, which writes it; either may be the last to
 // let go.
@@ -46,6 +52,7 @@ struct Request {
   std::vector<int32_t> stop_tokens;  // All: the request's and the model's.
   TextParams text;
   std::optional<SpeculationOverride> speculation;  // It bounds something.
+  LatencyTargets targets = {};
   // Those with equal salts may share a cached prefix. Nothing reads it yet,
   // because nothing is shared between requests.
   std::string cache_salt;

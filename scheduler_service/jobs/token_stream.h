@@ -24,12 +24,27 @@ namespace bole {
 // The stop token or string that ended a text; neither if it became too long.
 using MatchedStop = std::variant<std::monostate, int32_t, std::string>;
 
+// What was verified for a request, over all its rounds.
+struct SpeculationSummary {
+  int rounds = 0;              // Those below together.
+  int off_rounds = 0;          // The pending token alone was verified,
+  int chain_rounds = 0;        // or a chain below it,
+  int tree_rounds = 0;         // or a tree.
+  int64_t selected_nodes = 0;  // Roots included.
+  // What the drafter's probabilities said would be accepted, in the rounds
+  // whose nodes the scheduler chose.
+  double promised_tokens = 0;
+  int accepted_drafts = 0;
+  std::string off_reason;  // The most frequent; empty: no round was off.
+};
+
 // How a request ended that nothing went wrong with. Durations are seconds since
 // the request's arrival.
 struct Completion {
   MatchedStop matched;
   int rounds = 0;           // Forwards that verified a tree.
   int accepted_drafts = 0;  // Output tokens that the drafter proposed.
+  SpeculationSummary speculation = {};
   double queue_seconds = 0;
   double first_token_seconds = 0;
   double total_seconds = 0;
