@@ -15,6 +15,7 @@
 #include "common/termination.h"
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/links/share.h"
+#include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/scheduler_server.h"
 
 namespace {
@@ -23,6 +24,7 @@ struct Flags {
   bole::SchedulerServerOptions server;
   int worker_timeout_ms = 10'000;
   int round_timeout_ms = 120'000;
+  int max_lease_ms = 50;
   int drain_seconds = 30;
   int stalled_reader_seconds = 60;
   size_t max_undelivered_mb = 16;
@@ -163,6 +165,7 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
   };
   options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
   options.scheduler.round_timeout = std::chrono::milliseconds(round_timeout_ms);
+  options.scheduler.max_lease = std::chrono::milliseconds(max_lease_ms);
   if (allow_remote) options.reach = bole::Reach::kAnywhere;
   options.door.max_undelivered_bytes = max_undelivered_mb << 20;
   options.door.max_output_bytes = max_output_mb << 20;
@@ -185,6 +188,28 @@ void AllowDescriptors(size_t max_open_requests) {
 }
 
 void Flags::AddSpeculationTo(bole::CommandLine& app) {
+  using Policy = bole::PolicyKind;
+  app.AddChoice("--policy", server.scheduler.policy,
+                {{"off", Policy::kOff},
+                 {"fixed", Policy::kFixed},
+                 {"epsilon", Policy::kEpsilon},
+                 {"adaserve", Policy::kAdaServe},
+                 {"goodput", Policy::kGoodput},
+                 {"slo", Policy::kSlo}},
+                "what decides how much is drafted and verified. All but off "
+                "and fixed need workers with a table of costs, and do as fixed "
+                "does with those that have none");
+  app.Add("--epsilon", server.scheduler.epsilon,
+          "epsilon: by which share a forward may take longer than one of plain "
+          "decoding")
+      .Range(0.0, 100.0);
+  app.Add("--capacity", server.scheduler.capacity,
+          "adaserve: nodes verified per round")
+      .Range(1, 1 << 16);
+  app.Add("--max-lease-ms", max_lease_ms,
+          "rounds that a worker runs by itself take no longer than this "
+          "together, as they are predicted")
+      .Range(1, 10'000);
   app.Add("--lease-rounds", server.scheduler.lease_rounds,
           "rounds that a worker on a GPU runs by itself while nothing waits; "
           "1: the scheduler plans each")
@@ -194,14 +219,15 @@ void Flags::AddSpeculationTo(bole::CommandLine& app) {
   app.AddChoice(
       "--speculation", speculation.mode,
       {{"off", Mode::kOff}, {"chain", Mode::kChain}, {"tree", Mode::kTree}},
-      "what is drafted");
+      "the most that is drafted");
   app.Add("--top-k", speculation.shape.top_k,
           "tree: children of every expanded node")
       .Range(1, bole::kMaxDraftTopK);
   app.Add("--depth", speculation.shape.depth, "levels that are drafted")
       .Range(1, bole::kMaxDraftDepth);
-  app.Add("--nodes", speculation.nodes,
-          "tree: nodes verified per round and request, the root included")
+  app.Add(
+         "--nodes", speculation.nodes,
+         "fixed, tree: nodes verified per round and request, the root included")
       .Range(1, 128);
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "scheduler_service/jobs/failure.h"
+#include "scheduler_service/policy/fixed_policy.h"
 
 namespace bole {
 namespace {
@@ -23,6 +24,15 @@ std::vector<ServedModel> MakeModels(const ModelCatalog& catalog) {
   return models;
 }
 
+PolicyOptions PolicyOptionsOf(const SchedulerOptions& options) {
+  return {.kind = options.policy,
+          .speculation = options.speculation,
+          .lease_rounds = options.lease_rounds,
+          .max_lease = options.max_lease,
+          .epsilon = options.epsilon,
+          .capacity = options.capacity};
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options,
@@ -31,10 +41,13 @@ Scheduler::Scheduler(const SchedulerOptions& options,
     : options_(options),
       catalog_(catalog),
       metrics_(metrics),
-      policy_(options.speculation, options.lease_rounds),
       on_dequeued_(std::move(on_dequeued)),
       let_go_(std::move(let_go)),
-      models_(MakeModels(catalog)) {}
+      models_(MakeModels(catalog)) {
+  for (int i = 0; i < catalog.size(); ++i) {
+    histories_.push_back(std::make_shared<DraftHistory>());
+  }
+}
 
 void Scheduler::Handle(Mail mail, TimePoint now) {
   now_ = now;
@@ -91,10 +104,10 @@ void Scheduler::Add(WorkerId id, const WorkerAdded& link) {
   worker.removed = false;
   if (worker.replica != nullptr) return;
   const ReplicaOptions options{.max_running = options_.max_running,
-                               .round_timeout = options_.round_timeout};
+                               .round_timeout = options_.round_timeout,
+                               .policy = PolicyOptionsOf(options_)};
   ReplicaOwner& owner = *this;
-  worker.replica =
-      std::make_unique<Replica>(link, options, policy_, metrics_, owner);
+  worker.replica = std::make_unique<Replica>(link, options, metrics_, owner);
 }
 
 void Scheduler::LetGoOfRemoved() {
@@ -120,7 +133,7 @@ void Scheduler::Connect(Replica& replica, WorkerConnected event) {
   ServedModel& model = models_.at(id->value());
   const absl::Status joins = model.CheckJoins(event.description);
   if (!joins.ok()) return replica.Refuse(event, joins);
-  replica.On(std::move(event));
+  replica.On(std::move(event), histories_.at(id->value()));
   model.Join(replica);
 }
 
@@ -359,7 +372,7 @@ SchedulerStatus Scheduler::status() {
   }
   if (const WorkerDescription* model = AnyDescription()) {
     const RoundBounds bounds =
-        policy_.BoundsFor(model->limits, model->has_drafter);
+        BoundsFor(options_.speculation, model->limits, model->has_drafter);
     status.speculation.nodes = bounds.max_nodes_per_tree;
     if (bounds.draft) {
       status.speculation.shape = *bounds.draft;

@@ -28,7 +28,8 @@
 #include "scheduler_service/jobs/token_stream.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/models/model_catalog.h"
-#include "scheduler_service/policy/fixed_policy.h"
+#include "scheduler_service/policy/goodput_policy.h"
+#include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/policy/speculation.h"
 #include "scheduler_service/replicas/replica.h"
 #include "scheduler_service/served_model.h"
@@ -39,12 +40,17 @@ namespace bole {
 
 struct SchedulerOptions {
   AdmissionLimits admission;
+  PolicyKind policy = PolicyKind::kGoodput;
   Speculation speculation;
   int max_running = 256;  // Requests that run on one worker, if it can.
   // Rounds that a worker runs by itself while nothing waits or is prefilled, if
   // it can. More of them spare the host, and make new requests and
   // cancellations wait for longer.
   int lease_rounds = 4;
+  // As PolicyOptions has them.
+  std::chrono::milliseconds max_lease{50};
+  double epsilon = 0.1;
+  int capacity = 256;
   // Requests wait for so long for a worker after the last one was lost.
   std::chrono::milliseconds reconnect_grace{30'000};
   // As ReplicaOptions has it.
@@ -159,11 +165,11 @@ class Scheduler final : private ReplicaOwner {
   const SchedulerOptions options_;
   const ModelCatalog& catalog_;
   Metrics& metrics_;
-  const FixedPolicy policy_;
   const OnDequeued on_dequeued_;
   const LetGo let_go_;
   std::map<WorkerId, Worker> workers_;
-  std::vector<ServedModel> models_;  // By ModelId.
+  std::vector<ServedModel> models_;                       // By ModelId.
+  std::vector<std::shared_ptr<DraftHistory>> histories_;  // The same.
 
   TimePoint now_;
   bool draining_ = false;

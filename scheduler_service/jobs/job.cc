@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <utility>
@@ -81,18 +82,31 @@ std::optional<MatchedStop> Job::EndOf(int32_t token) const {
   return std::nullopt;
 }
 
-void Job::CountRound(int accepted_drafts) {
-  ++rounds_;
-  accepted_drafts_ += accepted_drafts;
+void Job::CountRound(const Round& round) {
+  ++speculation_.rounds;
+  speculation_.selected_nodes += round.nodes;
+  speculation_.promised_tokens += round.promised_drafts;
+  speculation_.accepted_drafts += round.accepted_drafts;
+  if (round.nodes > 1) {
+    ++(round.is_chain ? speculation_.chain_rounds : speculation_.tree_rounds);
+    return;
+  }
+  ++speculation_.off_rounds;
+  ++off_reasons_[static_cast<size_t>(round.off_reason)];
 }
 
 Completion Job::CompletionAt(TimePoint now, MatchedStop matched) const {
   const auto since_arrival = [this](TimePoint time) {
     return std::chrono::duration<double>(time - request_->arrival).count();
   };
+  SpeculationSummary speculation = speculation_;
+  const auto most = std::max_element(off_reasons_.begin(), off_reasons_.end());
+  speculation.off_reason =
+      NameOf(static_cast<OffReason>(most - off_reasons_.begin()));
   return {.matched = std::move(matched),
-          .rounds = rounds_,
-          .accepted_drafts = accepted_drafts_,
+          .rounds = speculation.rounds,
+          .accepted_drafts = speculation.accepted_drafts,
+          .speculation = std::move(speculation),
           .queue_seconds = since_arrival(*first_run),
           .first_token_seconds = since_arrival(*first_token),
           .total_seconds = since_arrival(now)};

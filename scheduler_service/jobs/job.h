@@ -2,6 +2,7 @@
 #ifndef BOLE_SCHEDULER_SERVICE_JOBS_JOB_H_
 #define BOLE_SCHEDULER_SERVICE_JOBS_JOB_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "scheduler_service/jobs/output_text.h"
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/jobs/token_stream.h"
+#include "scheduler_service/policy/request_acceptance.h"
+#include "scheduler_service/policy/round_policy.h"
 
 namespace bole {
 
@@ -59,13 +62,23 @@ class Job {
     std::optional<MatchedStop> end;  // Set: it ended, and by what.
   };
   Progress Advance(std::vector<EmittedToken> emitted);
-  // Counts a verification of one of its trees.
-  void CountRound(int accepted_drafts);
+  // A verification of one of its trees.
+  struct Round {
+    int nodes = 1;
+    bool is_chain = true;
+    // What the drafter's probabilities said would be accepted.
+    double promised_drafts = 0;
+    int accepted_drafts = 0;
+    OffReason off_reason = OffReason::kNone;  // Of a lone root.
+  };
+  void CountRound(const Round& round);
 
   // What is told of it when it ended well, at `now`.
   // REQUIRES: first_run and first_token are set.
   Completion CompletionAt(TimePoint now, MatchedStop matched) const;
 
+  // How far its drafts come true, on whatever worker.
+  RequestAcceptance acceptance;
   // Workers that were lost with a round of it on its way, since its last token.
   int losses = 0;
   // A worker refused the last plan that it was part of.
@@ -86,8 +99,8 @@ class Job {
   OutputText text_;
   int known_prompt_logprobs_ = 0;
   std::vector<EmittedToken> prompt_logprobs_;  // Not yet on their way.
-  int rounds_ = 0;
-  int accepted_drafts_ = 0;
+  SpeculationSummary speculation_;
+  std::array<int, kNumOffReasons> off_reasons_{};
 };
 
 // Those that came earlier are before those that came later.

@@ -2,27 +2,41 @@
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_FIXED_POLICY_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_FIXED_POLICY_H_
 
+#include <string>
+#include <utility>
+
 #include "common/step.h"
 #include "scheduler_service/policy/round_policy.h"
 #include "scheduler_service/policy/speculation.h"
 
 namespace bole {
 
+// What is asked for, as far as the worker can.
+RoundBounds BoundsFor(const Speculation& speculation, const StepLimits& limits,
+                      bool has_drafter);
+
 // So many nodes for each sequence, whatever the batch, and the same shape of
-// drafts, as far as the worker can: "fixed". Rounds are lent while nothing
-// waits and nothing is prefilled.
+// drafts, as far as the worker can: "fixed", and without speculation "off".
+// Rounds are lent while nothing waits and nothing is prefilled.
 class FixedPolicy final : public RoundPolicy {
  public:
-  FixedPolicy(const Speculation& speculation, int lease_rounds)
-      : speculation_(speculation), lease_rounds_(lease_rounds) {}
+  // `fallback`: why it stands for another policy; empty if it does not.
+  FixedPolicy(const RoundBounds& bounds, int lease_rounds, OffReason if_off,
+              std::string fallback = "")
+      : bounds_(bounds),
+        lease_rounds_(lease_rounds),
+        if_off_(if_off),
+        fallback_(std::move(fallback)) {}
 
-  RoundBounds BoundsFor(const StepLimits& limits,
-                        bool has_drafter) const override;
-  RoundChoice Choose(const RoundView& view) const override;
+  const RoundBounds& bounds() const override { return bounds_; }
+  RoundChoice Choose(const RoundView& view) override;
+  const char* fallback() const override { return fallback_.c_str(); }
 
  private:
-  const Speculation speculation_;
+  const RoundBounds bounds_;
   const int lease_rounds_;
+  const OffReason if_off_;
+  const std::string fallback_;
 };
 
 }  // namespace bole

@@ -49,8 +49,22 @@ SequencePlan Placement::Plan() const {
           .max_new_tokens = job_.max_new_tokens()};
 }
 
-Job::Progress Placement::Advance(SequenceResult result) {
-  if (!in_prefill()) job_.CountRound(result.accepted_drafts);
+ProposalTree Placement::TakeTree() {
+  const int32_t root = tree_.token[0];
+  return std::exchange(tree_, LoneRoot(root));
+}
+
+std::vector<int32_t> Placement::DraftTail() const {
+  const std::span<const int32_t> tokens = job_.tokens();
+  const auto tail = tokens.first(committed_ + 1).last(num_undrafted_);
+  return {tail.begin(), tail.end()};
+}
+
+Job::Progress Placement::Advance(SequenceResult result, bool deferred) {
+  // The drafter sees the chunks of prompts in any case.
+  if (deferred && !in_prefill()) {
+    num_undrafted_ += result.committed - committed_;
+  }
   if (!result.prompt_logprobs.empty()) {
     job_.AddPromptLogprobs(committed_, std::move(result.prompt_logprobs));
   }

@@ -2,6 +2,9 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PLACEMENT_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PLACEMENT_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "common/proposal_tree.h"
 #include "common/step.h"
 #include "scheduler_service/jobs/job.h"
@@ -24,6 +27,13 @@ class Placement {
   int prefill_left() const;  // 0 if it is past its prefill.
   bool has_emitted() const { return has_emitted_; }  // Here.
   const ProposalTree& tree() const { return tree_; }
+  // The tree moves into a plan. Until the plan has an answer there is a lone
+  // root in its place.
+  ProposalTree TakeTree();
+  // The last committed tokens that the drafter has not seen, and the pending
+  // one, as SequencePlan::draft_tail has them.
+  std::vector<int32_t> DraftTail() const;
+  int num_undrafted() const { return num_undrafted_; }
   PageLease& pages() { return pages_; }
   const PageLease& pages() const { return pages_; }
 
@@ -34,8 +44,12 @@ class Placement {
   // For the forest. REQUIRES: !in_prefill().
   SequencePlan Plan() const;
 
-  // Takes the part of a result that is about it, and tells the job.
-  Job::Progress Advance(SequenceResult result);
+  // The drafter was shown the draft tail.
+  void SawTail() { num_undrafted_ = 0; }
+
+  // Takes the part of a result that is about it, and tells the job. `deferred`:
+  // the drafter is shown later what a forest has committed.
+  Job::Progress Advance(SequenceResult result, bool deferred = false);
 
   // The worker was asked for log probabilities that it has not given.
   bool lacks_prompt_logprobs() const;
@@ -47,6 +61,7 @@ class Placement {
   SlotLease slot_;
   PageLease pages_;
   int committed_ = 0;
+  int num_undrafted_ = 0;  // Committed tokens that the drafter has not seen.
   bool has_emitted_ = false;
   ProposalTree tree_;  // Root: the pending token.
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/packed_forest.h"
 
 namespace bole {
 namespace {
@@ -107,21 +108,24 @@ std::vector<Job*> Placements::Grow() {
   return evicted;
 }
 
-bool Placements::GrowFor(const Lease& lease) {
-  const StepPlan plan{.draft = bounds_.draft, .lease = lease};
-  const int path = bounds_.draft ? bounds_.draft->depth + 1 : 1;
+bool Placements::GrowFor(std::span<Placement* const> sequences,
+                         StepPlan& plan) {
+  const PackedForest& forest = plan.forest;
   std::vector<int> needed;
-  needed.reserve(all_.size());
+  needed.reserve(sequences.size());
   int64_t missing = 0;
-  for (const std::unique_ptr<Placement>& placement : all_) {
-    const int rows = MostRows(*placement);
-    needed.push_back(PagesForRows(limits_.LeaseKvRows(
-        placement->Plan(), rows, std::min(rows, path), plan)));
-    missing += std::max(needed.back() - placement->pages().size(), 0);
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    const auto first = forest.depth.begin() + forest.first_node[b];
+    const auto last = forest.depth.begin() + forest.first_node[b + 1];
+    needed.push_back(PagesForRows(
+        limits_.LeaseKvRows(plan.sequences[b], static_cast<int>(last - first),
+                            *std::max_element(first, last) + 1, plan)));
+    missing += std::max(needed.back() - sequences[b]->pages().size(), 0);
   }
   if (missing > memory_.pages().free) return false;
-  for (size_t i = 0; i < all_.size(); ++i) {
-    BOLE_CHECK(all_[i]->pages().GrowTo(needed[i]));
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    BOLE_CHECK(sequences[b]->pages().GrowTo(needed[b]));
+    plan.sequences[b].pages = sequences[b]->pages().ids();
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,10 +58,11 @@ class Placements {
   // that it evicts, who are returned. The oldest is never among them.
   std::vector<Job*> Grow();
 
-  // Gives out the pages for all rounds of `lease` and returns true if enough
-  // are free; otherwise nothing changes. REQUIRES: Grow() gave those of the
-  // first round.
-  bool GrowFor(const Lease& lease);
+  // Gives out the pages for all rounds of the plan's lease to its sequences,
+  // writes them into the plan, and returns true if enough are free; otherwise
+  // nothing changes. REQUIRES: the sequences are these placements; Grow() gave
+  // those of the first round.
+  bool GrowFor(std::span<Placement* const> sequences, StepPlan& plan);
 
   // Gives back all that it holds. REQUIRES: it is one of these.
   void Drop(const Placement& placement);

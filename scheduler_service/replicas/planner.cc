@@ -1,10 +1,13 @@
 #include "scheduler_service/replicas/planner.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/draft_shape.h"
@@ -41,11 +44,11 @@ ProposalTree Bounded(const ProposalTree& tree,
 }
 
 // What of its tree a job can use: the context, its pages behind the drafter's
-// rows, and the tokens that it may still emit bound it.
-ProposalTree UsableTree(const Placement& placement,
-                        const PlanOptions& options) {
-  const ProposalTree& tree = placement.tree();
+// rows, the tokens that it may still emit, and its request bound it.
+ProposalTree UsableTree(Placement& placement, const PlanOptions& options) {
+  ProposalTree tree = placement.TakeTree();
   const std::optional<DraftShape>& draft = options.bounds.draft;
+  if (tree.size() == 1) return tree;
   if (!draft) return TrimTree(tree, 1, 0);
   const StepLimits& limits = options.limits;
   const int kv_rows = placement.pages().size() * limits.page_size;
@@ -55,56 +58,154 @@ ProposalTree UsableTree(const Placement& placement,
   const int max_depth = placement.job().max_new_tokens();
   // No more of it than max_nodes_per_tree is verified.
   const int most = std::min(options.bounds.max_nodes_per_tree, tree.size());
-  if (draft->depth <= max_depth && most <= positions) return tree;
-  return TrimTree(tree, positions, max_depth);
+  if (draft->depth > max_depth || most > positions) {
+    tree = TrimTree(tree, positions, max_depth);
+  }
+  const auto& own = placement.job().request().speculation;
+  return own ? Bounded(tree, *own) : tree;
+}
+
+SequenceView ViewOf(const Placement& placement, TimePoint now) {
+  Job& job = placement.job();
+  const auto& own = job.request().speculation;
+  SequenceView view{
+      .acceptance = &job.acceptance,
+      .speculates = !own || (own->mode != SpeculationMode::kOff &&
+                             own->max_nodes > 1 && own->max_depth > 0)};
+  const auto& target = job.request().targets.time_per_output_token;
+  if (!target || !job.first_token) return view;
+  using Seconds = std::chrono::duration<double>;
+  view.seconds_per_token = Seconds(*target).count();
+  view.seconds_since_first = Seconds(now - *job.first_token).count();
+  view.tokens_since_first = job.num_output() - 1;
+  return view;
+}
+
+void PlanChunks(std::span<const std::unique_ptr<Placement>> placements,
+                int room, PlannedRound& round) {
+  for (const std::unique_ptr<Placement>& placement : placements) {
+    if (!placement->in_prefill()) continue;
+    const int length = ChunkLength(*placement, room);
+    if (length == 0) continue;
+    room -= length;
+    round.prefills.push_back(placement.get());
+    round.plan.prefills.push_back(placement->Chunk(length));
+  }
+}
+
+void PlanForest(const PlanOptions& options, PlannedRound& round) {
+  RoundChoice& choice = round.choice;
+  const int num_trees = static_cast<int>(round.trees.size());
+  choice.budget =
+      std::clamp(choice.budget, num_trees, options.limits.max_nodes);
+  const int cap = options.bounds.max_nodes_per_tree;
+  PackedTrees packed =
+      PackForest(round.trees,
+                 choice.bounds.empty()
+                     ? SelectNodes(round.trees, choice.budget, cap)
+                     : SelectNodes(round.trees, choice.budget, choice.bounds));
+  round.plan.forest = std::move(packed.forest);
+  round.tree_node = std::move(packed.tree_node);
+}
+
+// Whether the worker, which chooses the later nodes of a lease from all
+// candidates, keeps to what the request allows if it keeps to a cap.
+bool CanBeLent(const SpeculationOverride& own, const PlanOptions& options,
+               const std::optional<DraftShape>& draft) {
+  if (!draft) return true;
+  if (!options.knows_bounds) return false;
+  if (own.mode == SpeculationMode::kOff || own.max_nodes == 1) return true;
+  return draft->depth <= own.max_depth &&
+         (own.mode == SpeculationMode::kTree || draft->top_k == 1);
+}
+
+void CapLease(const SpeculationOverride& own, TreeBounds& bounds) {
+  const int cap = own.mode == SpeculationMode::kOff ? 1 : own.max_nodes;
+  bounds.cap = std::min(bounds.cap, cap);
+  bounds.floor = std::min(bounds.floor, bounds.cap);
+}
+
+void PlanLease(const PlanOptions& options, PlannedRound& round) {
+  RoundChoice& choice = round.choice;
+  const int rounds =
+      std::min(choice.lease_rounds, options.limits.max_lease_rounds);
+  if (rounds < 2 || !round.prefills.empty() || round.sequences.empty()) return;
+  const int num_trees = static_cast<int>(round.trees.size());
+  const int cap = options.bounds.max_nodes_per_tree;
+  for (int b = 0; b < num_trees; ++b) {
+    const auto& own = round.sequences[b]->job().request().speculation;
+    if (!own) continue;
+    if (!CanBeLent(*own, options, round.plan.draft)) return;
+    if (!round.plan.draft) continue;
+    if (choice.lease_bounds.empty()) {
+      choice.lease_bounds.assign(num_trees, {.cap = cap});
+    }
+    CapLease(*own, choice.lease_bounds[b]);
+  }
+  if (!options.knows_bounds) choice.lease_bounds.clear();
+  for (TreeBounds& bounds : choice.lease_bounds) {
+    bounds.cap = std::min(bounds.cap, cap);
+  }
+  round.plan.lease = Lease{.rounds = rounds,
+                           .budget = std::clamp(choice.lease_budget, num_trees,
+                                                options.limits.max_nodes),
+                           .max_nodes_per_tree = cap,
+                           .bounds = choice.lease_bounds};
+}
+
+// Tokens that the plan may commit for one sequence.
+int MostCommitted(const PlannedRound& round, int sequence) {
+  const PackedForest& forest = round.plan.forest;
+  const auto first = forest.depth.begin() + forest.first_node[sequence];
+  const auto last = forest.depth.begin() + forest.first_node[sequence + 1];
+  const int later = round.plan.lease ? round.plan.lease->rounds - 1 : 0;
+  return *std::max_element(first, last) + 1 + later;
+}
+
+void PlanTails(PlannedRound& round) {
+  for (size_t b = 0; b < round.sequences.size(); ++b) {
+    const Placement& placement = *round.sequences[b];
+    const int undrafted = placement.num_undrafted();
+    if (undrafted == 0) continue;
+    const bool fits =
+        round.plan.defers_draft &&
+        undrafted + MostCommitted(round, static_cast<int>(b)) <= kMaxDraftTail;
+    if (!fits) round.plan.sequences[b].draft_tail = placement.DraftTail();
+  }
 }
 
 }  // namespace
 
 PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
-                       const RoundPolicy& policy, const PlanOptions& options,
-                       bool others_wait) {
+                       RoundPolicy& policy, const PlanOptions& options,
+                       const PlanTime& time) {
   PlannedRound round;
-  std::vector<ProposalTree> trees;
-  trees.reserve(placements.size());
-  int room = options.limits.max_prefill_tokens;
-  int64_t kv_tokens = 0;
-  bool may_lend = true;
+  std::vector<SequenceView> views;
+  RoundView view{.others_wait = time.others_wait};
   for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill()) {
-      kv_tokens += placement->committed();
-      round.sequences.push_back(placement.get());
-      round.plan.sequences.push_back(placement->Plan());
-      trees.push_back(UsableTree(*placement, options));
-      if (const auto& bounds = placement->job().request().speculation) {
-        trees.back() = Bounded(trees.back(), *bounds);
-        may_lend = false;
-      }
-    } else if (const int length = ChunkLength(*placement, room); length > 0) {
-      room -= length;
-      round.prefills.push_back(placement.get());
-      round.plan.prefills.push_back(placement->Chunk(length));
-    }
+    view.prefill_tokens += placement->prefill_left();
+    if (placement->in_prefill()) continue;
+    view.kv_tokens += placement->committed();
+    round.sequences.push_back(placement.get());
+    round.plan.sequences.push_back(placement->Plan());
+    round.trees.push_back(UsableTree(*placement, options));
+    views.push_back(ViewOf(*placement, time.now));
   }
-  if (round.empty()) return round;
-  const int num_trees = static_cast<int>(trees.size());
-  round.choice = policy.Choose({.num_sequences = num_trees,
-                                .kv_tokens = kv_tokens,
-                                .trees = trees,
-                                .others_wait = others_wait,
-                                .prefills = !round.prefills.empty(),
-                                .limits = options.limits,
-                                .bounds = options.bounds});
-  // In a lease the worker chooses the nodes itself, from all candidates.
-  if (!may_lend) round.choice.lease_rounds = 1;
+  if (placements.empty()) return round;
+  view.sequences = views;
+  view.trees = round.trees;
+  view.now = std::chrono::duration<double>(time.now.time_since_epoch()).count();
+  round.choice = policy.Choose(view);
   round.plan.draft = round.choice.draft;
-  if (trees.empty()) return round;
-  round.choice.budget =
-      std::clamp(round.choice.budget, num_trees, options.limits.max_nodes);
-  round.plan.forest =
-      PackForest(trees, SelectNodes(trees, round.choice.budget,
-                                    round.choice.max_nodes_per_tree))
-          .forest;
+  round.plan.defers_draft = !round.plan.draft && round.choice.defers_draft;
+  PlanChunks(placements,
+             std::min(options.limits.max_prefill_tokens,
+                      std::max(round.choice.prefill_tokens, kPrefillGrid)),
+             round);
+  if (round.trees.empty()) return round;
+  PlanForest(options, round);
+  PlanLease(options, round);
+  PlanTails(round);
   return round;
 }
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "scheduler_service/jobs/failure.h"
+#include "scheduler_service/policy/make_policy.h"
+#include "scheduler_service/replicas/round_report.h"
 
 namespace bole {
 namespace {
@@ -37,14 +39,19 @@ const char* NameOf(Displacement reason) {
   return "";
 }
 
+Replica::Connection::Connection(const WorkerDescription& worker,
+                                std::unique_ptr<RoundPolicy> its_policy,
+                                int max_running)
+    : policy(std::move(its_policy)),
+      plan_options{
+          .limits = worker.limits,
+          .bounds = policy->bounds(),
+          .knows_bounds = worker.protocol_version >= kDeferralProtocolVersion},
+      placements(plan_options.limits, plan_options.bounds, max_running) {}
+
 Replica::Replica(const WorkerAdded& link, const ReplicaOptions& options,
-                 const RoundPolicy& policy, Metrics& metrics,
-                 ReplicaOwner& owner)
-    : link_(link),
-      options_(options),
-      policy_(policy),
-      metrics_(metrics),
-      owner_(owner) {}
+                 Metrics& metrics, ReplicaOwner& owner)
+    : link_(link), options_(options), metrics_(metrics), owner_(owner) {}
 
 bool Replica::accepts() const {
   return connected() && !connection_->draining && !connection_->evicting;
@@ -58,18 +65,15 @@ int Replica::num_running() const {
   return connected() ? static_cast<int>(placements().size()) : 0;
 }
 
-RoundBounds Replica::bounds() const {
-  return policy_.BoundsFor(description_->limits, description_->has_drafter);
-}
-
-void Replica::On(WorkerConnected event) {
+void Replica::On(WorkerConnected event, std::shared_ptr<DraftHistory> history) {
   BOLE_CHECK(event.epoch > epoch_ && !connected());
   changed_ = true;
   epoch_ = event.epoch;
   description_ =
       std::make_shared<const WorkerDescription>(std::move(event.description));
   connection_.emplace(
-      epoch_, PlanOptions{.limits = description_->limits, .bounds = bounds()},
+      *description_,
+      MakePolicy(options_.policy, *description_, std::move(history)),
       options_.max_running);
   last_error_.clear();
 }
@@ -153,6 +157,7 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   round.metrics.round_seconds = Seconds(round.measured, now);
   round.metrics.step_seconds = event.step_seconds;
   if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
+  ReportRound(*event.result, round, *connection_->policy);
   if (event.result->is_last) {
     Apply(*std::move(event.result));
     in_flight.reset();
@@ -162,9 +167,9 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   Apply(*std::move(event.result));
   round.started = now;
   round.measured = now;
-  round.deadline = DeadlineOf(round.awaited.plan, now);
-  round.metrics.prefill_tokens = 0;
-  round.metrics.host_seconds = 0;
+  round.deadline = DeadlineOf(round.awaited.plan, options_.round_timeout, now);
+  round.metrics = {.draft = round.metrics.draft,
+                   .off_reason = round.metrics.off_reason};
 }
 
 void Replica::FailRound(const absl::Status& refusal, TimePoint now) {
@@ -187,7 +192,8 @@ void Replica::Apply(StepResult result) {
   RoundMetrics metrics = round.metrics;
   for (size_t i = 0; i < round.prefills.size(); ++i) {
     if (round.prefills[i] == nullptr) continue;
-    Advance(*round.prefills[i], std::move(result.prefills[i]), metrics);
+    Advance(*round.prefills[i], std::move(result.prefills[i]),
+            /*deferred=*/false, metrics);
   }
   for (size_t i = 0; i < round.sequences.size(); ++i) {
     if (round.sequences[i] == nullptr) continue;
@@ -198,16 +204,17 @@ void Replica::Apply(StepResult result) {
       metrics_.Accepted(static_cast<int>(of.emitted.size()),
                         of.accepted_drafts);
     }
-    Advance(*round.sequences[i], std::move(result.sequences[i]), metrics);
+    Advance(*round.sequences[i], std::move(result.sequences[i]),
+            round.awaited.plan.defers_draft, metrics);
   }
   metrics_.Round(metrics);
 }
 
 void Replica::Advance(Placement& placement, SequenceResult result,
-                      RoundMetrics& metrics) {
+                      bool deferred, RoundMetrics& metrics) {
   const std::optional<int32_t> bad_position = result.bad_logits_position;
   placement.job().was_refused = false;
-  Job::Progress progress = placement.Advance(std::move(result));
+  Job::Progress progress = placement.Advance(std::move(result), deferred);
   metrics.emitted_tokens += static_cast<int>(progress.tokens.size());
   if (!bad_position && placement.lacks_prompt_logprobs()) {
     return End(placement, absl::UnimplementedError(
@@ -305,52 +312,43 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
   connection.evicting = false;
   if (connection.draining) CloseIfEmpty();
   const auto coming = Coming();
-  PlannedRound round = PlanRound(coming, policy_, connection.plan_options,
-                                 others_wait || connection.draining ||
-                                     coming.size() < placements().size());
+  PlannedRound round =
+      PlanRound(coming, *connection.policy, connection.plan_options,
+                {.others_wait = others_wait || connection.draining ||
+                                coming.size() < placements().size(),
+                 .now = now});
   if (round.empty()) {
     connection.outcome_at.reset();
     return;
   }
   changed_ = true;
-  Lend(round);
+  if (round.plan.lease &&
+      !connection.placements.GrowFor(round.sequences, round.plan)) {
+    round.plan.lease.reset();
+  }
   const uint64_t plan_number = connection.next_plan_number++;
   link_.client->Send(epoch_, plan_number, round.plan);
   RoundMetrics metrics = MetricsOf(round.plan);
+  metrics.budget = round.choice.budget;
+  metrics.draft = round.plan.draft;
+  metrics.off_reason = round.choice.off_reason;
+  metrics.predicted_seconds = round.choice.predicted_seconds;
   const TimePoint sent = std::chrono::steady_clock::now();
   metrics.host_seconds =
       connection.outcome_at ? Seconds(*connection.outcome_at, sent) : 0;
-  const TimePoint deadline = DeadlineOf(round.plan, now);
+  const TimePoint deadline =
+      DeadlineOf(round.plan, options_.round_timeout, now);
   connection.in_flight = {.plan_number = plan_number,
                           .awaited = {.plan = std::move(round.plan)},
                           .prefills = std::move(round.prefills),
                           .sequences = std::move(round.sequences),
+                          .trees = std::move(round.trees),
+                          .tree_node = std::move(round.tree_node),
+                          .off_reason = round.choice.off_reason,
                           .started = now,
                           .measured = sent,
                           .deadline = deadline,
                           .metrics = metrics};
-}
-
-void Replica::Lend(PlannedRound& round) {
-  const int rounds =
-      std::min(round.choice.lease_rounds,
-               connection_->plan_options.limits.max_lease_rounds);
-  if (rounds < 2 || !round.prefills.empty() || round.sequences.empty()) return;
-  const Lease lease{.rounds = rounds,
-                    .budget = round.choice.budget,
-                    .max_nodes_per_tree = round.choice.max_nodes_per_tree};
-  if (!connection_->placements.GrowFor(lease)) return;
-  round.plan.lease = lease;
-  for (size_t i = 0; i < round.sequences.size(); ++i) {
-    round.plan.sequences[i].pages = round.sequences[i]->pages().ids();
-  }
-}
-
-TimePoint Replica::DeadlineOf(const StepPlan& plan, TimePoint now) const {
-  const auto timeout = std::chrono::duration<double>(options_.round_timeout);
-  const double share =
-      1 + static_cast<double>(NumPrefillTokens(plan)) / kTokensPerRoundTimeout;
-  return now + std::chrono::duration_cast<TimePoint::duration>(timeout * share);
 }
 
 TimePoint Replica::deadline() const {
@@ -387,6 +385,7 @@ void Replica::UpdateStatus() {
              .last_error = last_error_,
              .running = num_running()};
   if (!connected()) return;
+  status_.policy_fallback = connection_->policy->fallback();
   status_.in_prefill = placements().NumInPrefill();
   status_.slots = placements().memory().slots();
   status_.pages = placements().memory().pages();

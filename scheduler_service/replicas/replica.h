@@ -18,6 +18,8 @@
 #include "scheduler_service/jobs/request.h"
 #include "scheduler_service/jobs/token_stream.h"
 #include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/goodput_policy.h"
+#include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/policy/round_policy.h"
 #include "scheduler_service/replicas/placement.h"
 #include "scheduler_service/replicas/placements.h"
@@ -31,14 +33,13 @@
 
 namespace bole {
 
-inline constexpr int kTokensPerRoundTimeout = 1024;
-
 struct ReplicaOptions {
   int max_running = 256;  // Requests that run together, if the worker can.
   // A worker that does not answer a round within this time is lost, although it
   // is heard of. A round that prefills gets as much again for every
   // kTokensPerRoundTimeout tokens.
   std::chrono::milliseconds round_timeout{120'000};
+  PolicyOptions policy;
 };
 
 // Why a job has no place any more although it has not ended.
@@ -89,7 +90,7 @@ class Replica {
  public:
   // The references must outlive the replica.
   Replica(const WorkerAdded& link, const ReplicaOptions& options,
-          const RoundPolicy& policy, Metrics& metrics, ReplicaOwner& owner);
+          Metrics& metrics, ReplicaOwner& owner);
 
   const std::string& name() const { return link_.name; }
   bool connected() const { return connection_.has_value(); }
@@ -110,10 +111,11 @@ class Replica {
   const std::shared_ptr<const WorkerDescription>& description() const {
     return description_;
   }
-  RoundBounds bounds() const;
 
+  // `history` is that of the worker's model.
   // REQUIRES: !connected(), and a higher epoch than before.
-  void On(WorkerConnected event);
+  void On(WorkerConnected event, std::shared_ptr<DraftHistory> history =
+                                     std::make_shared<DraftHistory>());
   // The connection of which `event` tells is not wanted: it is ended.
   // REQUIRES: the same.
   void Refuse(const WorkerConnected& event, const absl::Status& why);
@@ -155,12 +157,10 @@ class Replica {
  private:
   // Everything that ends with a connection.
   struct Connection {
-    Connection(uint64_t epoch, const PlanOptions& plan_options, int max_running)
-        : epoch(epoch),
-          plan_options(plan_options),
-          placements(plan_options.limits, plan_options.bounds, max_running) {}
+    Connection(const WorkerDescription& worker,
+               std::unique_ptr<RoundPolicy> its_policy, int max_running);
 
-    const uint64_t epoch;
+    const std::unique_ptr<RoundPolicy> policy;
     const PlanOptions plan_options;
     Placements placements;
     std::optional<RoundInFlight> in_flight;
@@ -178,22 +178,16 @@ class Replica {
   void FailRound(const absl::Status& refusal, TimePoint now);
   // A result of the round on its way that ValidateResult() accepts.
   void Apply(StepResult result);
-  void Advance(Placement& placement, SequenceResult result,
+  void Advance(Placement& placement, SequenceResult result, bool deferred,
                RoundMetrics& metrics);
   void Drop(Placement& placement);
   void End(Placement& placement, absl::StatusOr<MatchedStop> end);
   // Who runs in the next round: a suspect alone, or else everybody.
   std::span<const std::unique_ptr<Placement>> Coming() const;
-  // Lets the worker run rounds by itself, if the choice says so and there are
-  // pages for them.
-  void Lend(PlannedRound& round);
-  // When a round of `plan` that starts now is late.
-  TimePoint DeadlineOf(const StepPlan& plan, TimePoint now) const;
   void UpdateStatus();
 
   const WorkerAdded link_;
   const ReplicaOptions options_;
-  const RoundPolicy& policy_;
   Metrics& metrics_;
   ReplicaOwner& owner_;
 

@@ -31,6 +31,14 @@ int NumPrefillTokens(const StepPlan& plan) {
   return tokens;
 }
 
+TimePoint DeadlineOf(const StepPlan& plan, std::chrono::milliseconds timeout,
+                     TimePoint now) {
+  const double share =
+      1 + static_cast<double>(NumPrefillTokens(plan)) / kTokensPerRoundTimeout;
+  const std::chrono::duration<double, std::milli> scaled = timeout;
+  return now + std::chrono::duration_cast<TimePoint::duration>(scaled * share);
+}
+
 RoundMetrics MetricsOf(const StepPlan& plan) {
   RoundMetrics metrics;
   metrics.sequences = static_cast<int>(plan.sequences.size());

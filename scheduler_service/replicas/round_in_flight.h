@@ -2,18 +2,23 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "common/packed_forest.h"
+#include "common/proposal_tree.h"
 #include "common/step.h"
 #include "scheduler_service/jobs/request.h"
+#include "scheduler_service/policy/round_policy.h"
 #include "scheduler_service/replicas/placement.h"
 #include "scheduler_service/replicas/validate_result.h"
 #include "scheduler_service/watch/metrics.h"
 
 namespace bole {
+
+inline constexpr int kTokensPerRoundTimeout = 1024;
 
 // A plan on its way to a worker, or back. Of a lease it is the round that the
 // worker answers next.
@@ -24,6 +29,11 @@ struct RoundInFlight {
   // plan's order. One that has left since is null.
   std::vector<Placement*> prefills;
   std::vector<Placement*> sequences;
+  // The trees of the sequences that the planned forest is of, and its nodes'
+  // numbers in them (PlannedRound).
+  std::vector<ProposalTree> trees = {};
+  std::vector<int32_t> tree_node = {};
+  OffReason off_reason = OffReason::kNone;
   TimePoint started;   // For a lease, the arrival time of its latest result.
   TimePoint measured;  // The same by the clock, for metrics.
   TimePoint deadline;  // When the awaited round is late.
@@ -39,6 +49,10 @@ struct RoundInFlight {
 
 // How much of `plan` is prefill.
 int NumPrefillTokens(const StepPlan& plan);
+
+// When a round of `plan` that starts now is late.
+TimePoint DeadlineOf(const StepPlan& plan, std::chrono::milliseconds timeout,
+                     TimePoint now);
 
 // What is known of a round when it is sent.
 RoundMetrics MetricsOf(const StepPlan& plan);

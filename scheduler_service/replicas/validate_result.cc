@@ -333,6 +333,7 @@ void AdvanceRound(const StepLimits& limits, const StepResult& result,
     SequencePlan& sequence = sequences[b];
     const std::vector<EmittedToken>& emitted = result.sequences[b].emitted;
     sequence.committed = result.sequences[b].committed;
+    sequence.draft_tail.clear();  // It was shown in the first round.
     sequence.max_new_tokens -= static_cast<int>(emitted.size());
     const bool runs = !emitted.empty() &&
                       !result.sequences[b].bad_logits_position &&

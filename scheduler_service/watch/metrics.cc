@@ -88,6 +88,7 @@ struct WorkerGauges {
   Gauge& slots_used;
   Gauge& in_prefill;
   Gauge& in_decode;
+  Gauge& no_table;
 };
 
 struct Metrics::Families {
@@ -152,6 +153,24 @@ struct Metrics::Families {
   Counter& verified_nodes =
       OneCounter(registry, "bole_verify_nodes_selected_total",
                  "Nodes of the forests that were verified, roots included.");
+  Counter& promised_tokens = OneCounter(
+      registry, "bole_spec_promised_tokens_total",
+      "Drafted tokens that would have been accepted, had the drafter's "
+      "probabilities been right, of the nodes that the scheduler chose.");
+  Counter& kept_tokens =
+      OneCounter(registry, "bole_spec_kept_tokens_total",
+                 "Drafted tokens that were accepted of those.");
+  Counter& budget = OneCounter(
+      registry, "bole_verify_budget_nodes_total",
+      "Nodes that planned rounds might have verified, roots included.");
+  Family<Counter>& policy_rounds =
+      Counters(registry, "bole_policy_rounds_total",
+               "Rounds by what they draft for the next one: tree, chain, or "
+               "off, and then why.");
+  Histogram& predicted = OneHistogram(
+      registry, "bole_policy_predicted_ratio",
+      "Predicted over measured time of a planned round in the engine.",
+      {.25, .5, .67, .8, .9, .95, 1, 1.05, 1.11, 1.25, 1.5, 2, 4});
   Histogram& accept_length = OneHistogram(
       registry, "bole_spec_accept_length",
       "Output tokens of one verification, the model's own included.",
@@ -189,6 +208,10 @@ struct Metrics::Families {
   Family<Gauge>& worker_epoch =
       Gauges(registry, "bole_worker_epoch",
              "Epoch of the last connection to the worker.");
+  Family<Gauge>& policy_fallback =
+      Gauges(registry, "bole_policy_fallback",
+             "1 while the policy does less for the worker than it was asked "
+             "to, by reason: no_table (it has no table of costs).");
   std::map<std::string, WorkerGauges> workers;  // By their names.
 
   WorkerGauges& Of(const std::string& worker);
@@ -208,7 +231,9 @@ WorkerGauges& Metrics::Families::Of(const std::string& worker) {
                             .in_prefill = worker_requests.Add(
                                 {{"worker", worker}, {"stage", "prefill"}}),
                             .in_decode = worker_requests.Add(
-                                {{"worker", worker}, {"stage", "decode"}})})
+                                {{"worker", worker}, {"stage", "decode"}}),
+                            .no_table = policy_fallback.Add(
+                                {{"worker", worker}, {"reason", "no_table"}})})
       .first->second;
 }
 
@@ -226,6 +251,7 @@ void Metrics::Families::RemoveAllBut(const std::vector<WorkerStatus>& wanted) {
     slots_used.Remove(&gauges.slots_used);
     worker_requests.Remove(&gauges.in_prefill);
     worker_requests.Remove(&gauges.in_decode);
+    policy_fallback.Remove(&gauges.no_table);
     return true;
   });
 }
@@ -235,6 +261,14 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
   for (const char* code : {"OK", "CANCELLED", "DEADLINE_EXCEEDED", "INTERNAL",
                            "INVALID_ARGUMENT", "UNAVAILABLE"}) {
     families_->requests.Add({{"code", code}});
+  }
+  for (const char* choice : {"chain", "tree"}) {
+    families_->policy_rounds.Add({{"choice", choice}, {"reason", ""}});
+  }
+  for (const OffReason reason :
+       {OffReason::kAsked, OffReason::kNoDrafter, OffReason::kNotFaster}) {
+    families_->policy_rounds.Add(
+        {{"choice", "off"}, {"reason", NameOf(reason)}});
   }
   for (const char* reason : {"lost", "evicted", "preempted", "drained"}) {
     families_->migrations.Add({{"reason", reason}});
@@ -283,6 +317,19 @@ void Metrics::Accepted(int emitted, int accepted_drafts) {
 void Metrics::Round(const RoundMetrics& round) {
   families_->draft_tokens.Increment(round.draft_nodes);
   families_->verified_nodes.Increment(round.nodes);
+  families_->promised_tokens.Increment(round.promised_drafts);
+  families_->kept_tokens.Increment(round.kept_drafts);
+  families_->budget.Increment(round.budget);
+  const bool is_tree = round.draft && round.draft->top_k > 1;
+  families_->policy_rounds
+      .Add({{"choice", !round.draft ? "off"
+                       : is_tree    ? "tree"
+                                    : "chain"},
+            {"reason", NameOf(round.off_reason)}})
+      .Increment();
+  if (round.predicted_seconds > 0 && round.step_seconds > 0) {
+    families_->predicted.Observe(round.predicted_seconds / round.step_seconds);
+  }
   families_->prefill_tokens.Increment(round.prefill_tokens);
   families_->generation_tokens.Increment(round.emitted_tokens);
   families_->engine.Observe(round.step_seconds);
@@ -314,6 +361,7 @@ void Metrics::SetLoad(const SchedulerStatus& status,
     gauges.slots_used.Set(worker.slots.total - worker.slots.free);
     gauges.in_prefill.Set(worker.in_prefill);
     gauges.in_decode.Set(worker.running - worker.in_prefill);
+    gauges.no_table.Set(worker.policy_fallback == "no_table" ? 1 : 0);
   }
   if (families_->workers.size() > status.workers.size()) {
     families_->RemoveAllBut(status.workers);

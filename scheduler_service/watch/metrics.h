@@ -3,12 +3,15 @@
 #define BOLE_SCHEDULER_SERVICE_WATCH_METRICS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/draft_shape.h"
 #include "prometheus/registry.h"
 #include "scheduler_service/jobs/admission.h"
+#include "scheduler_service/policy/round_policy.h"
 #include "scheduler_service/watch/scheduler_status.h"
 
 namespace bole {
@@ -19,6 +22,14 @@ struct RoundMetrics {
   int nodes = 0;            // Selected, roots included.
   int draft_nodes = 0;      // Selected, without roots.
   int accepted_drafts = 0;  // Those of draft_nodes that became output.
+  // What the drafter's probabilities said of the nodes, if the scheduler chose
+  // them, and what was accepted of those.
+  double promised_drafts = 0;
+  int kept_drafts = 0;
+  int budget = 0;  // Of a planned round.
+  std::optional<DraftShape> draft = {};
+  OffReason off_reason = OffReason::kNone;
+  double predicted_seconds = 0;  // Of the engine; 0: it was not predicted.
   int prefill_tokens = 0;
   int emitted_tokens = 0;
   double round_seconds = 0;  // From sending the plan to its result.

@@ -23,6 +23,8 @@ struct WorkerStatus {
   uint64_t epoch = 0;           // The last one.
   std::string last_error = {};  // Why it is not connected.
   int running = 0;
+  // What its policy lacks to do as asked: "no_table". Empty: nothing.
+  std::string policy_fallback = {};
   int in_prefill = 0;  // Those that run and have not decoded here yet.
   PoolStatus slots = {};
   PoolStatus pages = {};

@@ -43,13 +43,16 @@ WorkerNews SimulatedWorker::Connect() {
   engine_.emplace(simulation::SimulatedEngineOptions{
       .limits = limits_, .text = simulation::LetterText(), .accept = {0.8}});
   plans_.clear();
-  return WorkerConnected{.epoch = epoch_,
-                         .description = {.model = model_,
-                                         .device = "none",
-                                         .version = "",
-                                         .limits = limits_,
-                                         .has_drafter = true,
-                                         .stop_tokens = {}}};
+  return WorkerConnected{
+      .epoch = epoch_,
+      .description = {.model = model_,
+                      .device = "none",
+                      .version = "",
+                      .protocol_version = costs_ == nullptr ? 0u : 2u,
+                      .limits = limits_,
+                      .has_drafter = true,
+                      .stop_tokens = {},
+                      .costs = costs_}};
 }
 
 WorkerNews SimulatedWorker::Lose() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/cost_table.h"
 #include "common/ids.h"
 #include "common/step.h"
 #include "scheduler_service/links/worker_client.h"
@@ -42,6 +44,10 @@ class SimulatedWorker : public WorkerClient {
   WorkerNews Lose();
   // What it is from the next connection on.
   void set_model(std::string model) { model_ = std::move(model); }
+  // With a table it knows deferred drafts and the bounds of leases as well.
+  void set_costs(std::shared_ptr<const CostTable> costs) {
+    costs_ = std::move(costs);
+  }
 
   void Send(uint64_t epoch, uint64_t plan_number,
             const StepPlan& plan) override;
@@ -73,6 +79,7 @@ class SimulatedWorker : public WorkerClient {
 
   const StepLimits limits_;
   std::string model_ = "simulated";
+  std::shared_ptr<const CostTable> costs_;
   std::optional<simulation::SimulatedEngine> engine_;  // Once connected.
   uint64_t epoch_ = 0;
   uint64_t last_plan_number_ = 0;

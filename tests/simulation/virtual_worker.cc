@@ -1,9 +1,11 @@
 #include "tests/simulation/virtual_worker.h"
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/cost_table.h"
 
 namespace bole::simulation {
 
@@ -22,14 +24,21 @@ void VirtualWorker::Connect() {
   plan_number_ = 0;
   busy_ = false;
   engine_ = std::make_unique<SimulatedEngine>(options_.engine);
-  world_.tell(
-      WorkerConnected{.epoch = epoch_,
-                      .description = {.model = options_.model,
-                                      .device = "none",
-                                      .version = "",
-                                      .limits = options_.engine.limits,
-                                      .has_drafter = engine_->has_drafter(),
-                                      .stop_tokens = {}}});
+  std::shared_ptr<CostTable> costs;
+  if (options_.is_calibrated) {
+    costs = std::make_shared<CostTable>();
+    costs->costs = options_.costs;
+  }
+  world_.tell(WorkerConnected{
+      .epoch = epoch_,
+      .description = {.model = options_.model,
+                      .device = "none",
+                      .version = "",
+                      .protocol_version = options_.is_calibrated ? 2u : 0u,
+                      .limits = options_.engine.limits,
+                      .has_drafter = engine_->has_drafter(),
+                      .stop_tokens = {},
+                      .costs = std::move(costs)}});
 }
 
 void VirtualWorker::Drain() {

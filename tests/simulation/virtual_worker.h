@@ -27,6 +27,9 @@ struct VirtualWorkerOptions {
   // How long it takes to come back after it was lost.
   std::chrono::nanoseconds restart = std::chrono::seconds(1);
   std::string model = "simulated";
+  // Whether the scheduler is told of the costs. Then the worker knows deferred
+  // drafts and the bounds of leases as well.
+  bool is_calibrated = false;
 };
 
 // What a worker sees of the fleet that it is part of. Both calls return at

@@ -43,18 +43,20 @@ class BudgetPolicy : public RoundPolicy {
   explicit BudgetPolicy(int nodes_per_sequence)
       : nodes_per_sequence_(nodes_per_sequence) {}
 
-  RoundBounds BoundsFor(const StepLimits&, bool) const override {
-    return {.draft = DraftShape{.top_k = 4, .depth = 8},
-            .max_nodes_per_tree = 32};
+  const RoundBounds& bounds() const override { return bounds_; }
+  RoundChoice Choose(const RoundView& view) override {
+    RoundChoice choice = next;
+    choice.budget = nodes_per_sequence_ * static_cast<int>(view.trees.size());
+    if (!choice.defers_draft) choice.draft = bounds_.draft;
+    return choice;
   }
-  RoundChoice Choose(const RoundView& view) const override {
-    return {.budget = nodes_per_sequence_ * view.num_sequences,
-            .max_nodes_per_tree = view.bounds.max_nodes_per_tree,
-            .draft = view.bounds.draft};
-  }
+
+  RoundChoice next;  // But for the budget and the draft.
 
  private:
   const int nodes_per_sequence_;
+  const RoundBounds bounds_ = {.draft = DraftShape{.top_k = 4, .depth = 8},
+                               .max_nodes_per_tree = 32};
 };
 
 // Placements in a chosen state, which hold what they need.
@@ -79,12 +81,12 @@ class PlanRoundTest : public ::testing::Test {
     result.proposal = std::move(tree);
     Add(prompt_length, max_tokens, num_pages).Advance(std::move(result));
   }
-  PlannedRound Plan(int nodes_per_sequence = 16) {
-    const BudgetPolicy policy(nodes_per_sequence);
-    PlannedRound round = PlanRound(
-        running_, policy,
-        {.limits = kLimits, .bounds = policy.BoundsFor(kLimits, true)},
-        /*others_wait=*/false);
+  PlannedRound Plan(int nodes_per_sequence = 16, const RoundChoice& next = {}) {
+    BudgetPolicy policy(nodes_per_sequence);
+    policy.next = next;
+    PlannedRound round =
+        PlanRound(running_, policy,
+                  {.limits = kLimits, .bounds = policy.bounds()}, PlanTime());
     EXPECT_TRUE(Validate(round.plan, kLimits).ok())
         << Validate(round.plan, kLimits);
     return round;
@@ -177,13 +179,9 @@ TEST_F(PlanRoundTest, WithoutSpeculationEveryTreeIsItsRoot) {
   AddDecoding(10, 100, RandomTree(rng_, 40));
   AddDecoding(10, 100, RandomTree(rng_, 40));
 
-  Speculation speculation;
-  speculation.mode = SpeculationMode::kOff;
-  const FixedPolicy off(speculation, /*lease_rounds=*/1);
-  const PlannedRound round =
-      PlanRound(running_, off,
-                {.limits = kLimits, .bounds = off.BoundsFor(kLimits, true)},
-                /*others_wait=*/false);
+  FixedPolicy off(RoundBounds(), /*lease_rounds=*/1, OffReason::kAsked);
+  const PlannedRound round = PlanRound(
+      running_, off, {.limits = kLimits, .bounds = off.bounds()}, PlanTime());
 
   EXPECT_EQ(round.plan.forest.num_nodes(), 2);
   EXPECT_FALSE(round.plan.draft.has_value());
@@ -223,18 +221,84 @@ TEST_F(PlanRoundTest, ARequestBoundsItsOwnTreeAndNoOther) {
   EXPECT_EQ(more.size(), 32u);  // The policy's own bound.
 }
 
-TEST_F(PlanRoundTest, ARoundWithABoundedRequestIsNotLent) {
-  const FixedPolicy lends(Speculation(), /*lease_rounds=*/4);
-  const PlanOptions options = {.limits = kLimits,
-                               .bounds = lends.BoundsFor(kLimits, true)};
-  AddDecoding(10, 100, RandomTree(rng_, 40));
-  const PlannedRound free = PlanRound(running_, lends, options, false);
-  speculation_ = SpeculationOverride{.max_nodes = 4};
-  AddDecoding(10, 100, RandomTree(rng_, 40));
-  const PlannedRound bounded = PlanRound(running_, lends, options, false);
+TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
+  RoundChoice lends{.lease_rounds = 4, .lease_budget = 40};
+  StepLimits limits = kLimits;
+  limits.max_lease_rounds = 4;
+  const auto lease_with = [&](const SpeculationOverride& own, bool knows_bounds,
+                              const DraftShape& draft) {
+    running_.clear();
+    speculation_.reset();
+    AddDecoding(10, 100, RandomTree(rng_, 40));
+    speculation_ = own;
+    AddDecoding(10, 100, RandomTree(rng_, 40));
+    FixedPolicy policy({.draft = draft, .max_nodes_per_tree = 16},
+                       /*lease_rounds=*/4, OffReason::kAsked);
+    return PlanRound(running_, policy,
+                     {.limits = limits,
+                      .bounds = policy.bounds(),
+                      .knows_bounds = knows_bounds},
+                     PlanTime())
+        .plan.lease;
+  };
+  const DraftShape tree{.top_k = 4, .depth = 8};
+  const DraftShape chain{.top_k = 1, .depth = 8};
+  using Mode = SpeculationMode;
 
-  EXPECT_EQ(free.choice.lease_rounds, 4);
-  EXPECT_EQ(bounded.choice.lease_rounds, 1);
+  EXPECT_FALSE(lease_with({.mode = Mode::kOff}, false, tree).has_value());
+  EXPECT_FALSE(lease_with({.mode = Mode::kChain}, true, tree).has_value());
+  EXPECT_FALSE(lease_with({.max_depth = 7}, true, tree).has_value());
+  const auto off = lease_with({.mode = Mode::kOff}, true, tree);
+  const auto few = lease_with({.max_nodes = 5}, true, tree);
+  const auto chains = lease_with({.mode = Mode::kChain}, true, chain);
+  ASSERT_TRUE(off && few && chains);
+  EXPECT_EQ(off->bounds, (std::vector<TreeBounds>{{.cap = 16}, {.cap = 1}}));
+  EXPECT_EQ(few->bounds, (std::vector<TreeBounds>{{.cap = 16}, {.cap = 5}}));
+  EXPECT_EQ(chains->bounds,
+            (std::vector<TreeBounds>{{.cap = 16}, {.cap = 16}}));
+}
+
+TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
+  AddDecoding(10, 200, RandomTree(rng_, 40));
+  Placement& placement = *running_.back();
+  const auto advance = [&](int tokens) {
+    SequenceResult result;
+    result.committed = placement.committed() + tokens;
+    for (int i = 0; i < tokens; ++i) {
+      result.emitted.push_back({.token = 'a' + i, .logprob = 0, .top = {}});
+    }
+    placement.Advance(std::move(result), /*deferred=*/true);
+  };
+  const RoundChoice defers{.defers_draft = true};
+
+  EXPECT_TRUE(Plan().plan.sequences[0].draft_tail.empty());
+  advance(3);
+  EXPECT_TRUE(Plan(16, defers).plan.sequences[0].draft_tail.empty());
+  EXPECT_EQ(Plan().plan.sequences[0].draft_tail,
+            (std::vector<int32_t>{'a', 'b', 'c'}));
+  while (placement.num_undrafted() < kMaxDraftTail) {
+    EXPECT_TRUE(Plan(16, defers).plan.sequences[0].draft_tail.empty());
+    advance(1);
+  }
+  // One more would be too many to keep.
+  EXPECT_EQ(std::ssize(Plan(16, defers).plan.sequences[0].draft_tail),
+            kMaxDraftTail);
+  SequenceResult seen;
+  seen.committed = placement.committed() + 1;
+  seen.emitted.push_back({.token = 'z', .logprob = 0, .top = {}});
+  placement.SawTail();
+  placement.Advance(std::move(seen), /*deferred=*/true);
+  EXPECT_EQ(Plan().plan.sequences[0].draft_tail, (std::vector<int32_t>{'z'}));
+}
+
+TEST_F(PlanRoundTest, ThePolicySaysHowMuchPrefillSharesTheRound) {
+  Add(290, 10, /*num_pages=*/21);
+
+  EXPECT_EQ(Plan(16, {.prefill_tokens = 130}).plan.prefills[0].tokens.size(),
+            128u);
+  // The least that leaves no trace is always run.
+  EXPECT_EQ(Plan(16, {.prefill_tokens = 0}).plan.prefills[0].tokens.size(),
+            64u);
 }
 
 }  // namespace

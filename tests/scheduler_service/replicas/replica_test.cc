@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/policy/fixed_policy.h"
+#include "scheduler_service/policy/speculation.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/simulated_worker.h"
@@ -96,15 +96,15 @@ class ReplicaTest : public ::testing::Test, public ReplicaOwner {
   absl::Status why_;
   Metrics metrics_;
   SimulatedWorker worker_{Limits()};
-  const FixedPolicy policy_{{.mode = SpeculationMode::kTree,
-                             .shape = {.top_k = 3, .depth = 4},
-                             .nodes = 8},
-                            /*lease_rounds=*/4};
-  Replica replica_{{.name = "it", .client = &worker_},
-                   ReplicaOptions(),
-                   policy_,
-                   metrics_,
-                   *this};
+  static ReplicaOptions Options() {
+    ReplicaOptions options;
+    options.policy.speculation = {.mode = SpeculationMode::kTree,
+                                  .shape = {.top_k = 3, .depth = 4},
+                                  .nodes = 8};
+    return options;
+  }
+  Replica replica_{
+      {.name = "it", .client = &worker_}, Options(), metrics_, *this};
 };
 
 TEST_F(ReplicaTest, TakesNothingBeforeItsWorkerIsThere) {

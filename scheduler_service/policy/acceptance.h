@@ -1,0 +1,93 @@
+// How far the drafter's probabilities are right.
+#ifndef BOLE_SCHEDULER_SERVICE_POLICY_ACCEPTANCE_H_
+#define BOLE_SCHEDULER_SERVICE_POLICY_ACCEPTANCE_H_
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "common/proposal_tree.h"
+#include "scheduler_service/policy/round_policy.h"
+
+namespace bole {
+
+// Accepted over promised drafts of one model, by depth and by rho. Promised is
+// the sum of rho over the nodes that were verified: as many of them should come
+// true. Old rounds are forgotten. Where little was seen, the ratio of all nodes
+// stands, and before anything was seen 1.
+//
+// Not thread-safe.
+class Acceptance {
+ public:
+  Acceptance();
+
+  // Values are told apart in steps of 1/32 nat of rho.
+  static constexpr int kNumBins = 512;
+  static constexpr int kMaxDepth = 16;
+  static int BinOf(float log_rho) {
+    const float bin = log_rho * -32.0f;
+    return bin < kNumBins - 1 ? static_cast<int>(bin) : kNumBins - 1;
+  }
+
+  // The probability that a node is accepted. REQUIRES: depth >= 1.
+  float ValueOf(int depth, int bin) const {
+    return value_[GroupOf(depth)][bin];
+  }
+
+  // COST: O(nodes of the tree).
+  void Observe(const TreeReport& report);
+  // To be called once after the trees of a round. COST: O(kNumBins).
+  void EndRound();
+
+  // Accepted over promised of all nodes lately.
+  double ratio() const;
+  // What the nodes of a tree that were verified promised, corrected.
+  double Promised(const TreeReport& report) const;
+
+ private:
+  static constexpr int kNumGroups = 5;  // Of depths: 1, 2, 3-4, 5-8, deeper.
+  static constexpr int kNumCells = 8;   // Of rho.
+  static int GroupOf(int depth);
+  static int CellOf(int bin);
+
+  struct Count {
+    double promised = 0;
+    double accepted = 0;
+  };
+  std::array<std::array<Count, kNumCells>, kNumGroups> counts_{};
+  Count all_;
+  std::array<float, kNumBins> rho_;  // In the middle of a bin.
+  std::array<std::array<float, kNumBins>, kNumGroups> value_;
+};
+
+// The depths of a tree's nodes; the root's is 0.
+std::vector<int> DepthsOf(const ProposalTree& tree);
+
+// The nodes of the tree that carry the accepted drafts, from the root down.
+std::vector<int> AcceptedPath(const TreeReport& report);
+
+// What the best nodes of a batch are expected to bring, those chosen as
+// SelectNodes() chooses, by rho, whatever the requests' factors.
+class GainCurve {
+ public:
+  // COST: O(candidates).
+  GainCurve(const RoundView& view, const Acceptance& acceptance);
+
+  // Accepted drafts of the likeliest `drafts` nodes, roots not counted.
+  double At(int drafts) const;
+  // What the last of them adds.
+  double LastOf(int drafts) const;
+  int num_drafts() const { return count_.back(); }
+
+ private:
+  size_t BinWith(int drafts) const;
+
+  // Sums over a bin and those that are likelier.
+  std::vector<int> count_;
+  std::vector<double> gain_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_POLICY_ACCEPTANCE_H_

@@ -1,0 +1,37 @@
+#include "scheduler_service/policy/calibrated_worker.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace bole {
+
+RoundBounds WidestBounds(std::span<const std::optional<DraftShape>> shapes,
+                         const StepLimits& limits) {
+  RoundBounds bounds;
+  for (const std::optional<DraftShape>& shape : shapes) {
+    if (!shape) continue;
+    DraftShape most = bounds.draft.value_or(*shape);
+    most.top_k = std::max(most.top_k, shape->top_k);
+    most.depth = std::max(most.depth, shape->depth);
+    bounds.draft = most;
+    bounds.max_nodes_per_tree =
+        std::min(limits.max_nodes_per_tree, 1 + most.num_candidates());
+  }
+  return bounds;
+}
+
+int LeaseRounds(const PolicyOptions& options, const StepLimits& limits,
+                double round_seconds) {
+  const int most = std::min(options.lease_rounds, limits.max_lease_rounds);
+  const std::chrono::duration<double> bound = options.max_lease;
+  if (round_seconds * most <= bound.count()) return std::max(most, 1);
+  return std::max(static_cast<int>(bound.count() / round_seconds), 1);
+}
+
+void ObserveCosts(const RoundReport& report, CostModel& costs) {
+  if (report.step_seconds <= 0) return;
+  costs.Observe(report.quantities, report.step_seconds);
+  if (report.is_first) costs.ObserveTrip(report.trip_seconds);
+}
+
+}  // namespace bole

@@ -1,0 +1,36 @@
+// What the policies that know costs have in common.
+#ifndef BOLE_SCHEDULER_SERVICE_POLICY_CALIBRATED_WORKER_H_
+#define BOLE_SCHEDULER_SERVICE_POLICY_CALIBRATED_WORKER_H_
+
+#include <optional>
+#include <span>
+
+#include "common/draft_shape.h"
+#include "common/step.h"
+#include "scheduler_service/policy/cost_model.h"
+#include "scheduler_service/policy/policy_options.h"
+#include "scheduler_service/policy/round_policy.h"
+
+namespace bole {
+
+struct CalibratedWorker {
+  StepLimits limits;
+  CostModel costs;
+  bool can_defer = true;  // It may stop to draft, and begin again.
+};
+
+// What drafts of these shapes need. Their nodes are bounded by the worker
+// alone: how many of them are verified is the policy's choice.
+RoundBounds WidestBounds(std::span<const std::optional<DraftShape>> shapes,
+                         const StepLimits& limits);
+
+// Rounds of a lease each of which takes `round_seconds`: as many as are allowed
+// and end within PolicyOptions::max_lease, at least one.
+int LeaseRounds(const PolicyOptions& options, const StepLimits& limits,
+                double round_seconds);
+
+void ObserveCosts(const RoundReport& report, CostModel& costs);
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_POLICY_CALIBRATED_WORKER_H_

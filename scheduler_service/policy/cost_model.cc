@@ -1,0 +1,134 @@
+#include "scheduler_service/policy/cost_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+
+namespace bole {
+namespace {
+
+constexpr double kMostOff = 0.5;        // Of a logarithm: 1.6 times.
+constexpr double kFactorWeight = 0.05;  // Of the latest round.
+constexpr double kBucketWeight = 0.01;
+constexpr double kMaxBucketLog = 0.2;  // A bucket is 1.2 times off at most.
+constexpr double kMaxFactorLog = 3;
+constexpr double kTripWeight = 0.02;
+
+double& Of(RoundQuantities& quantities, Quantity quantity) {
+  return quantities[static_cast<size_t>(quantity)];
+}
+double Of(const RoundQuantities& quantities, Quantity quantity) {
+  return quantities[static_cast<size_t>(quantity)];
+}
+
+// The least bucket that holds `count`; without one, `count`.
+double Pad(double count, const std::vector<int>& buckets) {
+  const auto at = std::lower_bound(buckets.begin(), buckets.end(), count);
+  return count == 0 || at == buckets.end() ? count : *at;
+}
+
+void Approach(double target, double weight, double bound, double& value) {
+  value = std::clamp(value + weight * target, -bound, bound);
+}
+
+}  // namespace
+
+RoundQuantities QuantitiesOf(const PlannedWork& work) {
+  RoundQuantities quantities{};
+  Of(quantities, Quantity::kRows) = work.rows;
+  Of(quantities, Quantity::kRequests) = work.requests;
+  Of(quantities, Quantity::kKvTokens) = static_cast<double>(work.kv_tokens);
+  const auto prefill_tokens = static_cast<double>(work.prefill_tokens);
+  Of(quantities, Quantity::kPrefillTokens) = prefill_tokens;
+  Of(quantities, Quantity::kForwardRows) = work.rows + prefill_tokens;
+  Of(quantities, Quantity::kDraftRows) = work.rows - work.requests;
+  if (work.draft) {
+    Of(quantities, Quantity::kDraftTopK) = work.draft->top_k;
+    Of(quantities, Quantity::kDraftDepth) = work.draft->depth;
+  }
+  return quantities;
+}
+
+CostModel::CostModel(std::shared_ptr<const CostTable> table,
+                     std::vector<int> row_buckets,
+                     std::vector<int> request_buckets)
+    : table_(std::move(table)),
+      row_buckets_(std::move(row_buckets)),
+      request_buckets_(std::move(request_buckets)),
+      trip_seconds_(table_->round_trip_seconds) {}
+
+RoundQuantities CostModel::Padded(RoundQuantities quantities) const {
+  double& rows = Of(quantities, Quantity::kRows);
+  double& forward_rows = Of(quantities, Quantity::kForwardRows);
+  double& requests = Of(quantities, Quantity::kRequests);
+  rows = Pad(rows, row_buckets_);
+  forward_rows = Pad(forward_rows, row_buckets_);
+  requests = Pad(requests, request_buckets_);
+  return quantities;
+}
+
+CostModel::Bucket CostModel::BucketOf(const RoundQuantities& padded) {
+  Kind kind = kPlain;
+  if (Of(padded, Quantity::kPrefillTokens) > 0) {
+    kind = kChunk;
+  } else if (Of(padded, Quantity::kDraftDepth) > 0) {
+    kind = kDraft;
+  } else if (Of(padded, Quantity::kDraftRows) > 0) {
+    kind = kTree;
+  }
+  // Where rows are not padded, those of one power of two are alike.
+  const int rows = static_cast<int>(Of(padded, Quantity::kForwardRows));
+  return {kind, static_cast<int>(std::ceil(std::log2(std::max(rows, 1))))};
+}
+
+double CostModel::LogFactor(const Bucket& bucket) const {
+  const auto at = log_of_bucket_.find(bucket);
+  return log_factor_ + (at == log_of_bucket_.end() ? 0 : at->second);
+}
+
+double CostModel::Seconds(const RoundQuantities& quantities) const {
+  const RoundQuantities padded = Padded(quantities);
+  const std::chrono::duration<double> seconds = table_->costs.TimeOf(padded);
+  return seconds.count() * std::exp(LogFactor(BucketOf(padded)));
+}
+
+double CostModel::factor() const { return std::exp(log_factor_); }
+
+std::vector<int> CostModel::Borders(int least, int most, int64_t rest) const {
+  std::vector<int> borders = {least};
+  const auto add = [&](int64_t border) {
+    if (border > borders.back() && border < most) {
+      borders.push_back(static_cast<int>(border));
+    }
+  };
+  if (row_buckets_.empty()) {
+    for (const int share : {2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 32, 48, 64, 96}) {
+      add(int64_t{share} * least);
+    }
+  }
+  for (const int bucket : row_buckets_) add(bucket - rest);
+  if (most > least) borders.push_back(most);
+  return borders;
+}
+
+void CostModel::Observe(const RoundQuantities& quantities, double seconds) {
+  const double predicted = Seconds(quantities);
+  if (predicted <= 0) return;
+  const double off =
+      std::clamp(std::log(seconds / predicted), -kMostOff, kMostOff);
+  Approach(off, kFactorWeight, kMaxFactorLog, log_factor_);
+  Approach(off, kBucketWeight, kMaxBucketLog,
+           log_of_bucket_[BucketOf(Padded(quantities))]);
+  if (std::abs(log_factor_ - log_at_version_) < 0.01) return;
+  log_at_version_ = log_factor_;
+  ++version_;
+}
+
+void CostModel::ObserveTrip(double seconds) {
+  // A trip that waited for something else counts as twice as long.
+  const double counted = std::min(seconds, 2 * trip_seconds_ + 1e-4);
+  trip_seconds_ += kTripWeight * (counted - trip_seconds_);
+}
+
+}  // namespace bole

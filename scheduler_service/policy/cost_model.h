@@ -1,0 +1,87 @@
+// What rounds cost, as it was calibrated and as it is now.
+#ifndef BOLE_SCHEDULER_SERVICE_POLICY_COST_MODEL_H_
+#define BOLE_SCHEDULER_SERVICE_POLICY_COST_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/cost_table.h"
+#include "common/draft_shape.h"
+#include "common/step_costs.h"
+
+namespace bole {
+
+// What a round would run.
+struct PlannedWork {
+  int rows = 0;  // Of the forest.
+  int requests = 0;
+  int64_t kv_tokens = 0;  // Of these.
+  int64_t prefill_tokens = 0;
+  std::optional<DraftShape> draft = {};
+};
+RoundQuantities QuantitiesOf(const PlannedWork& work);
+
+// A worker's table of costs, and two corrections that are learnt from the
+// rounds that it runs: one factor for all rounds, quick enough for a change of
+// clock (a third slower is learnt in some 60 rounds), and slow ones within
+// narrow bounds for each kind of round and number of rows. A round that takes
+// far longer or shorter than predicted counts as one that is 1.6 times off, so
+// that the first one of a shape, which is captured, teaches little.
+//
+// Not thread-safe.
+class CostModel {
+ public:
+  // Buckets are as WorkerDescription has them.
+  CostModel(std::shared_ptr<const CostTable> table,
+            std::vector<int> row_buckets, std::vector<int> request_buckets);
+
+  // Of a round in the engine, its rows and requests padded as the worker does.
+  // COST: that of StepCosts::TimeOf().
+  double Seconds(const RoundQuantities& quantities) const;
+  double Seconds(const PlannedWork& work) const {
+    return Seconds(QuantitiesOf(work));
+  }
+  // What a plan costs besides its rounds.
+  double trip_seconds() const { return trip_seconds_; }
+
+  // The budgets between which a round costs the same, or which are even shares
+  // if rows are not padded: ascending, from `least` to `most`, both included.
+  // `rest` are rows of the same forward that are no nodes.
+  std::vector<int> Borders(int least, int most, int64_t rest) const;
+
+  // A round took so long in the engine. REQUIRES: seconds > 0.
+  void Observe(const RoundQuantities& quantities, double seconds);
+  // A plan took so long besides. REQUIRES: seconds >= 0.
+  void ObserveTrip(double seconds);
+
+  double factor() const;
+  // Goes up with every observation that changes what Seconds() returns by more
+  // than a hundredth.
+  int64_t version() const { return version_; }
+
+ private:
+  enum Kind { kPlain, kTree, kDraft, kChunk };
+  using Bucket = std::pair<Kind, int>;  // With the padded rows.
+
+  RoundQuantities Padded(RoundQuantities quantities) const;
+  static Bucket BucketOf(const RoundQuantities& padded);
+  double LogFactor(const Bucket& bucket) const;
+
+  const std::shared_ptr<const CostTable> table_;
+  const std::vector<int> row_buckets_;
+  const std::vector<int> request_buckets_;
+  double log_factor_ = 0;
+  std::map<Bucket, double> log_of_bucket_;
+  double trip_seconds_;
+  double log_at_version_ = 0;
+  int64_t version_ = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_POLICY_COST_MODEL_H_

@@ -1,0 +1,128 @@
+#include "scheduler_service/replicas/round_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/packed_forest.h"
+#include "common/proposal_tree.h"
+#include "scheduler_service/jobs/job.h"
+#include "scheduler_service/policy/speculation.h"
+#include "scheduler_service/replicas/placement.h"
+
+namespace bole {
+namespace {
+
+const PackedForest& ForestOf(const RoundInFlight& round,
+                             const StepResult& result) {
+  return result.forest ? *result.forest : round.awaited.plan.forest;
+}
+
+std::span<const int32_t> NodesOf(const RoundInFlight& round, int sequence) {
+  const std::vector<int32_t>& first = round.awaited.plan.forest.first_node;
+  return std::span(round.tree_node)
+      .subspan(first[sequence], first[sequence + 1] - first[sequence]);
+}
+
+double PromisedBy(const ProposalTree& tree, std::span<const int32_t> nodes) {
+  double promised = 0;
+  for (const int32_t node : nodes) {
+    if (node != 0) promised += std::exp(tree.log_rho[node]);
+  }
+  return promised;
+}
+
+// The verification of the `sequence`-th tree of the round.
+Job::Round RoundOf(const RoundInFlight& round, const StepResult& result,
+                   int sequence) {
+  const PackedForest& forest = ForestOf(round, result);
+  const int first = forest.first_node[sequence];
+  const int last = forest.first_node[sequence + 1];
+  Job::Round of{.nodes = last - first,
+                .accepted_drafts = result.sequences[sequence].accepted_drafts,
+                .off_reason = round.off_reason};
+  for (int node = first; node < last; ++node) {
+    of.is_chain = of.is_chain && forest.depth[node] == node - first;
+  }
+  if (round.awaited.round == 0) {
+    of.promised_drafts =
+        PromisedBy(round.trees[sequence], NodesOf(round, sequence));
+  }
+  if (of.off_reason == OffReason::kNone) {
+    const auto& own = round.sequences[sequence]->job().request().speculation;
+    of.off_reason = own && own->mode == SpeculationMode::kOff
+                        ? OffReason::kAsked
+                        : OffReason::kNotFaster;
+  }
+  return of;
+}
+
+// What the round was for its jobs and placements.
+void TellPlacements(const StepResult& result, const RoundInFlight& round) {
+  for (size_t b = 0; b < round.sequences.size(); ++b) {
+    Placement* const placement = round.sequences[b];
+    if (placement == nullptr) continue;
+    if (!round.awaited.plan.sequences[b].draft_tail.empty()) {
+      placement->SawTail();
+    }
+    const SequenceResult& of = result.sequences[b];
+    if (of.emitted.empty() && !of.bad_logits_position) continue;
+    placement->job().CountRound(RoundOf(round, result, static_cast<int>(b)));
+  }
+}
+
+}  // namespace
+
+RoundQuantities QuantitiesOf(const AwaitedRound& awaited,
+                             const StepResult& result) {
+  RoundQuantities quantities = QuantitiesOf(awaited.plan);
+  if (!result.forest) return quantities;
+  // The plan's forest has lone roots.
+  const double drafts =
+      result.forest->num_nodes() - awaited.plan.forest.num_nodes();
+  for (const Quantity quantity :
+       {Quantity::kRows, Quantity::kForwardRows, Quantity::kDraftRows}) {
+    quantities[static_cast<size_t>(quantity)] += drafts;
+  }
+  return quantities;
+}
+
+void ReportRound(const StepResult& result, RoundInFlight& round,
+                 RoundPolicy& policy) {
+  TellPlacements(result, round);
+  const bool is_first = round.awaited.round == 0;
+  std::vector<std::vector<int32_t>> emitted(round.trees.size());
+  std::vector<TreeReport> trees;
+  trees.reserve(round.trees.size());
+  for (size_t b = 0; is_first && b < round.trees.size(); ++b) {
+    const SequenceResult& of = result.sequences[b];
+    if (of.emitted.empty() || of.bad_logits_position) continue;
+    for (const EmittedToken& token : of.emitted) {
+      emitted[b].push_back(token.token);
+    }
+    Placement* const placement = round.sequences[b];
+    const auto nodes = NodesOf(round, static_cast<int>(b));
+    trees.push_back({.tree = round.trees[b],
+                     .selected = nodes,
+                     .emitted = emitted[b],
+                     .accepted = of.accepted_drafts,
+                     .acceptance = placement == nullptr
+                                       ? nullptr
+                                       : &placement->job().acceptance});
+    round.metrics.promised_drafts += PromisedBy(round.trees[b], nodes);
+    round.metrics.kept_drafts += of.accepted_drafts;
+  }
+  const RoundMetrics& metrics = round.metrics;
+  policy.Observe({.quantities = QuantitiesOf(round.awaited, result),
+                  .step_seconds = metrics.step_seconds,
+                  .trip_seconds = std::max(
+                      metrics.round_seconds - metrics.step_seconds, 0.0),
+                  .is_first = is_first,
+                  .trees = trees});
+}
+
+}  // namespace bole

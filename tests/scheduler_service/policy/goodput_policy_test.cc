@@ -1,0 +1,239 @@
+#include "scheduler_service/policy/goodput_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "scheduler_service/policy/calibrated_worker.h"
+#include "scheduler_service/policy/draft_offers.h"
+#include "scheduler_service/policy/make_policy.h"
+#include "tests/scheduler_service/policy/simulated_decoding.h"
+
+namespace bole {
+namespace {
+
+using ::bole::testing::DraftQuality;
+using ::bole::testing::FixedChoice;
+using ::bole::testing::SimulatedBatch;
+using ::bole::testing::SimulatedCosts;
+using ::bole::testing::SimulatedDecoding;
+
+const std::vector<int>& GpuBuckets() {
+  static const std::vector<int> buckets = {1,  2,   4,   8,   16,  32,  64,
+                                           96, 128, 192, 256, 384, 512, 1024};
+  return buckets;
+}
+
+// A dense 9B on one H200, about.
+SimulatedCosts Dense() {
+  return {.name = "dense",
+          .json = R"({"terms": [
+ {"name": "forward", "axes": [["forward_rows",
+   [1, 16, 64, 96, 128, 192, 256, 384, 512, 1024]]],
+  "microseconds": [4160, 4550, 4870, 5300, 5700, 6400, 7000, 10500, 13500,
+                   25000]},
+ {"name": "kv", "axes": [["kv_tokens", [0, 1000000]]],
+  "microseconds": [0, 7900]},
+ {"name": "accept", "axes": [["requests", [1, 8, 16, 64]]],
+  "microseconds": [71, 385, 757, 2900]},
+ {"name": "draft", "axes": [["draft_depth", [1, 3, 5, 8]],
+                            ["draft_top_k", [1, 4]], ["requests", [1, 16, 64]]],
+  "microseconds": [[[150, 300, 700], [170, 350, 900]],
+                   [[420, 600, 1300], [500, 750, 1900]],
+                   [[700, 950, 1900], [850, 1300, 3100]],
+                   [[1100, 1500, 2900], [1330, 2320, 5200]]]}
+]})",
+          .row_buckets = GpuBuckets()};
+}
+
+// Steps where a tile of rows ends.
+SimulatedCosts Steps() {
+  return {.name = "steps",
+          .json = R"({"terms": [
+ {"name": "forward", "axes": [["forward_rows",
+   [1, 64, 128, 192, 256, 384, 512, 1024]]],
+  "microseconds": [4000, 4000, 4200, 7800, 8000, 12000, 12500, 25000]},
+ {"name": "draft", "axes": [["draft_depth", [3, 8]],
+                            ["draft_top_k", [1, 4]]],
+  "microseconds": [[300, 400], [800, 1000]]}
+]})",
+          .row_buckets = {1, 64, 128, 192, 256, 384, 512, 1024}};
+}
+
+// Every row wakes more experts.
+SimulatedCosts Experts() {
+  return {.name = "experts",
+          .json = R"({"terms": [
+ {"name": "forward", "axes": [["forward_rows",
+   [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]]],
+  "microseconds": [3000, 3500, 4300, 5900, 8800, 12500, 16000, 18500, 20000,
+                   24000, 32000]},
+ {"name": "draft", "axes": [["draft_depth", [3, 8]],
+                            ["draft_top_k", [1, 4]]],
+  "microseconds": [[400, 600], [1000, 1600]]}
+]})",
+          .row_buckets = GpuBuckets()};
+}
+
+// A row costs what it computes: speculation does not pay.
+SimulatedCosts Cpu() {
+  return {.name = "cpu",
+          .json = R"({"terms": [
+ {"name": "forward", "axes": [["forward_rows", [1, 1024]]],
+  "microseconds": [9000, 9216000]},
+ {"name": "draft", "axes": [["draft_depth", [1, 8]], ["requests", [1, 64]]],
+  "microseconds": [[2000, 128000], [16000, 1024000]]}
+]})",
+          .row_buckets = {},
+          .trip_seconds = 0.0005};
+}
+
+const DraftQuality kLow = {.easy_share = 0.2, .easy = 0.7, .hard = 0.2};
+const DraftQuality kMiddling = {.easy_share = 0.5, .easy = 0.9, .hard = 0.5};
+const DraftQuality kHigh = {.easy_share = 0.8, .easy = 0.97, .hard = 0.7};
+
+// The best of all shapes at all borders.
+struct Oracle {
+  double rate = 0;
+  FixedChoice choice;
+};
+
+Oracle FindOracle(const SimulatedCosts& costs, const SimulatedBatch& batch,
+                  int rounds) {
+  Oracle oracle;
+  const PolicyOptions options;
+  SimulatedDecoding decoding(costs, batch, /*seed=*/1);
+  const WorkerDescription& worker = decoding.worker();
+  const CostModel truth(worker.costs, worker.row_buckets, {});
+  for (const auto& draft : ShapesOf(options.speculation, worker.limits)) {
+    const int most =
+        draft ? std::min(batch.requests * (1 + draft->num_candidates()), 1024)
+              : batch.requests;
+    for (const int budget : truth.Borders(batch.requests, most, 0)) {
+      const double seconds = truth.Seconds(
+          PlannedWork{.rows = budget,
+                      .requests = batch.requests,
+                      .kv_tokens = batch.requests * batch.kv_tokens_each,
+                      .draft = draft});
+      const FixedChoice choice{
+          .draft = draft,
+          .budget = budget,
+          .lease_rounds = LeaseRounds(options, worker.limits, seconds)};
+      const double rate = decoding.Run(choice, rounds);
+      if (rate > oracle.rate) oracle = {.rate = rate, .choice = choice};
+    }
+  }
+  return oracle;
+}
+
+std::unique_ptr<RoundPolicy> Goodput(const SimulatedDecoding& decoding) {
+  return MakePolicy(PolicyOptions(), decoding.worker(),
+                    std::make_shared<DraftHistory>());
+}
+
+// Rounds that say enough of a batch.
+int RoundsFor(int requests) { return std::max(60, 600 / requests); }
+
+class GoodputOracleTest : public ::testing::TestWithParam<SimulatedCosts> {};
+
+TEST_P(GoodputOracleTest, ReachesTheBestFixedChoice) {
+  const SimulatedCosts& costs = GetParam();
+  const std::vector<std::vector<DraftQuality>> qualities = {
+      {kLow}, {kMiddling}, {kHigh}, {kLow, kHigh}};
+  for (const int requests : {1, 4, 16, 64}) {
+    for (size_t q = 0; q < qualities.size(); ++q) {
+      if (requests == 1 && qualities[q].size() > 1) continue;
+      const SimulatedBatch batch{.requests = requests, .quality = qualities[q]};
+      const Oracle oracle = FindOracle(costs, batch, RoundsFor(requests));
+      SimulatedDecoding decoding(costs, batch, /*seed=*/2);
+      const auto policy = Goodput(decoding);
+      const double first = decoding.Run(*policy, 200);
+      decoding.ForgetChosen();
+      const double rate = decoding.Run(*policy, 400 + RoundsFor(requests));
+      const std::array<int, 3>& chosen = decoding.chosen();
+      std::printf(
+          "%8s %2d requests, quality %zu: oracle %7.1f (k %d d %d n %d), "
+          "goodput %7.1f (%.3f), first %.3f; off %d chain %d tree %d\n",
+          costs.name.c_str(), requests, q, oracle.rate,
+          oracle.choice.draft ? oracle.choice.draft->top_k : 0,
+          oracle.choice.draft ? oracle.choice.draft->depth : 0,
+          oracle.choice.budget, rate, rate / oracle.rate, first / oracle.rate,
+          chosen[0], chosen[1], chosen[2]);
+      EXPECT_GE(rate, 0.98 * oracle.rate);
+    }
+  }
+}
+
+// The best choice of a kind at one request on the costs.
+enum Kind { kOff, kChain, kTree };
+
+int ChosenMost(const SimulatedDecoding& decoding) {
+  const std::array<int, 3>& chosen = decoding.chosen();
+  return static_cast<int>(std::max_element(chosen.begin(), chosen.end()) -
+                          chosen.begin());
+}
+
+TEST(GoodputPolicyTest, EveryKindIsBestSomewhere) {
+  const auto kind_on = [](const SimulatedCosts& costs, int requests,
+                          const DraftQuality& quality) {
+    SimulatedDecoding decoding(
+        costs, {.requests = requests, .quality = {quality}}, /*seed=*/3);
+    const auto policy = Goodput(decoding);
+    decoding.Run(*policy, 100);
+    decoding.ForgetChosen();
+    decoding.Run(*policy, 100);
+    return ChosenMost(decoding);
+  };
+
+  EXPECT_EQ(kind_on(Cpu(), 1, kHigh), kOff);
+  EXPECT_EQ(kind_on(Experts(), 4, kLow), kOff);
+  EXPECT_EQ(kind_on(Experts(), 1, kMiddling), kChain);
+  EXPECT_EQ(kind_on(Dense(), 16, kHigh), kChain);
+  EXPECT_EQ(kind_on(Dense(), 1, kMiddling), kTree);
+}
+
+// 200 rounds after everything has become slower, or drafts better or worse, the
+// policy is as good as if it had never been otherwise.
+class GoodputChangeTest : public ::testing::TestWithParam<SimulatedCosts> {};
+
+TEST_P(GoodputChangeTest, IsRightAgainWithin200Rounds) {
+  const SimulatedCosts& costs = GetParam();
+  const std::vector<std::pair<DraftQuality, DraftQuality>> changes = {
+      {kLow, kHigh}, {kHigh, kLow}, {kMiddling, kMiddling}};
+  for (const int requests : {1, 16}) {
+    for (const auto& [before, after] : changes) {
+      const SimulatedBatch batch{.requests = requests, .quality = {after}};
+      const double speed = before.easy == after.easy ? 1 / 1.3 : 1;
+      const double best =
+          FindOracle(costs, batch, RoundsFor(requests)).rate * speed;
+      SimulatedDecoding decoding(
+          costs, {.requests = requests, .quality = {before}}, /*seed=*/4);
+      const auto policy = Goodput(decoding);
+      decoding.Run(*policy, 600);
+      decoding.set_quality({after});
+      decoding.set_speed(speed);
+      decoding.Run(*policy, 200);
+      const double rate = decoding.Run(*policy, 2 * RoundsFor(requests));
+      std::printf("%8s %2d requests: %.3f of the best, 200 rounds after\n",
+                  costs.name.c_str(), requests, rate / best);
+      EXPECT_GE(rate, 0.94 * best);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Costs, GoodputChangeTest,
+                         ::testing::Values(Dense(), Steps(), Experts(), Cpu()),
+                         [](const auto& costs) { return costs.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Costs, GoodputOracleTest,
+                         ::testing::Values(Dense(), Steps(), Experts(), Cpu()),
+                         [](const auto& costs) { return costs.param.name; });
+
+}  // namespace
+}  // namespace bole

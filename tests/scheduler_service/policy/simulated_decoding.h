@@ -1,0 +1,111 @@
+// Rounds of a policy without a model: trees whose nodes are right as often as
+// they say, and a table of costs.
+#ifndef BOLE_TESTS_SCHEDULER_SERVICE_POLICY_SIMULATED_DECODING_H_
+#define BOLE_TESTS_SCHEDULER_SERVICE_POLICY_SIMULATED_DECODING_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/cost_table.h"
+#include "common/draft_shape.h"
+#include "common/proposal_tree.h"
+#include "common/step.h"
+#include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/request_acceptance.h"
+#include "scheduler_service/policy/round_policy.h"
+
+namespace bole::testing {
+
+// How often drafts are right. A context is easy or hard, by chance; the
+// likeliest child of a node is right with the stated probability, and the r-th
+// one with a share of 2^-r of what is left times `rest`.
+struct DraftQuality {
+  double easy_share = 0.6;
+  double easy = 0.95;
+  double hard = 0.5;
+  double rest = 0.5;
+  // What the drafter says is this power of what is true.
+  double says = 1;
+};
+
+struct SimulatedCosts {
+  std::string name;
+  std::string json;  // Of StepCosts.
+  std::vector<int> row_buckets;
+  double trip_seconds = 0.0002;
+};
+
+// The decoding of a batch whose requests never end, as in the paper's Eq. 12.
+struct SimulatedBatch {
+  int requests = 1;
+  int64_t kv_tokens_each = 1000;
+  std::vector<DraftQuality> quality;  // Of request b: b modulo the size.
+};
+
+// What one budget and shape bring: `nodes` for each request.
+struct FixedChoice {
+  std::optional<DraftShape> draft;
+  int budget = 0;
+  int lease_rounds = 1;
+};
+
+class SimulatedDecoding {
+ public:
+  SimulatedDecoding(const SimulatedCosts& costs, SimulatedBatch batch,
+                    uint32_t seed);
+
+  // A worker with these costs.
+  const WorkerDescription& worker() const { return worker_; }
+
+  // From now on.
+  void set_speed(double speed) { speed_ = speed; }
+  void set_quality(std::vector<DraftQuality> quality);
+
+  // Both run plans until so many rounds have passed, and return tokens per
+  // second. Lone roots are what there is in the beginning.
+  double Run(RoundPolicy& policy, int rounds);
+  double Run(const FixedChoice& choice, int rounds);
+
+  // What the policy chose, by draft: none, a chain, a tree.
+  const std::array<int, 3>& chosen() const { return chosen_; }
+  void ForgetChosen() { chosen_ = {}; }
+
+ private:
+  // A tree and which of its nodes are right.
+  struct Drafted {
+    ProposalTree tree;
+    std::vector<bool> right;
+  };
+  struct Lent {
+    int budget;
+    std::vector<TreeBounds> bounds;
+  };
+  Drafted Draft(int request, const std::optional<DraftShape>& shape);
+  void DraftAll(const std::optional<DraftShape>& shape);
+  // Verifies the trees that there are. Returns the tokens that are expected of
+  // the nodes, roots included: what came is noise around that.
+  double Verify(const Lent& lent, RoundPolicy* observer, bool is_first,
+                const std::optional<DraftShape>& draft);
+  RoundChoice Ask(RoundPolicy& policy);
+
+  WorkerDescription worker_;
+  std::shared_ptr<CostTable> table_;
+  const double trip_seconds_;
+  SimulatedBatch batch_;
+  std::mt19937 rng_;
+  double speed_ = 1;
+  double now_ = 0;
+  std::vector<Drafted> drafts_;
+  std::vector<ProposalTree> trees_;  // Of these.
+  std::vector<RequestAcceptance> acceptance_;
+  std::array<int, 3> chosen_{};
+};
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_SCHEDULER_SERVICE_POLICY_SIMULATED_DECODING_H_
