@@ -349,6 +349,7 @@ const WorkerDescription* Scheduler::AnyDescription() const {
 SchedulerStatus Scheduler::status() {
   SchedulerStatus status;
   status.speculation = options_.speculation;
+  status.policy = options_.policy;
   for (const ServedModel& model : models_) {
     const FairQueue& waiting = model.waiting();
     status.waiting += static_cast<int>(waiting.size());

@@ -175,7 +175,6 @@ class Engine {
   absl::Status QueueForward(const RoundShape& shape);
   absl::Status QueueAccept(const RoundShape& shape);
   absl::Status QueueDraft(const RoundShape& shape);
-  // Before the rounds of the plan, to which the drafter has to have seen all.
   absl::Status QueueDraftTails(const StepPlan& plan);
   Drafter::Committed CommittedOf(const RoundShape& shape) const;
   absl::Status AddTimes(int64_t round);
@@ -237,8 +236,7 @@ class Engine {
   TransferArray<int32_t> floor_, cap_;           // [B]
   TransferArray<int32_t> no_token_, no_parent_;  // [B] For lone roots.
   TransferArray<float> no_log_rho_;              // [B]
-  int32_t* node_limit_;                          // [B]
-  int32_t* depth_limit_;                         // [B]
+  int32_t *node_limit_, *depth_limit_;           // [B]
 
   EngineTimes times_;
   int64_t num_rounds_ = 0;

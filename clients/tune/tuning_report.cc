@@ -87,10 +87,10 @@ std::string TuningSvg(const TuningReport& report) {
   std::vector<Chart> charts;
   for (const TuningTable& table : report.tables) {
     Chart chart{.title = table.acceptance,
-                       .x_label = "requests at once",
-                       .y_label = "times plain decoding",
-                       .log_x = true,
-                       .series = {}};
+                .x_label = "requests at once",
+                .y_label = "times plain decoding",
+                .log_x = true,
+                .series = {}};
     for (size_t i = 0; i < report.settings.size(); ++i) {
       Series series{.name = NameOf(report.settings[i]), .points = {}};
       for (const LoadRow& load : table.loads) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scheduler_service/links/worker_client.h"
+#include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/policy/speculation.h"
 #include "scheduler_service/replicas/worker_memory.h"
 
@@ -50,8 +51,10 @@ struct SchedulerStatus {
   int waiting = 0;
   PoolStatus slots;
   PoolStatus pages;
-  // In use: what was asked for, as far as the first worker can.
+  // In use: what was asked for, as far as the first worker can. With another
+  // policy than kFixed no round has more.
   Speculation speculation;
+  PolicyKind policy = PolicyKind::kFixed;
   // Empty if those of the workers are, every request waits or runs once, and a
   // worker is busy while requests could run; otherwise what is wrong.
   std::string audit;

@@ -2,6 +2,7 @@
 
 #include "scheduler_service/door/grpc/sampling_codec.h"
 #include "scheduler_service/door/request_body.h"
+#include "scheduler_service/policy/policy_options.h"
 
 namespace bole {
 namespace {
@@ -18,14 +19,36 @@ v1::SpeculationMode Encode(SpeculationMode mode) {
   return v1::SPECULATION_MODE_UNSPECIFIED;
 }
 
-void Encode(const Speculation& speculation, v1::SpeculationPolicy& message) {
-  message.set_mode(Encode(speculation.mode));
-  if (speculation.mode == SpeculationMode::kOff) return;
+v1::BudgetPolicy Encode(PolicyKind policy) {
+  switch (policy) {
+    case PolicyKind::kOff:
+      return v1::BUDGET_POLICY_UNSPECIFIED;
+    case PolicyKind::kFixed:
+      return v1::BUDGET_POLICY_FIXED;
+    case PolicyKind::kEpsilon:
+      return v1::BUDGET_POLICY_EPSILON;
+    case PolicyKind::kAdaServe:
+      return v1::BUDGET_POLICY_ADASERVE;
+    case PolicyKind::kGoodput:
+      return v1::BUDGET_POLICY_GOODPUT;
+    case PolicyKind::kSlo:
+      return v1::BUDGET_POLICY_SLO;
+  }
+  return v1::BUDGET_POLICY_UNSPECIFIED;
+}
+
+void Encode(const Speculation& speculation, PolicyKind policy,
+            v1::SpeculationPolicy& message) {
+  const bool is_off =
+      policy == PolicyKind::kOff || speculation.mode == SpeculationMode::kOff;
+  message.set_mode(is_off ? v1::SPECULATION_MODE_OFF
+                          : Encode(speculation.mode));
+  if (is_off) return;
   const bool is_tree = speculation.mode == SpeculationMode::kTree;
   message.set_top_k(is_tree ? speculation.shape.top_k : 1);
   message.set_depth(speculation.shape.depth);
   message.set_nodes(is_tree ? speculation.nodes : speculation.shape.depth + 1);
-  message.set_policy(v1::BUDGET_POLICY_FIXED);
+  message.set_policy(Encode(policy));
 }
 
 }  // namespace
@@ -49,7 +72,7 @@ v1::GetModelInfoResponse EncodeModelInfo(const AskedModel& model) {
 
 v1::GetServerInfoResponse EncodeServerInfo(const SchedulerStatus& status) {
   v1::GetServerInfoResponse info;
-  Encode(status.speculation, *info.mutable_speculation());
+  Encode(status.speculation, status.policy, *info.mutable_speculation());
   return info;
 }
 

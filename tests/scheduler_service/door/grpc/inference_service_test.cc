@@ -273,6 +273,7 @@ TEST(InferenceServiceTest, AModelWithoutAWorkerHasNoInfoYet) {
 
 TEST(InferenceServiceTest, ServerInfoIsThereWithAndWithoutAWorker) {
   SchedulerServerOptions options;
+  options.scheduler.policy = PolicyKind::kFixed;
   options.scheduler.speculation = {.mode = SpeculationMode::kChain,
                                    .shape = {.top_k = 4, .depth = 3},
                                    .nodes = 30};
@@ -293,6 +294,7 @@ TEST(InferenceServiceTest, ServerInfoIsThereWithAndWithoutAWorker) {
   EXPECT_EQ(info[0].speculation().nodes(), 4u);
   EXPECT_EQ(info[0].speculation().policy(), v1::BUDGET_POLICY_FIXED);
   EXPECT_EQ(info[1].speculation().mode(), v1::SPECULATION_MODE_TREE);
+  EXPECT_EQ(info[1].speculation().policy(), v1::BUDGET_POLICY_GOODPUT);
 }
 
 }  // namespace
