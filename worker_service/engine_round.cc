@@ -200,7 +200,7 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
   };
   const auto draft = [&]() -> absl::Status {
     if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillDraft());
-    return QueueDraft(shape);
+    return shape.ends_with_draft() ? QueueDraft(shape) : absl::OkStatus();
   };
   // The sizes of chunks are too many to capture.
   QueuedGraphs queued;

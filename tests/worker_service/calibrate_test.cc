@@ -198,7 +198,7 @@ TEST(CalibrateTest, SchedulersAndOthersWaitUntilItHasEnded) {
   worker.engine.AwaitBegun(1);
 
   ExecuteClient scheduler(worker.channel());
-  scheduler.SendEpoch(1);
+  scheduler.SendHello(1);
   const grpc::Status refused = scheduler.Finish();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(refused.error_message(), HasSubstr("is being calibrated"));
@@ -213,7 +213,7 @@ TEST(CalibrateTest, SchedulersAndOthersWaitUntilItHasEnded) {
   grpc::Status status;
   for (int i = 0; i < 3000; ++i) {
     ExecuteClient again(worker.channel());
-    again.SendEpoch(static_cast<uint64_t>(i) + 2);
+    again.SendHello(static_cast<uint64_t>(i) + 2);
     if (again.Receive()) return;
     status = again.Finish();
     ASSERT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
