@@ -186,7 +186,7 @@ TEST(CalibrateTest, AWorkerThatASchedulerHoldsIsNotCalibrated) {
   EXPECT_EQ(calibrated.status.error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(calibrated.status.error_message(),
-              HasSubstr("the worker obeys scheduler without a name"));
+              HasSubstr("the worker obeys scheduler tester"));
 }
 
 TEST(CalibrateTest, SchedulersAndOthersWaitUntilItHasEnded) {
