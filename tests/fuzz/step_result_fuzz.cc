@@ -1,7 +1,7 @@
 // Bytes that decode to a result are that result: encoded and decoded again it
-// is the same in both forms, and its proposals are trees. Whatever it holds, it is checked
-// against a plan without harm; a result that may be followed by another round
-// is a plan for that.
+// is the same in both forms, and its proposals are trees. Whatever it holds, it
+// is checked against a plan without harm; a result that may be followed by
+// another round is a plan for that.
 
 #include <cstddef>
 #include <cstdint>
