@@ -59,6 +59,7 @@ class BasisList {
     AddAttention();
     AddDraft();
     AddPrefill();
+    AddBeside();
   }
 
   const std::vector<Basis>& all() const { return all_; }
@@ -210,6 +211,21 @@ class BasisList {
         {{Quantity::kPrefillKvTokens, {0, most_kv}},
          {Quantity::kPrefillTokens, {0, most}}},
         [](std::span<const double> at) { return at[0] * at[1]; });
+  }
+
+  // A chunk beside a forest costs more than its rows: such a round is queued
+  // operator by operator, and its mixers run twice.
+  void AddBeside() {
+    const bool any = std::any_of(
+        observations_.begin(), observations_.end(), [](const auto& of) {
+          return Get(of.quantities, Quantity::kRequests) > 0 &&
+                 Get(of.quantities, Quantity::kPrefillTokens) > 0;
+        });
+    if (!any) return;
+    Add("beside",
+        {{Quantity::kRequests, {1, std::max(2.0, Most(Quantity::kRequests))}},
+         {Quantity::kPrefillTokens, {0, 1}}},
+        [](std::span<const double> at) { return at[1]; });
   }
 
   const std::span<const Observation> observations_;

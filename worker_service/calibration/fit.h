@@ -36,6 +36,7 @@ struct FittedCosts {
 //   draft         by depth, top_k and requests: the extend pass and the levels
 //   prefill       more for a chunk, by its tokens and their square
 //   prefill_attention  by the tokens before a chunk
+//   beside        what a chunk takes because there is a forest beside it
 // A term of which nothing was observed is left out.
 // COST: milliseconds for some hundred observations.
 FittedCosts FitCosts(std::span<const Observation> observations,
