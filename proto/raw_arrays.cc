@@ -26,7 +26,7 @@ constexpr size_t kTokenBytes = sizeof(int32_t) + sizeof(float);
 template <typename T>
 char* Put(const std::vector<T>& values, char* at) {
   const size_t bytes = values.size() * sizeof(T);
-  std::memcpy(at, values.data(), bytes);
+  if (bytes > 0) std::memcpy(at, values.data(), bytes);  // Not from null.
   return at + bytes;
 }
 
@@ -34,7 +34,7 @@ char* Put(const std::vector<T>& values, char* at) {
 template <typename T>
 std::vector<T> Take(size_t count, std::string_view& bytes) {
   std::vector<T> values(count);
-  std::memcpy(values.data(), bytes.data(), count * sizeof(T));
+  if (count > 0) std::memcpy(values.data(), bytes.data(), count * sizeof(T));
   bytes.remove_prefix(count * sizeof(T));
   return values;
 }
