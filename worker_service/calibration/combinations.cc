@@ -42,7 +42,7 @@ const Extent& ExtentOf(CalibrationSize size) {
       .max_rows = 1 << 20,
       .drafts = {{1, 1}, {1, 3}, {1, 5}, {1, 8}, {2, 4}, {4, 4}, {4, 8}},
       .tree_nodes = {4, 8, 12, 16, 24, 32, 48, 64, 96, 128},
-      .chunks = {8, 64, 128, 256, 512, 1024, 2048},
+      .chunks = {8, 16, 32, 64, 128, 256, 512, 1024, 2048},
       .num_held_out = 40};
   return size == CalibrationSize::kCoarse ? coarse : full;
 }

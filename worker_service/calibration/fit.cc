@@ -201,10 +201,8 @@ class BasisList {
     const std::vector<Axis> axes = {
         {Quantity::kPrefillTokens, RowPoints(Quantity::kPrefillTokens)}};
     AddConstant("prefill", axes);
-    Add("prefill", axes, [](std::span<const double> at) { return at[0]; });
-    // Tokens of a chunk see those before them.
-    Add("prefill", axes,
-        [](std::span<const double> at) { return at[0] * at[0]; });
+    // Its tokens see those before them, and kernels change with its size.
+    AddRamps("prefill", axes);
     const double most_kv = Most(Quantity::kPrefillKvTokens);
     if (most_kv <= 0) return;
     Add("prefill_attention",

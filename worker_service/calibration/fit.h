@@ -34,7 +34,7 @@ struct FittedCosts {
 //   attention     by kv_tokens, once for a request and once for each node
 //   tree          what a forest takes that is not plain decoding
 //   draft         by depth, top_k and requests: the extend pass and the levels
-//   prefill       more for a chunk, by its tokens and their square
+//   prefill       more for a chunk, between the sizes that were observed
 //   prefill_attention  by the tokens before a chunk
 //   beside        what a chunk takes because there is a forest beside it
 // A term of which nothing was observed is left out.
