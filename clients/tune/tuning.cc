@@ -119,6 +119,7 @@ std::vector<LoadRow> RateLoads(const Machine& machine,
                                const RankChances& chances,
                                const LoadOptions& options) {
   std::vector<double> tokens;
+  tokens.reserve(settings.size());
   for (const Setting& setting : settings) {
     tokens.push_back(TokensOfRound(setting, chances));
   }

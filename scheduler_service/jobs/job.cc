@@ -104,8 +104,8 @@ Completion Job::CompletionAt(TimePoint now, MatchedStop matched) const {
   speculation.off_reason =
       NameOf(static_cast<OffReason>(most - off_reasons_.begin()));
   return {.matched = std::move(matched),
-          .rounds = speculation.rounds,
-          .accepted_drafts = speculation.accepted_drafts,
+          .rounds = speculation_.rounds,
+          .accepted_drafts = speculation_.accepted_drafts,
           .speculation = std::move(speculation),
           .queue_seconds = since_arrival(*first_run),
           .first_token_seconds = since_arrival(*first_token),
