@@ -198,6 +198,10 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
     if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillAccept());
     return QueueAccept(shape);
   };
+  const auto verify = [&]() -> absl::Status {
+    BOLE_RETURN_IF_ERROR(forward());
+    return accept();
+  };
   const auto draft = [&]() -> absl::Status {
     if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillDraft());
     return shape.ends_with_draft() ? QueueDraft(shape) : absl::OkStatus();
@@ -211,11 +215,7 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
     BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kAccept), accept));
     BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
   } else {
-    BOLE_RETURN_IF_ERROR(
-        graphs.Replay(shape.Key(kVerify), [&]() -> absl::Status {
-          BOLE_RETURN_IF_ERROR(forward());
-          return accept();
-        }));
+    BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kVerify), verify));
   }
   if (!shape.ends_with_draft() && !shape.has_chunks) return absl::OkStatus();
   return graphs.Replay(shape.Key(kDraft), draft);

@@ -41,9 +41,27 @@ void Descend(const std::vector<std::vector<double>>& gram,
   }
 }
 
+// Those of rows whose product with the factors is to be 1.
+struct NormalEquations {
+  explicit NormalEquations(size_t columns)
+      : gram(columns, std::vector<double>(columns, 0)), target(columns, 0) {}
+
+  void Add(const std::vector<double>& row, double weight) {
+    for (size_t j = 0; j < row.size(); ++j) {
+      const double weighted = weight * row[j];
+      target[j] += weighted;
+      for (size_t k = 0; k < row.size(); ++k) gram[j][k] += weighted * row[k];
+    }
+  }
+
+  std::vector<std::vector<double>> gram;
+  std::vector<double> target;
+};
+
 std::vector<double> WeightsOf(const std::vector<std::vector<double>>& rows,
                               const std::vector<double>& x) {
   std::vector<double> residuals;
+  residuals.reserve(rows.size());
   for (const std::vector<double>& row : rows) {
     residuals.push_back(std::abs(Dot(row, x) - 1));
   }
@@ -66,20 +84,10 @@ std::vector<double> FitToOnes(const std::vector<std::vector<double>>& rows) {
   std::vector<double> x(columns, 0);
   std::vector<double> weights(rows.size(), 1);
   for (int round = 0; round < kReweightings; ++round) {
-    std::vector<std::vector<double>> gram(columns,
-                                          std::vector<double>(columns, 0));
-    std::vector<double> target(columns, 0);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      for (size_t j = 0; j < columns; ++j) {
-        const double weighted = weights[i] * rows[i][j];
-        target[j] += weighted;
-        for (size_t k = 0; k < columns; ++k) {
-          gram[j][k] += weighted * rows[i][k];
-        }
-      }
-    }
-    for (size_t j = 0; j < columns; ++j) gram[j][j] *= 1 + kRidge;
-    Descend(gram, target, x);
+    NormalEquations equations(columns);
+    for (size_t i = 0; i < rows.size(); ++i) equations.Add(rows[i], weights[i]);
+    for (size_t j = 0; j < columns; ++j) equations.gram[j][j] *= 1 + kRidge;
+    Descend(equations.gram, equations.target, x);
     weights = WeightsOf(rows, x);
   }
   return x;
