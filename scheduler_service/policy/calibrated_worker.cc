@@ -30,7 +30,13 @@ int LeaseRounds(const PolicyOptions& options, const StepLimits& limits,
 
 void ObserveCosts(const RoundReport& report, CostModel& costs) {
   if (report.step_seconds <= 0) return;
-  costs.Observe(report.quantities, report.step_seconds);
+  // What the engine does once for a plan is in its first round's time, and the
+  // table has it in the trip.
+  const double once =
+      report.is_first ? std::clamp(costs.trip_seconds() - report.trip_seconds,
+                                   0.0, report.step_seconds / 8)
+                      : 0;
+  costs.Observe(report.quantities, report.step_seconds - once);
   if (report.is_first) costs.ObserveTrip(report.trip_seconds);
 }
 

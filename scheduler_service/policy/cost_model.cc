@@ -4,14 +4,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace bole {
 namespace {
 
 constexpr double kMostOff = 0.5;        // Of a logarithm: 1.6 times.
-constexpr double kFactorWeight = 0.05;  // Of the latest round.
-constexpr double kBucketWeight = 0.01;
-constexpr double kMaxBucketLog = 0.2;  // A bucket is 1.2 times off at most.
+constexpr double kFactorWeight = 0.03;  // Of the latest round.
+constexpr double kBucketWeight = 0.05;
+constexpr double kMaxBucketLog = 0.12;  // A kind is 1.13 times off at most.
 constexpr double kMaxFactorLog = 3;
 constexpr double kTripWeight = 0.02;
 
@@ -68,7 +69,7 @@ RoundQuantities CostModel::Padded(RoundQuantities quantities) const {
   return quantities;
 }
 
-CostModel::Bucket CostModel::BucketOf(const RoundQuantities& padded) {
+CostModel::Bucket CostModel::BucketOf(const RoundQuantities& padded) const {
   Kind kind = kPlain;
   if (Of(padded, Quantity::kPrefillTokens) > 0) {
     kind = kChunk;
@@ -77,9 +78,14 @@ CostModel::Bucket CostModel::BucketOf(const RoundQuantities& padded) {
   } else if (Of(padded, Quantity::kDraftRows) > 0) {
     kind = kTree;
   }
+  int rows = static_cast<int>(Of(padded, Quantity::kForwardRows));
   // Where rows are not padded, those of one power of two are alike.
-  const int rows = static_cast<int>(Of(padded, Quantity::kForwardRows));
-  return {kind, static_cast<int>(std::ceil(std::log2(std::max(rows, 1))))};
+  if (row_buckets_.empty()) {
+    rows = static_cast<int>(std::ceil(std::log2(std::max(rows, 1))));
+  }
+  if (kind != kDraft) return {kind, 0, 0, rows};
+  return {kind, static_cast<int>(Of(padded, Quantity::kDraftTopK)),
+          static_cast<int>(Of(padded, Quantity::kDraftDepth)), rows};
 }
 
 double CostModel::LogFactor(const Bucket& bucket) const {
@@ -120,14 +126,16 @@ void CostModel::Observe(const RoundQuantities& quantities, double seconds) {
   Approach(off, kFactorWeight, kMaxFactorLog, log_factor_);
   Approach(off, kBucketWeight, kMaxBucketLog,
            log_of_bucket_[BucketOf(Padded(quantities))]);
-  if (std::abs(log_factor_ - log_at_version_) < 0.01) return;
-  log_at_version_ = log_factor_;
+  change_ += (kFactorWeight + kBucketWeight) * off;
+  if (std::abs(change_) < 0.01) return;
+  change_ = 0;
   ++version_;
 }
 
 void CostModel::ObserveTrip(double seconds) {
   // A trip that waited for something else counts as twice as long.
-  const double counted = std::min(seconds, 2 * trip_seconds_ + 1e-4);
+  const double counted =
+      std::clamp(seconds, table_->round_trip_seconds, 2 * trip_seconds_ + 1e-4);
   trip_seconds_ += kTripWeight * (counted - trip_seconds_);
 }
 

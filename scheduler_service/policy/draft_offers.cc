@@ -1,6 +1,7 @@
 #include "scheduler_service/policy/draft_offers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <utility>
@@ -25,6 +26,28 @@ std::vector<std::optional<DraftShape>> ShapesOf(const Speculation& speculation,
   return shapes;
 }
 
+int WorthwhileLease(const Offer& offer, const OfferedBatch& batch,
+                    double trip_seconds, int most) {
+  // Of tokens: answers also end where nobody can know it before.
+  constexpr double kEndsByItself = 1.0 / 2048;
+  const double tokens = 1 + offer.gain / batch.requests;
+  const auto known = static_cast<int>(std::ssize(batch.tokens_left));
+  int best = 1;
+  double best_rate = 0;
+  for (int rounds = 1; rounds <= most; ++rounds) {
+    double used = (batch.requests - known) * rounds;  // Rounds of requests.
+    for (const int left : batch.tokens_left) {
+      used += std::min<double>(rounds, std::ceil(std::max(left, 1) / tokens));
+    }
+    used *= std::max(1 - kEndsByItself * tokens * (rounds - 1) / 2, 0.0);
+    const double rate = used / (rounds * offer.seconds + trip_seconds);
+    if (rate <= best_rate) continue;
+    best_rate = rate;
+    best = rounds;
+  }
+  return best;
+}
+
 DraftOffers::DraftOffers(const PolicyOptions& options,
                          const CalibratedWorker& worker,
                          DraftForecast& forecast)
@@ -47,16 +70,31 @@ void DraftOffers::Price(const OfferedBatch& batch) {
     }
     Priced priced{.budgets = worker_.costs.Borders(batch.requests,
                                                    static_cast<int>(most), 0),
-                  .seconds = {}};
+                  .seconds = {},
+                  .stalls = {}};
+    PlannedWork work{.requests = batch.requests,
+                     .kv_tokens = batch.kv_tokens,
+                     .draft = shape};
     for (const int budget : priced.budgets) {
-      priced.seconds.push_back(
-          worker_.costs.Seconds(PlannedWork{.rows = budget,
-                                            .requests = batch.requests,
-                                            .kv_tokens = batch.kv_tokens,
-                                            .draft = shape}));
+      work.rows = budget;
+      work.prefill_tokens = 0;
+      const double seconds = worker_.costs.Seconds(work);
+      work.prefill_tokens = batch.chunk_tokens;
+      const double shared = worker_.costs.Seconds(work);
+      priced.seconds.push_back(seconds);
+      priced.stalls.push_back(std::max(shared - seconds, 0.0));
     }
     priced_.push_back(std::move(priced));
   }
+}
+
+double DraftOffers::RateOf(const Offer& offer,
+                           const OfferedBatch& batch) const {
+  const double tokens = batch.requests + offer.gain;
+  const double seconds = offer.seconds +
+                         worker_.costs.trip_seconds() / offer.lease_rounds +
+                         batch.chunks_per_token * tokens * offer.stall;
+  return seconds > 0 ? tokens / seconds : 0;
 }
 
 Offer DraftOffers::Best(size_t shape, const OfferedBatch& batch) {
@@ -65,7 +103,8 @@ Offer DraftOffers::Best(size_t shape, const OfferedBatch& batch) {
   for (size_t i = 0; i < priced.budgets.size(); ++i) {
     Offer offer{.draft = shapes_[shape],
                 .budget = priced.budgets[i],
-                .seconds = priced.seconds[i]};
+                .seconds = priced.seconds[i],
+                .stall = priced.stalls[i]};
     if (offer.draft && batch.open > 0) {
       const double nodes =
           1 + static_cast<double>(offer.budget - batch.requests) / batch.open;
@@ -74,11 +113,12 @@ Offer DraftOffers::Best(size_t shape, const OfferedBatch& batch) {
     if (batch.lends) {
       offer.lease_rounds = LeaseRounds(options_, worker_.limits, offer.seconds);
     }
-    const double seconds =
-        offer.seconds + worker_.costs.trip_seconds() / offer.lease_rounds;
-    if (seconds > 0) offer.rate = (batch.requests + offer.gain) / seconds;
+    offer.rate = RateOf(offer, batch);
     if (offer.rate > best.rate) best = offer;
   }
+  best.lease_rounds = WorthwhileLease(best, batch, worker_.costs.trip_seconds(),
+                                      best.lease_rounds);
+  best.rate = RateOf(best, batch);
   return best;
 }
 
@@ -87,6 +127,7 @@ const std::vector<Offer>& DraftOffers::For(const OfferedBatch& batch) {
       priced_at_ == worker_.costs.version() &&
       priced_for_.requests == batch.requests &&
       priced_for_.open == batch.open &&
+      priced_for_.chunk_tokens == batch.chunk_tokens &&
       std::abs(priced_for_.kv_tokens - batch.kv_tokens) <=
           std::max<int64_t>(priced_for_.kv_tokens / 16, 64);
   if (!is_like_before) Price(batch);

@@ -23,10 +23,11 @@ std::vector<std::optional<DraftShape>> ShapesOf(const Speculation& speculation,
 
 // Round after round with one shape, at the budget that is best for it.
 struct Offer {
-  std::optional<DraftShape> draft;
+  std::optional<DraftShape> draft = {};
   int budget = 0;      // Of each round.
   double gain = 0;     // Drafts that are accepted in a round.
   double seconds = 0;  // A round in the engine.
+  double stall = 0;    // Seconds that a chunk adds to a round.
   int lease_rounds = 1;
   double rate = 0;  // Tokens per second, with the share of the trip.
 };
@@ -37,7 +38,20 @@ struct OfferedBatch {
   int open = 1;  // Of these, those that let drafts be verified.
   int64_t kv_tokens = 0;
   bool lends = false;  // Its rounds may be lent.
+  // Requests end, and their successors' prompts share rounds: the tokens of
+  // such a chunk, and how many chunks there are for each token that is emitted.
+  int chunk_tokens = 0;
+  double chunks_per_token = 0;
+  // That each of the requests may still emit. Those that are missing may go on.
+  std::vector<int> tokens_left = {};
 };
+
+// Rounds of a lease of `offer` that bring the most tokens per second. A longer
+// lease saves trips; but the place of a request that ends in it stays empty
+// until the lease has ended. At most `most`.
+// COST: O(most * requests).
+int WorthwhileLease(const Offer& offer, const OfferedBatch& batch,
+                    double trip_seconds, int most);
 
 // Not thread-safe.
 class DraftOffers {
@@ -54,8 +68,10 @@ class DraftOffers {
   struct Priced {
     std::vector<int> budgets;
     std::vector<double> seconds;
+    std::vector<double> stalls;
   };
   void Price(const OfferedBatch& batch);
+  double RateOf(const Offer& offer, const OfferedBatch& batch) const;
   Offer Best(size_t shape, const OfferedBatch& batch);
 
   const PolicyOptions options_;

@@ -9,11 +9,11 @@ constexpr double kShare = 0.01;      // Of the time.
 constexpr double kMostCredit = 1;    // Seconds.
 constexpr double kLongestRound = 1;  // Of time that earns credit.
 
-// Seconds that a round of `other` loses: if it is as good as it seems, or
-// beside plain decoding, where nothing is known, if none of its drafts is
-// accepted.
+// Seconds that a round of `other` loses: if it is as good as it seems, but at
+// least a tenth, since nobody knows how good it is; or beside plain decoding,
+// where nothing is known, if none of its drafts is accepted.
 double LossOf(const Offer& chosen, const Offer& other) {
-  constexpr double kLeast = 0.02;
+  constexpr double kLeast = 0.1;
   if (!chosen.draft) return std::max(other.seconds - chosen.seconds, 0.0);
   return other.seconds * std::max(1 - other.rate / chosen.rate, kLeast);
 }

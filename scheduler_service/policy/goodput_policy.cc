@@ -1,6 +1,7 @@
 #include "scheduler_service/policy/goodput_policy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,6 +29,24 @@ constexpr int kRoundsOfChains = 4;
 
 }  // namespace
 
+void SharedPrefills::Shared(int64_t chunk_tokens) {
+  chunks_ += 1;
+  chunk_tokens_ += static_cast<double>(chunk_tokens);
+}
+
+void SharedPrefills::Emitted(double tokens) {
+  constexpr double kKept = 0.997;  // In every round.
+  chunks_ *= kKept;
+  chunk_tokens_ *= kKept;
+  tokens_ = kKept * tokens_ + tokens;
+}
+
+int SharedPrefills::chunk_tokens() const {
+  if (chunks_ < 0.1) return 0;
+  const double grids = chunk_tokens_ / chunks_ / kPrefillGrid;
+  return std::max(static_cast<int>(std::lround(grids)), 1) * kPrefillGrid;
+}
+
 GoodputPolicy::GoodputPolicy(const PolicyOptions& options,
                              CalibratedWorker worker,
                              std::shared_ptr<DraftHistory> history)
@@ -43,11 +62,19 @@ OfferedBatch GoodputPolicy::BatchOf(const RoundView& view) const {
   const auto open = static_cast<int>(
       std::count_if(view.sequences.begin(), view.sequences.end(),
                     [](const SequenceView& of) { return of.speculates; }));
-  // A chunk's end is a request of the next round.
-  return {.requests = std::max(requests, 1),
-          .open = requests == 0 ? 1 : open,
-          .kv_tokens = view.kv_tokens,
-          .lends = !view.others_wait && view.prefill_tokens == 0};
+  // Those whose prefill ends are in the next round.
+  OfferedBatch batch{.requests = std::max(requests + view.joining, 1),
+                     .open = open + view.joining,
+                     .kv_tokens = view.kv_tokens,
+                     .lends = !view.others_wait && view.prefill_tokens == 0,
+                     .chunk_tokens = prefills_.chunk_tokens(),
+                     .chunks_per_token = prefills_.chunks_per_token()};
+  if (requests == 0) batch.open = batch.requests;
+  if (!batch.lends) return batch;
+  for (const SequenceView& of : view.sequences) {
+    batch.tokens_left.push_back(of.tokens_left);
+  }
+  return batch;
 }
 
 GoodputPolicy::Next GoodputPolicy::NextDraft(const RoundView& view,
@@ -246,16 +273,24 @@ RoundChoice GoodputPolicy::Choose(const RoundView& view) {
     ChooseBudget(view, next, rate, choice);
     const double longest = std::max(choice.predicted_seconds, next.seconds);
     if (batch.lends && !trials_.on()) {
-      choice.lease_rounds = LeaseRounds(options_, worker_.limits, longest);
+      choice.lease_rounds = std::min(
+          next.lease_rounds, LeaseRounds(options_, worker_.limits, longest));
     }
     choice.lease_budget = next.budget;
   }
   drafted_ = choice.draft;
+  tokens_of_round_ =
+      static_cast<double>(view.trees.size()) * (1 + next.gain / batch.requests);
+  const int64_t chunk =
+      std::min({view.prefill_tokens, int64_t{choice.prefill_tokens},
+                int64_t{worker_.limits.max_prefill_tokens}});
+  if (chunk > 0 && !view.trees.empty()) prefills_.Shared(chunk);
   return choice;
 }
 
 void GoodputPolicy::Observe(const RoundReport& report) {
   ObserveCosts(report, worker_.costs);
+  prefills_.Emitted(tokens_of_round_);
   for (const TreeReport& tree : report.trees) {
     if (tree.tree.size() > 1 && tree.acceptance != nullptr) {
       tree.acceptance->Observe(history_->acceptance.Promised(tree),

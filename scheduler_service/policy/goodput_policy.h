@@ -25,6 +25,22 @@ struct DraftHistory {
   DraftForecast forecast;
 };
 
+// How much prefill shares the rounds lately.
+class SharedPrefills {
+ public:
+  void Shared(int64_t chunk_tokens);
+  void Emitted(double tokens);  // In a round.
+
+  // Of a chunk, on a grid; 0 if there were none.
+  int chunk_tokens() const;
+  double chunks_per_token() const { return chunks_ / tokens_; }
+
+ private:
+  double chunks_ = 0;
+  double chunk_tokens_ = 0;
+  double tokens_ = 256;
+};
+
 // Every round asks two questions. What to draft for the next one: the shape
 // with the best long-run rate, tokens over seconds, at the budget that is best
 // for it (DraftOffers), or nothing, if that is not at least a fiftieth faster
@@ -71,6 +87,8 @@ class GoodputPolicy final : public RoundPolicy {
   const RoundBounds bounds_;
   DraftOffers offers_;
   DraftTrials trials_;
+  SharedPrefills prefills_;
+  double tokens_of_round_ = 0;  // Expected of the last plan, each round.
   int64_t rounds_with_trees_ = 0;
   std::optional<DraftShape> drafted_;     // By the last plan.
   std::optional<DraftShape> tried_;       // Last.

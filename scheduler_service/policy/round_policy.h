@@ -28,6 +28,7 @@ struct SequenceView {
   double seconds_per_token = 0;    // It is to have; 0: it does not matter.
   double seconds_since_first = 0;  // Since its first token,
   int tokens_since_first = 0;      // and those that came after that.
+  int tokens_left = INT_MAX;       // That it may still emit.
 };
 
 // What a choice may depend on.
@@ -37,6 +38,7 @@ struct RoundView {
   std::span<const ProposalTree> trees = {};
   int64_t kv_tokens = 0;       // Committed, of these together.
   int64_t prefill_tokens = 0;  // That wait to be run on this worker.
+  int joining = 0;             // Requests whose prefill may end in the round.
   bool others_wait = false;    // Requests wait, or the worker is to leave.
   double now = 0;              // Seconds, from any beginning.
 };

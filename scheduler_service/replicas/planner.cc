@@ -71,7 +71,8 @@ SequenceView ViewOf(const Placement& placement, TimePoint now) {
   SequenceView view{
       .acceptance = &job.acceptance,
       .speculates = !own || (own->mode != SpeculationMode::kOff &&
-                             own->max_nodes > 1 && own->max_depth > 0)};
+                             own->max_nodes > 1 && own->max_depth > 0),
+      .tokens_left = job.max_new_tokens()};
   const auto& target = job.request().targets.time_per_output_token;
   if (!target || !job.first_token) return view;
   using Seconds = std::chrono::duration<double>;
@@ -79,6 +80,19 @@ SequenceView ViewOf(const Placement& placement, TimePoint now) {
   view.seconds_since_first = Seconds(now - *job.first_token).count();
   view.tokens_since_first = job.num_output() - 1;
   return view;
+}
+
+// Requests whose prefill ends if chunks get all the room that there is.
+int NumJoining(std::span<const std::unique_ptr<Placement>> placements,
+               int room) {
+  int joining = 0;
+  for (const std::unique_ptr<Placement>& placement : placements) {
+    if (!placement->in_prefill()) continue;
+    const int length = ChunkLength(*placement, room);
+    room -= length;
+    joining += length == placement->prefill_left() ? 1 : 0;
+  }
+  return joining;
 }
 
 void PlanChunks(std::span<const std::unique_ptr<Placement>> placements,
@@ -181,7 +195,9 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
                        const PlanTime& time) {
   PlannedRound round;
   std::vector<SequenceView> views;
-  RoundView view{.others_wait = time.others_wait};
+  RoundView view{
+      .joining = NumJoining(placements, options.limits.max_prefill_tokens),
+      .others_wait = time.others_wait};
   for (const std::unique_ptr<Placement>& placement : placements) {
     view.prefill_tokens += placement->prefill_left();
     if (placement->in_prefill()) continue;

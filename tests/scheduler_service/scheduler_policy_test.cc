@@ -25,7 +25,7 @@ using ::bole::testing::SimulatedOutput;
 using ::bole::testing::SimulatedWorker;
 using ::bole::testing::TreeOptions;
 
-// Forwards of 10 us, and drafts of so many.
+// Forwards of 10 us, trips of 20 us, and drafts of so many.
 std::shared_ptr<const CostTable> Table(int draft_us) {
   absl::StatusOr<StepCosts> costs = StepCosts::Parse(
       R"({"terms": [
@@ -37,6 +37,7 @@ std::shared_ptr<const CostTable> Table(int draft_us) {
   EXPECT_TRUE(costs.ok()) << costs.status();
   auto table = std::make_shared<CostTable>();
   table->costs = *std::move(costs);
+  table->round_trip_seconds = 0.00002;
   return table;
 }
 

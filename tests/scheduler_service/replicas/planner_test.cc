@@ -45,12 +45,14 @@ class BudgetPolicy : public RoundPolicy {
 
   const RoundBounds& bounds() const override { return bounds_; }
   RoundChoice Choose(const RoundView& view) override {
+    joining = view.joining;
     RoundChoice choice = next;
     choice.budget = nodes_per_sequence_ * static_cast<int>(view.trees.size());
     if (!choice.defers_draft) choice.draft = bounds_.draft;
     return choice;
   }
 
+  int joining = 0;   // In the last view.
   RoundChoice next;  // But for the budget and the draft.
 
  private:
@@ -289,6 +291,19 @@ TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
   placement.SawTail();
   placement.Advance(std::move(seen), /*deferred=*/true);
   EXPECT_EQ(Plan().plan.sequences[0].draft_tail, (std::vector<int32_t>{'z'}));
+}
+
+TEST_F(PlanRoundTest, ThePolicyKnowsWhoseChunkEndsItsPrefill) {
+  AddDecoding(10, 100, RandomTree(rng_, 40));
+  for (const int length : {10, 20, 290}) Add(length, 10, /*num_pages=*/21);
+  BudgetPolicy policy(16);
+  // The last one has to wait for the rest of its prompt.
+  const int room = kLimits.max_prefill_tokens;
+  ASSERT_LT(room, 10 + 20 + 290);
+  PlanRound(running_, policy, {.limits = kLimits, .bounds = policy.bounds()},
+            PlanTime());
+
+  EXPECT_EQ(policy.joining, 2);
 }
 
 TEST_F(PlanRoundTest, ThePolicySaysHowMuchPrefillSharesTheRound) {
