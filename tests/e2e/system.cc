@@ -74,6 +74,7 @@ void System::StartWorker() {
   worker.num_threads = options_.num_threads;
   worker.engine = options_.engine;
   worker.heartbeat_interval = options_.heartbeat_interval;
+  worker.cost_table_path = options_.cost_table_path;
   worker_ = ValueOrDie(WorkerServer::Start(worker));
   worker_port_ = worker_->port();
 }

@@ -35,6 +35,7 @@ struct SystemOptions {
   int num_threads = 1;  // The engine's. Tests run side by side.
   DoorLimits door = {};
   bool metrics = false;
+  std::string cost_table_path = {};  // The worker's, if it has one.
 };
 
 // Waits until `condition` holds, for at most 30 s, and returns whether it does.

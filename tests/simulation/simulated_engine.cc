@@ -90,6 +90,8 @@ absl::Status Validate(const SimulatedEngineOptions& options) {
     }
   }
   std::vector<double> probabilities = options.accept;
+  probabilities.insert(probabilities.end(), options.accept_of_odd.begin(),
+                       options.accept_of_odd.end());
   probabilities.push_back(options.text.stop_probability);
   for (const double probability : probabilities) {
     if (probability >= 0 && probability <= 1) continue;
@@ -282,7 +284,11 @@ void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
   for (int i = 0; i < shape.num_draft_nodes(); ++i) {
     memory_.WriteRow(sequence.pages, history.length + i, Mix(garbage, i));
   }
-  result.proposal = Propose(options_.text, options_.accept, rule, known,
+  const bool is_odd =
+      rule.prompt_length() % 2 == 1 && !options_.accept_of_odd.empty();
+  const std::vector<double>& accept =
+      is_odd ? options_.accept_of_odd : options_.accept;
+  result.proposal = Propose(options_.text, accept, rule, known,
                             result.emitted.back().token, shape);
 }
 

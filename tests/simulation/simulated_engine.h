@@ -21,6 +21,9 @@ struct SimulatedEngineOptions {
   TextOptions text;
   // As Propose() takes them. Empty: there is no drafter.
   std::vector<double> accept = {0.8};
+  // The same of requests whose prompts have an odd length, so that drafts come
+  // true more often for some than for others. Empty: they are as all.
+  std::vector<double> accept_of_odd = {};
 };
 
 // INVALID_ARGUMENT, naming the option and its value, for options that

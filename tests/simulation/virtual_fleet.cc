@@ -121,6 +121,7 @@ std::shared_ptr<TokenStream> VirtualFleet::Ask(Question question,
   request->sampling = Greedy(question.max_tokens);
   request->arrival = now_;
   request->deadline = question.deadline;
+  request->targets = question.targets;
   request->stream =
       std::make_shared<TokenStream>([this, id] { ready_.push_back(id); });
   std::shared_ptr<TokenStream> stream = request->stream;

@@ -33,6 +33,7 @@ struct Question {
   std::vector<int32_t> prompt;
   int max_tokens = 1;
   TimePoint deadline = TimePoint::max();
+  LatencyTargets targets = {};
 };
 
 // What became of it.
