@@ -150,7 +150,7 @@ Outcome RunFleet(PolicyKind kind, double per_second, double seconds) {
 TEST(SloTest, MoreRequestsKeepTheirTargetsThanByAdaServesAllocation) {
   const double seconds = testing::Exhaustive() ? 60 : 6;
   double most = -1;
-  for (const double per_second : {10, 20, 30, 40}) {
+  for (const double per_second : {10, 20, 30, 40, 60, 80}) {
     const Outcome slo = RunFleet(PolicyKind::kSlo, per_second, seconds);
     const Outcome ada = RunFleet(PolicyKind::kAdaServe, per_second, seconds);
     std::printf(
