@@ -1,5 +1,7 @@
 #include "scheduler_service/door/grpc/admin_service.h"
 
+#include <cstdint>
+
 #include "gtest/gtest.h"
 #include "scheduler_service/door/grpc/admin_codec.h"
 #include "tests/scheduler_service/tiny_system.h"
@@ -40,7 +42,13 @@ TEST(AdminServiceTest, WorkersAreListedWithWhatTheyRun) {
   SchedulerServerOptions options;
   options.scheduler.max_running = 1;
   TinySystem system(options);
-  EXPECT_EQ(Workers(system).workers(0).slots().free(), 4u);
+  // What is told is what held after the loop's last turn, which may still be
+  // the one that the worker came in.
+  uint32_t free = 0;
+  for (int i = 0; i < 3000 && free == 0; ++i) {
+    free = Workers(system).workers(0).slots().free();
+  }
+  EXPECT_EQ(free, 4u);
   system.worker.Hold();
   OpenCall running(system, Ask(5));
   ASSERT_TRUE(system.AwaitLoad(1, 0));
