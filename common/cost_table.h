@@ -18,7 +18,7 @@ namespace bole {
 // nothing of this worker.
 struct CostTableOf {
   std::string model = {};        // As the worker describes it: "demo".
-  std::string fingerprint = {};  // Of its files; empty for a synthetic model.
+  std::string fingerprint = {};  // FingerprintForCosts(); empty: synthetic.
   std::string device = {};       // "NVIDIA H200", "cpu, 2 threads"
   std::string build = {};        // The version of the worker.
   int ranks = 1;

@@ -21,8 +21,10 @@ RankChances HalvingChances(double first, int count) {
 std::vector<double> ExpectedDrafts(const RankChances& chances,
                                    const DraftShape& shape) {
   const auto top_k = static_cast<size_t>(shape.top_k);
-  std::vector<double> reached;         // Of all candidates.
-  std::vector<double> frontier = {1};  // Of the nodes that have children.
+  // The chance that the target reaches each candidate.
+  std::vector<double> reached;
+  // The same for the nodes that the next level expands.
+  std::vector<double> frontier = {1};
   for (size_t level = 0; level < static_cast<size_t>(shape.depth); ++level) {
     const std::vector<double>& ranks =
         chances[std::min(level, chances.size() - 1)];

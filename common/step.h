@@ -81,8 +81,8 @@ struct Lease {
   int rounds = 1;              // The planned one included.
   int budget = 0;              // Nodes of each further forest.
   int max_nodes_per_tree = 1;  // The same: no cap is higher.
-  // Of the sequences' trees, in order; the floors are at most `budget`
-  // together. Empty: no floors, and every cap is max_nodes_per_tree.
+  // Entry b bounds the tree of sequence b. The sum of the floors is at most
+  // `budget`. Empty: no floors, and every cap is max_nodes_per_tree.
   std::vector<TreeBounds> bounds = {};
 
   friend bool operator==(const Lease&, const Lease&) = default;

@@ -35,7 +35,7 @@ std::vector<Setting> UsualSettings(const DraftShape& tree);
 struct Machine {
   std::string name;  // "demo on cpu, 2 threads", or the table's file.
   StepCosts costs;
-  double round_trip_seconds = 0;  // Of a plan, beside its rounds.
+  double round_trip_seconds = 0;  // What a plan costs besides its rounds.
 };
 
 // From the file of a table: what StepCosts::Parse() reads, with "round_trip_us"
@@ -45,14 +45,15 @@ absl::StatusOr<Machine> LoadMachine(const std::string& path);
 struct LoadOptions {
   std::vector<int> requests = {1, 2, 4, 8, 16, 32, 64};  // At once.
   int context = 1024;                                    // Tokens of each.
-  int lease_rounds = 8;  // That share a round trip.
+  int lease_rounds = 8;  // Rounds of a plan, which pays one round trip.
   int max_rows = 1024;   // Nodes of a round, of all requests together.
 };
 
 // One number of requests.
 struct LoadRow {
   int requests = 0;
-  // Of all requests together, by setting. Absent: it needs too many rows.
+  // Entry i is the rate of setting i, summed over the requests. Absent: it
+  // needs too many rows.
   std::vector<std::optional<double>> tokens_per_second;
   size_t best = 0;  // The setting; of equals the one with fewer nodes.
 

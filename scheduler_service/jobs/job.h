@@ -69,7 +69,8 @@ class Job {
     // What the drafter's probabilities said would be accepted.
     double promised_drafts = 0;
     int accepted_drafts = 0;
-    OffReason off_reason = OffReason::kNone;  // Of a lone root.
+    // Why nothing was drafted, if the tree was a lone root.
+    OffReason off_reason = OffReason::kNone;
   };
   void CountRound(const Round& round);
 

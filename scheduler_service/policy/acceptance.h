@@ -46,8 +46,9 @@ class Acceptance {
   double Promised(const TreeReport& report) const;
 
  private:
-  static constexpr int kNumGroups = 5;  // Of depths: 1, 2, 3-4, 5-8, deeper.
-  static constexpr int kNumCells = 8;   // Of rho.
+  // Depths are counted in groups: 1, 2, 3-4, 5-8, and deeper ones.
+  static constexpr int kNumGroups = 5;
+  static constexpr int kNumCells = 8;  // Intervals that rho is counted in.
   static int GroupOf(int depth);
   static int CellOf(int bin);
 

@@ -1,7 +1,6 @@
 #include "scheduler_service/policy/adaserve_policy.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "scheduler_service/policy/cost_model.h"
@@ -23,21 +22,10 @@ RoundChoice AdaServePolicy::Choose(const RoundView& view) {
   if (requests == 0) return choice;
   choice.budget = std::clamp(options_.capacity, requests,
                              std::max(worker_.limits.max_nodes, requests));
-  choice.predicted_seconds = worker_.costs.Seconds(
-      PlannedWork{.rows = choice.budget,
-                  .requests = requests,
-                  .kv_tokens = view.kv_tokens,
-                  .prefill_tokens = std::min<int64_t>(
-                      view.prefill_tokens, worker_.limits.max_prefill_tokens),
-                  .draft = choice.draft});
+  PredictAndLend(view, options_, worker_, choice);
   choice.bounds = FloorsFor(view, choice.predicted_seconds, choice.budget,
                             bounds_.max_nodes_per_tree, /*acceptance=*/nullptr);
-  choice.lease_budget = choice.budget;
   choice.lease_bounds = choice.bounds;
-  if (!view.others_wait && view.prefill_tokens == 0) {
-    choice.lease_rounds =
-        LeaseRounds(options_, worker_.limits, choice.predicted_seconds);
-  }
   return choice;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace bole {
 
@@ -26,6 +27,21 @@ int LeaseRounds(const PolicyOptions& options, const StepLimits& limits,
   const std::chrono::duration<double> bound = options.max_lease;
   if (round_seconds * most <= bound.count()) return std::max(most, 1);
   return std::max(static_cast<int>(bound.count() / round_seconds), 1);
+}
+
+void PredictAndLend(const RoundView& view, const PolicyOptions& options,
+                    const CalibratedWorker& worker, RoundChoice& choice) {
+  choice.predicted_seconds = worker.costs.Seconds(
+      PlannedWork{.rows = choice.budget,
+                  .requests = static_cast<int>(view.sequences.size()),
+                  .kv_tokens = view.kv_tokens,
+                  .prefill_tokens = std::min<int64_t>(
+                      view.prefill_tokens, worker.limits.max_prefill_tokens),
+                  .draft = choice.draft});
+  choice.lease_budget = choice.budget;
+  if (view.others_wait || view.prefill_tokens > 0) return;
+  choice.lease_rounds =
+      LeaseRounds(options, worker.limits, choice.predicted_seconds);
 }
 
 void ObserveCosts(const RoundReport& report, CostModel& costs) {

@@ -29,6 +29,12 @@ RoundBounds WidestBounds(std::span<const std::optional<DraftShape>> shapes,
 int LeaseRounds(const PolicyOptions& options, const StepLimits& limits,
                 double round_seconds);
 
+// Completes a choice whose budget and draft are made: what the round is
+// predicted to take, and a lease whose rounds have the same budget if nobody
+// waits.
+void PredictAndLend(const RoundView& view, const PolicyOptions& options,
+                    const CalibratedWorker& worker, RoundChoice& choice);
+
 void ObserveCosts(const RoundReport& report, CostModel& costs);
 
 }  // namespace bole

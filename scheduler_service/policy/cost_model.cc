@@ -9,7 +9,8 @@
 namespace bole {
 namespace {
 
-constexpr double kMostOff = 0.5;        // Of a logarithm: 1.6 times.
+// A ratio counts as e^0.5 = 1.6 at most.
+constexpr double kMostOff = 0.5;
 constexpr double kFactorWeight = 0.03;  // Of the latest round.
 constexpr double kBucketWeight = 0.05;
 constexpr double kMaxBucketLog = 0.12;  // A kind is 1.13 times off at most.

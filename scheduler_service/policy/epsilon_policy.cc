@@ -41,18 +41,7 @@ RoundChoice EpsilonPolicy::Choose(const RoundView& view) {
     choice.defers_draft = true;
     choice.off_reason = OffReason::kNotFaster;
   }
-  choice.predicted_seconds = worker_.costs.Seconds(
-      PlannedWork{.rows = choice.budget,
-                  .requests = requests,
-                  .kv_tokens = view.kv_tokens,
-                  .prefill_tokens = std::min<int64_t>(
-                      view.prefill_tokens, worker_.limits.max_prefill_tokens),
-                  .draft = choice.draft});
-  choice.lease_budget = choice.budget;
-  if (!view.others_wait && view.prefill_tokens == 0) {
-    choice.lease_rounds =
-        LeaseRounds(options_, worker_.limits, choice.predicted_seconds);
-  }
+  PredictAndLend(view, options_, worker_, choice);
   return choice;
 }
 

@@ -23,7 +23,7 @@ template <int kLists>
 class Selection {
  public:
   // list: the ranks of every request, no more of one than its cap has room for.
-  // Of each list, entries below `low` are selected and those from `high` on are
+  // In each list, entries below `low` are selected and those from `high` on are
   // not.
   __device__ Selection(const SelectForestParams& p, const CandidateRank* list,
                        const int32_t* count)
