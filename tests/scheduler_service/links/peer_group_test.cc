@@ -220,11 +220,12 @@ TEST(PeersServiceTest, WithoutPeersOrBeforeTheStartPingsAreRefused) {
 }
 
 TEST(PeerGroupNameTest, ANameIsLookedUpAgain) {
+  // What is looked up outlives the members, whose threads go on looking.
+  Mutex mutex;
+  std::string found = "127.0.0.9";  // Nobody is there.
   Member a;
   Member b;
   const std::string port = std::to_string(a.host->address().port);
-  std::string found = "127.0.0.9";  // Nobody is there.
-  Mutex mutex;
   DiscoveryOptions discovery;
   discovery.interval = milliseconds(5);
   discovery.look_up =
