@@ -16,6 +16,7 @@
 #include "clients/tune/tuning.h"
 #include "clients/tune/tuning_report.h"
 #include "common/command_line.h"
+#include "common/cost_table.h"
 #include "common/draft_shape.h"
 #include "common/status_macros.h"
 
@@ -60,18 +61,18 @@ absl::StatusOr<tune::TuningReport> MakeReport(const Flags& flags) {
         absl::StrCat("--requests: ", requests, " is not in [1, ",
                      flags.load.max_rows, "], the nodes of a round"));
   }
-  BOLE_ASSIGN_OR_RETURN(const tune::Machine machine,
-                        tune::LoadMachine(flags.table));
+  BOLE_ASSIGN_OR_RETURN(const CostTable table, LoadCostTable(flags.table));
   BOLE_ASSIGN_OR_RETURN(const std::vector<tune::AcceptanceProfile> profiles,
                         Profiles(flags));
-  tune::TuningReport report{.machine = machine.name,
-                            .options = flags.load,
-                            .settings = tune::UsualSettings(flags.tree),
-                            .tables = {}};
+  tune::TuningReport report{
+      .machine = absl::StrCat(table.of.model, " on ", table.of.device),
+      .options = flags.load,
+      .settings = tune::UsualSettings(flags.tree),
+      .tables = {}};
   for (const tune::AcceptanceProfile& profile : profiles) {
     report.tables.push_back(
-        {profile.name, tune::RateLoads(machine, report.settings,
-                                       profile.chances, flags.load)});
+        {profile.name,
+         tune::RateLoads(table, report.settings, profile.chances, flags.load)});
   }
   return report;
 }

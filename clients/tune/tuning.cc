@@ -4,20 +4,11 @@
 #include <chrono>
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/json.h"
-#include "common/status_macros.h"
-#include "common/tokenizer/read_file.h"
-#include "nlohmann/json.hpp"
+#include "common/step_costs.h"
 
 namespace bole::tune {
 namespace {
-
-using nlohmann::json;
-
-constexpr size_t kMaxBytes = 16 << 20;
-constexpr int kMaxDepth = 16;  // Nesting of the JSON.
 
 bool IsChain(const Setting& setting) { return setting.draft->top_k == 1; }
 
@@ -43,32 +34,6 @@ RoundQuantities QuantitiesOf(const Setting& setting, int requests,
 double TokensOfRound(const Setting& setting, const RankChances& chances) {
   if (!setting.draft) return 1;
   return 1 + ExpectedDrafts(chances, *setting.draft)[setting.nodes - 1];
-}
-
-// What a table says of where it is from; `path` if it does not.
-std::string MachineName(const json& document, const std::string& path) {
-  if (!document.contains("of") || !document["of"].is_object()) return path;
-  const json& of = document["of"];
-  if (!of.contains("model") || !of["model"].is_string()) return path;
-  if (!of.contains("device") || !of["device"].is_string()) return path;
-  return absl::StrCat(of["model"].get<std::string>(), " on ",
-                      of["device"].get<std::string>());
-}
-
-absl::StatusOr<Machine> ParseMachine(const std::string& text,
-                                     const std::string& path) {
-  Machine machine;
-  BOLE_ASSIGN_OR_RETURN(machine.costs, StepCosts::Parse(text));
-  BOLE_ASSIGN_OR_RETURN(const json document, ParseJson(text, kMaxDepth));
-  machine.name = MachineName(document, path);
-  if (!document.contains("round_trip_us")) return machine;
-  const json& trip = document["round_trip_us"];
-  if (!trip.is_number() || trip.get<double>() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("round_trip_us is ", trip.dump(), ", which is no time"));
-  }
-  machine.round_trip_seconds = trip.get<double>() / 1e6;
-  return machine;
 }
 
 }  // namespace
@@ -102,19 +67,11 @@ std::vector<Setting> UsualSettings(const DraftShape& tree) {
   return settings;
 }
 
-absl::StatusOr<Machine> LoadMachine(const std::string& path) {
-  BOLE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxBytes));
-  absl::StatusOr<Machine> machine = ParseMachine(text, path);
-  if (machine.ok()) return machine;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", machine.status().message()));
-}
-
 double LoadRow::SpeedUp(size_t setting) const {
   return *tokens_per_second[setting] / *tokens_per_second[0];
 }
 
-std::vector<LoadRow> RateLoads(const Machine& machine,
+std::vector<LoadRow> RateLoads(const CostTable& table,
                                const std::vector<Setting>& settings,
                                const RankChances& chances,
                                const LoadOptions& options) {
@@ -129,10 +86,10 @@ std::vector<LoadRow> RateLoads(const Machine& machine,
     for (size_t i = 0; i < settings.size(); ++i) {
       row.tokens_per_second.emplace_back();
       if (int64_t{requests} * settings[i].nodes > options.max_rows) continue;
-      const std::chrono::duration<double> step = machine.costs.TimeOf(
+      const std::chrono::duration<double> step = table.costs.TimeOf(
           QuantitiesOf(settings[i], requests, options.context));
       const double seconds =
-          step.count() + machine.round_trip_seconds / options.lease_rounds;
+          step.count() + table.round_trip_seconds / options.lease_rounds;
       row.tokens_per_second[i] = requests * tokens[i] / seconds;
       if (row.tokens_per_second[i] > row.tokens_per_second[row.best]) {
         row.best = i;

@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "common/cost_table.h"
 #include "common/draft_shape.h"
 #include "common/expected_acceptance.h"
-#include "common/step_costs.h"
 
 namespace bole::tune {
 
@@ -31,17 +30,6 @@ std::string FlagsOf(const Setting& setting);
 // nodes, as far as it has as many.
 std::vector<Setting> UsualSettings(const DraftShape& tree);
 
-// A worker as its table tells.
-struct Machine {
-  std::string name;  // "demo on cpu, 2 threads", or the table's file.
-  StepCosts costs;
-  double round_trip_seconds = 0;  // What a plan costs besides its rounds.
-};
-
-// From the file of a table: what StepCosts::Parse() reads, with "round_trip_us"
-// and "of" if it has them. Errors name the file and what is wrong in it.
-absl::StatusOr<Machine> LoadMachine(const std::string& path);
-
 struct LoadOptions {
   std::vector<int> requests = {1, 2, 4, 8, 16, 32, 64};  // At once.
   int context = 1024;                                    // Tokens of each.
@@ -61,13 +49,13 @@ struct LoadRow {
   double SpeedUp(size_t setting) const;
 };
 
-// The rates of `settings`, of which the first is plain decoding, on `machine`
-// if drafts are right with `chances`. Prompts are not counted.
+// The rates of `settings`, of which the first is plain decoding, on the worker
+// of `table` if drafts are right with `chances`. Prompts are not counted.
 //
 // REQUIRES: every number of requests is from 1 to max_rows.
 // COST: O(settings * requests) costs, and a draft's expectation for each
 // setting.
-std::vector<LoadRow> RateLoads(const Machine& machine,
+std::vector<LoadRow> RateLoads(const CostTable& table,
                                const std::vector<Setting>& settings,
                                const RankChances& chances,
                                const LoadOptions& options);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/cost_table.h"
+#include "common/step_costs.h"
 #include "nlohmann/json.hpp"
 #include "scheduler_service/door/grpc/refusal_status.h"
 #include "scheduler_service/jobs/refusal.h"
@@ -62,8 +64,12 @@ TEST_F(BoleTest, TargetsAreSentIfTheyAreGiven) {
 
 TEST_F(BoleTest, TuneReadsATableAndAsksNoServer) {
   const std::string table = testing::TempDir() + "/costs.json";
-  std::ofstream(table) << R"({"terms": [{"name": "forward", "axes":
-      [["rows", [1, 64]]], "microseconds": [1000, 1000]}]})";
+  const std::vector<StepCosts::Term> terms = {
+      {.name = "forward",
+       .axes = {{Quantity::kRows, {1, 64}}},
+       .microseconds = {1000, 1000}}};
+  std::ofstream(table) << ToJson(
+      {.of = {.model = "m", .device = "d"}, .costs = StepCosts(terms, {})});
   const std::string svg = testing::TempDir() + "/tune.svg";
   Process bole({"clients/cli/bole", "tune", table, "--acceptance", "3,6.9",
                 "--requests", "1,2", "--svg", svg},
@@ -71,12 +77,17 @@ TEST_F(BoleTest, TuneReadsATableAndAsksNoServer) {
 
   EXPECT_EQ(bole.Wait(), 0) << bole.err();
   EXPECT_THAT(bole.out(), HasSubstr("mean acceptance 6.9"));
+  EXPECT_THAT(bole.out(), HasSubstr("m on d"));
   EXPECT_THAT(bole.out(), HasSubstr("What to set"));
   EXPECT_TRUE(std::ifstream(svg).good());
   Process wrong({"clients/cli/bole", "tune", table, "--acceptance", "12"}, "",
                 Streams::kPipes);
   EXPECT_EQ(wrong.Wait(), 2);
   EXPECT_THAT(wrong.err(), HasSubstr("12"));
+  Process missing({"clients/cli/bole", "tune", table + ".none"}, "",
+                  Streams::kPipes);
+  EXPECT_EQ(missing.Wait(), 2);
+  EXPECT_THAT(missing.err(), HasSubstr(table + ".none"));
 }
 
 TEST_F(BoleTest, RawSendsStdinAsItIs) {

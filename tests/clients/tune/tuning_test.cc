@@ -11,9 +11,10 @@
 #include "absl/status/status.h"
 #include "clients/tune/acceptance_profile.h"
 #include "clients/tune/tuning_report.h"
-#include "common/check.h"
+#include "common/cost_table.h"
 #include "common/draft_shape.h"
 #include "common/expected_acceptance.h"
+#include "common/step_costs.h"
 #include "nlohmann/json.hpp"
 
 namespace bole::tune {
@@ -25,25 +26,21 @@ constexpr DraftShape kTree;
 
 // A round takes a millisecond up to 64 rows and twice as long from 128 on, and
 // another quarter of one with a draft.
-constexpr char kSteps[] = R"({
-  "of": {"model": "m", "device": "d"},
-  "round_trip_us": 800,
-  "terms": [
-    {"name": "forward", "axes": [["rows", [64, 128, 1024]]],
-     "microseconds": [1000, 2000, 20000]},
-    {"name": "draft", "axes": [["draft_depth", [1, 8]]],
-     "microseconds": [250, 250]}]})";
+CostTable Steps() {
+  const std::vector<StepCosts::Term> terms = {
+      {.name = "forward",
+       .axes = {{Quantity::kRows, {64, 128, 1024}}},
+       .microseconds = {1000, 2000, 20000}},
+      {.name = "draft",
+       .axes = {{Quantity::kDraftDepth, {1, 8}}},
+       .microseconds = {250, 250}}};
+  return {.costs = StepCosts(terms, {}), .round_trip_seconds = 800e-6};
+}
 
 std::string Write(const std::string& name, const std::string& text) {
   std::string path = testing::TempDir() + "/" + name;
   std::ofstream(path) << text;
   return path;
-}
-
-Machine Steps() {
-  const auto machine = LoadMachine(Write("steps.json", kSteps));
-  BOLE_CHECK(machine.ok());
-  return *machine;
 }
 
 std::vector<LoadRow> Rate(const RankChances& chances,
@@ -100,25 +97,6 @@ TEST(TuningTest, SettingsAreNamedAsTheSchedulersFlagsAre) {
   EXPECT_EQ(FlagsOf(settings[3]), "--speculation chain --depth 8");
   EXPECT_EQ(FlagsOf(settings[4]),
             "--speculation tree --top-k 4 --depth 8 --nodes 8");
-}
-
-TEST(LoadMachineTest, ATableSaysWhatItIsOf) {
-  EXPECT_EQ(Steps().name, "m on d");
-  EXPECT_EQ(Steps().round_trip_seconds, 800e-6);
-  const std::string path = Write("bare.json", R"({"terms": []})");
-  EXPECT_EQ(LoadMachine(path)->name, path);
-  EXPECT_EQ(LoadMachine(path)->round_trip_seconds, 0);
-}
-
-TEST(LoadMachineTest, WhatIsWrongIsNamedWithItsFile) {
-  const absl::Status status =
-      LoadMachine(Write("trip.json", R"({"terms": [], "round_trip_us": -1})"))
-          .status();
-
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("trip.json: "));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("-1"));
-  EXPECT_TRUE(absl::IsNotFound(LoadMachine("none.json").status()));
 }
 
 TEST(AcceptanceProfileTest, AMeanBecomesChances) {
