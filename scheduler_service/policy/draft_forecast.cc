@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 
 #include "common/proposal_tree.h"
 
@@ -80,11 +79,9 @@ void DraftForecast::Observe(const TreeReport& report) {
   }
 }
 
-std::vector<std::vector<double>> DraftForecast::Chances(
-    const DraftShape& shape) const {
+RankChances DraftForecast::Chances(const DraftShape& shape) const {
   const int width = std::min(shape.top_k, kMaxDraftTopK);
-  std::vector<std::vector<double>> chances(shape.depth,
-                                           std::vector<double>(width));
+  RankChances chances(shape.depth, std::vector<double>(width));
   for (int rank = 0; rank < width; ++rank) {
     double prior = PriorOf(rank);
     for (int level = 0; level < shape.depth; ++level) {
@@ -96,27 +93,8 @@ std::vector<std::vector<double>> DraftForecast::Chances(
   return chances;
 }
 
-// Grows the tree as the drafter does, by mean chances.
 void DraftForecast::Make(Known& known) const {
-  const std::vector<std::vector<double>> chances = Chances(known.shape);
-  std::vector<double> all;
-  std::vector<double> parents = {1};
-  for (const std::vector<double>& level : chances) {
-    std::vector<double> children;
-    for (const double parent : parents) {
-      for (const double chance : level) children.push_back(parent * chance);
-    }
-    all.insert(all.end(), children.begin(), children.end());
-    std::sort(children.begin(), children.end(), std::greater<>());
-    const size_t most = known.shape.top_k;
-    if (children.size() > most) children.resize(most);
-    parents = std::move(children);
-  }
-  std::sort(all.begin(), all.end(), std::greater<>());
-  known.alike = {0};
-  for (const double chance : all) {
-    known.alike.push_back(known.alike.back() + chance);
-  }
+  known.alike = ExpectedDrafts(Chances(known.shape), known.shape);
   known.made_at = num_seen_;
 }
 

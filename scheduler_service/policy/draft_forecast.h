@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/draft_shape.h"
+#include "common/expected_acceptance.h"
 #include "scheduler_service/policy/round_policy.h"
 
 namespace bole {
@@ -58,8 +59,8 @@ class DraftForecast {
   };
 
   void ObserveChild(int depth, int rank, int num_children, bool in_row);
-  // [depth - 1][rank]; rank 0 alone for chains.
-  std::vector<std::vector<double>> Chances(const DraftShape& shape) const;
+  // Of as many depths and ranks as the shape has; rank 0 alone for chains.
+  RankChances Chances(const DraftShape& shape) const;
   void Make(Known& known) const;
   Known& Of(const DraftShape& shape);
   double RatioAt(const Known& known, double nodes) const;
