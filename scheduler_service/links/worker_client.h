@@ -103,23 +103,26 @@ struct WorkerEvent {
 
 // Keeps a connection to one worker, and reports WorkerNews to a sink in the
 // order in which they happen. Real, fake, and fault-injecting.
+//
+// The loop's turns come one after the other, but on several threads: one may run
+// on the thread that brings a result.
 class WorkerClient {
  public:
   virtual ~WorkerClient() = default;
 
   // Queues a plan for the worker and returns at once. Plans are numbered 1, 2,
   // 3, ... in every epoch. Dropped if the epoch has ended: WorkerLost is on its
-  // way then. Called by the loop thread alone.
+  // way then. Called in the loop's turns alone.
   virtual void Send(uint64_t epoch, uint64_t plan_number,
                     const StepPlan& plan) = 0;
 
   // Ends the connection of `epoch` in good order, so that a worker that drains
-  // can leave. WorkerLost follows. Called by the loop thread alone.
+  // can leave. WorkerLost follows. Called in the loop's turns alone.
   virtual void Close(uint64_t epoch) = 0;
 
   // Ends the connection of `epoch` at once, because its worker does not answer
   // or breaks the protocol. WorkerLost follows, with `why`, and another attempt
-  // to connect. Called by the loop thread alone.
+  // to connect. Called in the loop's turns alone.
   virtual void Disconnect(uint64_t epoch, const absl::Status& why) = 0;
 };
 
