@@ -1,36 +1,45 @@
-// A worker is calibrated over gRPC, on a tiny synthetic model.
+// Workers are calibrated over gRPC, and by bole-calibrate: a tiny synthetic
+// model, a tiny checkpoint, and engines that answer when they are told to.
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cost_table.h"
+#include "common/model_fingerprint.h"
 #include "common/step_costs.h"
 #include "gmock/gmock.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/status.h"
 #include "gtest/gtest.h"
 #include "proto/worker.grpc.pb.h"
+#include "tests/clients/cli/process.h"
 #include "tests/testing/random_step.h"
 #include "tests/worker_service/execute_client.h"
 #include "tests/worker_service/held_engine.h"
+#include "tests/worker_service/model/files.h"
 #include "tests/worker_service/served_worker.h"
+#include "tests/worker_service/started_worker.h"
 #include "worker_service/worker_server.h"
 #include "worker_service/worker_service.h"
 
 namespace bole {
 namespace {
 
+using ::bole::testing::ChannelTo;
+using ::bole::testing::DescriptionOver;
 using ::bole::testing::ExecuteClient;
 using ::bole::testing::OpenAt;
 using ::bole::testing::RandomPlanLimits;
 using ::bole::testing::ServedWorker;
+using ::bole::testing::StartOrDie;
+using ::bole::testing_support::Process;
+using ::bole::testing_support::Streams;
 using ::testing::HasSubstr;
 namespace wire = worker::v1;
 
@@ -44,18 +53,6 @@ WorkerServerOptions TinyWorker() {
   options.engine.max_context = 256;
   options.engine.max_draft = {.top_k = 2, .depth = 3};
   return options;
-}
-
-std::unique_ptr<WorkerServer> StartOrDie(const WorkerServerOptions& options) {
-  absl::StatusOr<std::unique_ptr<WorkerServer>> server =
-      WorkerServer::Start(options);
-  EXPECT_EQ(server.status(), absl::OkStatus());
-  return *std::move(server);
-}
-
-std::shared_ptr<grpc::Channel> ChannelTo(const WorkerServer& server) {
-  return grpc::CreateChannel(server.address().ToString(),
-                             grpc::InsecureChannelCredentials());
 }
 
 struct Calibrated {
@@ -78,16 +75,6 @@ Calibrated CalibrateOver(const std::shared_ptr<grpc::Channel>& channel,
   }
   calibrated.status = reader->Finish();
   return calibrated;
-}
-
-wire::DescribeResponse DescriptionOver(
-    const std::shared_ptr<grpc::Channel>& channel) {
-  grpc::ClientContext context;
-  wire::DescribeResponse response;
-  const grpc::Status status =
-      wire::Worker::NewStub(channel)->Describe(&context, {}, &response);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return response;
 }
 
 TEST(CalibrateTest, AWorkerIsMeasuredAndTellsTheTable) {
@@ -248,6 +235,103 @@ TEST(CalibrateTest, AnEngineThatFailsEndsItAsWell) {
   EXPECT_EQ(calibrated.status.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(calibrated.status.error_message(),
               HasSubstr("the device is gone"));
+}
+
+// A checkpoint of two hundred thousand parameters, in a folder of its own.
+std::string LinkCheckpoint(const ScopedDirectory& folder,
+                           const std::string& config_suffix) {
+  namespace fs = std::filesystem;
+  const fs::path golden = "tests/golden/dense";
+  fs::create_directory(folder.File("tiny"));
+  fs::create_symlink(fs::canonical(golden / "model.safetensors"),
+                     folder.File("tiny/model.safetensors"));
+  std::ifstream config(golden / "config.json");
+  std::ofstream(folder.File("tiny/config.json"))
+      << config.rdbuf() << config_suffix;
+  std::ofstream vocabulary(folder.File("tiny/vocab.json"));
+  vocabulary << R"({"0": 0)";
+  for (int id = 1; id < 512; ++id) {
+    vocabulary << ", \"" << id << "\": " << id;
+  }
+  vocabulary << "}";
+  return folder.File("tiny");
+}
+
+std::vector<std::string> WorkerOf(const std::string& model) {
+  return {"worker_service/bole-worker",
+          "--model",
+          model,
+          "--listen",
+          "127.0.0.1:0",
+          "--threads",
+          "1",
+          "--max-requests",
+          "2",
+          "--context",
+          "512",
+          "--max-prefill",
+          "64"};
+}
+std::vector<std::string> WorkerOf(const std::string& model,
+                                  const std::string& table) {
+  std::vector<std::string> command = WorkerOf(model);
+  command.insert(command.end(), {"--cost-table", table});
+  return command;
+}
+
+// Where it listens.
+std::string AddressOf(Process& worker) {
+  const std::string before = "listening on ";
+  if (!worker.WaitFor(before) || !worker.WaitFor("\n")) return "";
+  const std::string& out = worker.out();
+  const size_t begin = out.find(before) + before.size();
+  return out.substr(begin, out.find('\n', begin) - begin);
+}
+
+TEST(BoleCalibrateTest, ItsTableServesItsModelAndNoOther) {
+  const ScopedDirectory folder;
+  const std::string table = folder.File("costs.json");
+  const std::string model = LinkCheckpoint(folder, "");
+  Process worker(WorkerOf(model), "", Streams::kPipes);
+  const std::string address = AddressOf(worker);
+  ASSERT_NE(address, "");
+
+  Process calibrate(
+      {"worker_service/calibration/bole-calibrate", "--worker", address,
+       "--coarse", "--out", table, "--plot", folder.File("costs.svg")},
+      "", Streams::kPipes);
+
+  ASSERT_EQ(calibrate.Wait(), 0) << calibrate.err();
+  EXPECT_THAT(calibrate.err(), HasSubstr("measuring "));
+  EXPECT_THAT(calibrate.out(), HasSubstr("--cost-table " + table));
+  const absl::StatusOr<CostTable> measured = LoadCostTable(table);
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->of.model, "tiny");
+  EXPECT_FALSE(std::filesystem::is_empty(folder.File("costs.svg")));
+  EXPECT_EQ(DescriptionOver(ChannelTo(address)).cost_table(),
+            ToJson(*measured));
+
+  Process same(WorkerOf(model, table), "", Streams::kPipes);
+  EXPECT_EQ(DescriptionOver(ChannelTo(AddressOf(same))).cost_table(),
+            ToJson(*measured));
+
+  const ScopedDirectory elsewhere;
+  const std::string changed = LinkCheckpoint(elsewhere, "\n");
+  Process other(WorkerOf(changed, table), "", Streams::kPipes);
+  EXPECT_EQ(other.Wait(), 1);
+  const auto fingerprint = FingerprintOf(changed);
+  ASSERT_TRUE(fingerprint.ok()) << fingerprint.status();
+  EXPECT_THAT(other.err(), HasSubstr(measured->of.fingerprint));
+  EXPECT_THAT(other.err(), HasSubstr(FingerprintForCosts(*fingerprint)));
+}
+
+TEST(BoleCalibrateTest, ItSaysWhichWorkerDoesNotAnswer) {
+  Process calibrate({"worker_service/calibration/bole-calibrate", "--worker",
+                     "127.0.0.1:1", "--out", ::testing::TempDir() + "/none"},
+                    "", Streams::kPipes);
+
+  EXPECT_EQ(calibrate.Wait(), 1);
+  EXPECT_THAT(calibrate.err(), HasSubstr("127.0.0.1:1"));
 }
 
 }  // namespace

@@ -16,8 +16,6 @@
 #include "common/sha256.h"
 #include "common/step.h"
 #include "gmock/gmock.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "proto/health.grpc.pb.h"
 #include "proto/step_codec.h"
@@ -25,14 +23,18 @@
 #include "tests/worker_service/execute_client.h"
 #include "tests/worker_service/faulty_backend.h"
 #include "tests/worker_service/model/files.h"
+#include "tests/worker_service/started_worker.h"
 #include "worker_service/recorder.h"
 
 namespace bole {
 namespace {
 
+using ::bole::testing::ChannelTo;
+using ::bole::testing::DescriptionOver;
 using ::bole::testing::FaultyBackend;
 using ::bole::testing::OpenAt;
 using ::bole::testing::SmallPlan;
+using ::bole::testing::StartOrDie;
 using ::testing::HasSubstr;
 namespace wire = worker::v1;
 using Serving = grpc::health::v1::HealthCheckResponse;
@@ -48,18 +50,6 @@ WorkerServerOptions SmallWorker() {
   options.model = kModel;
   options.num_threads = 1;
   return options;
-}
-
-std::unique_ptr<WorkerServer> StartOrDie(const WorkerServerOptions& options) {
-  absl::StatusOr<std::unique_ptr<WorkerServer>> server =
-      WorkerServer::Start(options);
-  EXPECT_EQ(server.status(), absl::OkStatus());
-  return *std::move(server);
-}
-
-std::shared_ptr<grpc::Channel> ChannelTo(const WorkerServer& server) {
-  return grpc::CreateChannel(server.address().ToString(),
-                             grpc::InsecureChannelCredentials());
 }
 
 Serving::ServingStatus HealthOf(const WorkerServer& server) {
@@ -92,13 +82,9 @@ std::vector<StepResult> ResultsOf(const WorkerServer& server, uint64_t epoch,
 
 TEST(WorkerServerTest, DescribesTheCheckpoint) {
   const auto server = StartOrDie(SmallWorker());
-  grpc::ClientContext context;
-  wire::DescribeResponse response;
 
-  const grpc::Status status = wire::Worker::NewStub(ChannelTo(*server))
-                                  ->Describe(&context, {}, &response);
+  const wire::DescribeResponse response = DescriptionOver(ChannelTo(*server));
 
-  ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.model(), "demo");
   EXPECT_EQ(response.device(), "cpu, 1 thread");
   EXPECT_TRUE(response.has_drafter());
@@ -115,13 +101,9 @@ TEST(WorkerServerTest, ASyntheticModelSaysSoAndHasNoFiles) {
   WorkerServerOptions options = SmallWorker();
   options.model = "synthetic:tiny,noise=1";
   const auto server = StartOrDie(options);
-  grpc::ClientContext context;
-  wire::DescribeResponse response;
 
-  const grpc::Status status = wire::Worker::NewStub(ChannelTo(*server))
-                                  ->Describe(&context, {}, &response);
+  const wire::DescribeResponse response = DescriptionOver(ChannelTo(*server));
 
-  ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_TRUE(response.synthetic());
   EXPECT_EQ(response.fingerprint().ByteSizeLong(), 0u);
 }
@@ -141,13 +123,9 @@ TEST(WorkerServerTest, DescribesTheDefaultsOfTheGenerationConfig) {
   WorkerServerOptions options = SmallWorker();
   options.model = folder.path();
   const auto server = StartOrDie(options);
-  grpc::ClientContext context;
-  wire::DescribeResponse response;
 
-  const grpc::Status status = wire::Worker::NewStub(ChannelTo(*server))
-                                  ->Describe(&context, {}, &response);
+  const wire::DescribeResponse response = DescriptionOver(ChannelTo(*server));
 
-  ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.defaults().temperature(), 0.5f);
   EXPECT_EQ(response.defaults().min_p(), 0.25f);
   EXPECT_EQ(response.defaults().repetition_penalty(), 1.5f);
