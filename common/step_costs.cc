@@ -33,7 +33,8 @@ constexpr double kMaxNumber = 1e12;
 constexpr const char* kNames[kNumQuantities] = {
     "rows",           "requests",          "kv_tokens",
     "prefill_tokens", "prefill_kv_tokens", "draft_top_k",
-    "draft_depth",    "forward_rows",      "draft_rows"};
+    "draft_depth",    "forward_rows",      "draft_rows",
+    "tail_tokens",    "exact_rows"};
 
 absl::Status Bad(const std::string& term, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("term '", term, "': ", what));
@@ -197,6 +198,8 @@ RoundQuantities QuantitiesOf(const StepPlan& plan) {
   add(Quantity::kRows, plan.forest.num_nodes());
   add(Quantity::kForwardRows, plan.forest.num_nodes());
   for (size_t b = 0; b < plan.sequences.size(); ++b) {
+    add(Quantity::kTailTokens,
+        static_cast<double>(plan.sequences[b].draft_tail.size()));
     if (plan.forest.first_node[b] == plan.forest.first_node[b + 1]) continue;
     add(Quantity::kRequests, 1);
     add(Quantity::kKvTokens, plan.sequences[b].committed);
@@ -287,6 +290,8 @@ ordered_json StepCosts::ToJson() const {
 std::chrono::nanoseconds StepCosts::TimeOf(
     const RoundQuantities& of_round) const {
   RoundQuantities quantities = of_round;
+  quantities[static_cast<size_t>(Quantity::kExactRows)] =
+      quantities[static_cast<size_t>(Quantity::kForwardRows)];
   for (const Quantity padded : {Quantity::kRows, Quantity::kForwardRows}) {
     double& rows = quantities[static_cast<size_t>(padded)];
     rows = Padded(rows, row_buckets_);

@@ -26,8 +26,11 @@ enum class Quantity {
   kDraftDepth,       // "draft_depth": 0 without a draft.
   kForwardRows,      // "forward_rows": rows and prefill_tokens together.
   kDraftRows,        // "draft_rows": rows without the roots.
+  kTailTokens,       // "tail_tokens": of all draft tails.
+  kExactRows,        // "exact_rows": forward_rows, never padded. TimeOf() sets
+                     // it: what does not run over padding depends on it.
 };
-inline constexpr int kNumQuantities = 9;
+inline constexpr int kNumQuantities = 11;
 
 using RoundQuantities = std::array<double, kNumQuantities>;  // By Quantity.
 

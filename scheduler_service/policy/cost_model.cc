@@ -49,24 +49,21 @@ RoundQuantities QuantitiesOf(const PlannedWork& work) {
     Of(quantities, Quantity::kDraftTopK) = work.draft->top_k;
     Of(quantities, Quantity::kDraftDepth) = work.draft->depth;
   }
+  Of(quantities, Quantity::kTailTokens) = static_cast<double>(work.tail_tokens);
   return quantities;
 }
 
 CostModel::CostModel(std::shared_ptr<const CostTable> table,
-                     std::vector<int> row_buckets,
-                     std::vector<int> request_buckets)
+                     std::vector<int> row_buckets)
     : table_(std::move(table)),
       row_buckets_(std::move(row_buckets)),
-      request_buckets_(std::move(request_buckets)),
       trip_seconds_(table_->round_trip_seconds) {}
 
 RoundQuantities CostModel::Padded(RoundQuantities quantities) const {
   double& rows = Of(quantities, Quantity::kRows);
   double& forward_rows = Of(quantities, Quantity::kForwardRows);
-  double& requests = Of(quantities, Quantity::kRequests);
   rows = Pad(rows, row_buckets_);
   forward_rows = Pad(forward_rows, row_buckets_);
-  requests = Pad(requests, request_buckets_);
   return quantities;
 }
 
@@ -96,7 +93,9 @@ double CostModel::LogFactor(const Bucket& bucket) const {
 
 double CostModel::Seconds(const RoundQuantities& quantities) const {
   const RoundQuantities padded = Padded(quantities);
-  const std::chrono::duration<double> seconds = table_->costs.TimeOf(padded);
+  // A table that pads by itself may want to know the rows as they are.
+  const std::chrono::duration<double> seconds = table_->costs.TimeOf(
+      table_->costs.row_buckets().empty() ? padded : quantities);
   return seconds.count() * std::exp(LogFactor(BucketOf(padded)));
 }
 

@@ -23,6 +23,7 @@ struct PlannedWork {
   int64_t kv_tokens = 0;  // Of these.
   int64_t prefill_tokens = 0;
   std::optional<DraftShape> draft = {};
+  int64_t tail_tokens = 0;  // That the drafter has not seen.
 };
 RoundQuantities QuantitiesOf(const PlannedWork& work);
 
@@ -40,9 +41,10 @@ class CostModel {
  public:
   // Buckets are as WorkerDescription has them.
   CostModel(std::shared_ptr<const CostTable> table,
-            std::vector<int> row_buckets, std::vector<int> request_buckets);
+            std::vector<int> row_buckets);
 
-  // Of a round in the engine, its rows and requests padded as the worker does.
+  // Of a round in the engine. Rows are padded as the worker does; requests,
+  // which it pads as well, cost what they are, as rounds show on a GPU.
   // COST: that of StepCosts::TimeOf().
   double Seconds(const RoundQuantities& quantities) const;
   double Seconds(const PlannedWork& work) const {
@@ -78,7 +80,6 @@ class CostModel {
 
   const std::shared_ptr<const CostTable> table_;
   const std::vector<int> row_buckets_;
-  const std::vector<int> request_buckets_;
   double log_factor_ = 0;
   std::map<Bucket, double> log_of_bucket_;
   double trip_seconds_;

@@ -38,8 +38,7 @@ std::unique_ptr<RoundPolicy> MakePolicy(const PolicyOptions& options,
   if (worker.costs == nullptr) return MakeFixed(options, worker, "no_table");
   CalibratedWorker calibrated{
       .limits = worker.limits,
-      .costs =
-          CostModel(worker.costs, worker.row_buckets, worker.request_buckets),
+      .costs = CostModel(worker.costs, worker.row_buckets),
       .can_defer = worker.protocol_version >= kDeferralProtocolVersion};
   if (options.kind == PolicyKind::kEpsilon) {
     return std::make_unique<EpsilonPolicy>(options, std::move(calibrated));

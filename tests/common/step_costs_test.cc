@@ -38,9 +38,11 @@ TEST(QuantitiesOfTest, CountsWhatRuns) {
   StepPlan plan = Forest(3);
   plan.prefills = Prefill(7, 64).prefills;
   plan.draft = DraftShape{.top_k = 4, .depth = 8};
+  plan.sequences[0].draft_tail = {7, 8, 9};
+  plan.sequences[2].draft_tail = {7};
 
   EXPECT_EQ(QuantitiesOf(plan),
-            (RoundQuantities{6, 3, 3000, 7, 64, 4, 8, 13, 3}));
+            (RoundQuantities{6, 3, 3000, 7, 64, 4, 8, 13, 3, 4}));
 }
 
 TEST(QuantitiesOfTest, SequencesWithoutNodesDoNotRun) {
@@ -67,6 +69,22 @@ TEST(StepCostsTest, TimesAreInterpolatedAndGoOnBeyondTheLastPoint) {
   EXPECT_EQ(costs.TimeOf(Forest(6)), microseconds(400));
   EXPECT_EQ(costs.TimeOf(Forest(8)), microseconds(600));
   EXPECT_EQ(costs.TimeOf(Forest(10)), microseconds(800));
+}
+
+TEST(StepCostsTest, ExactRowsAreNotPadded) {
+  const StepCosts costs = *StepCosts::Parse(
+      R"({"row_buckets": [8, 16], "terms": [
+          {"axes": [["forward_rows", [0, 100]]], "microseconds": [0, 1000]},
+          {"axes": [["exact_rows", [0, 100]]], "microseconds": [0, 100]}]})");
+  StepPlan both = Forest(2);
+  both.prefills = Prefill(5, 0).prefills;
+
+  EXPECT_EQ(costs.TimeOf(Forest(3)), microseconds(80 + 6));
+  EXPECT_EQ(costs.TimeOf(both), microseconds(160 + 9));
+  // Whatever it was before.
+  RoundQuantities quantities = QuantitiesOf(both);
+  quantities[static_cast<size_t>(Quantity::kExactRows)] = 70;
+  EXPECT_EQ(costs.TimeOf(quantities), microseconds(160 + 9));
 }
 
 TEST(StepCostsTest, AxesAreInterpolatedTogether) {

@@ -26,8 +26,8 @@ std::shared_ptr<const CostTable> Table() {
 PlannedWork Rows(int rows) { return {.rows = rows, .requests = 1}; }
 
 TEST(CostModelTest, RowsCostAsTheBucketThatHoldsThem) {
-  const CostModel padded(Table(), {1, 64, 96, 128}, {});
-  const CostModel exact(Table(), {}, {});
+  const CostModel padded(Table(), {1, 64, 96, 128});
+  const CostModel exact(Table(), {});
 
   EXPECT_NEAR(padded.Seconds(Rows(65)), 0.00196, 1e-9);
   EXPECT_NEAR(padded.Seconds(Rows(96)), 0.00196, 1e-9);
@@ -38,9 +38,24 @@ TEST(CostModelTest, RowsCostAsTheBucketThatHoldsThem) {
   EXPECT_NEAR(padded.Seconds(shared), 0.00196, 1e-9);
 }
 
+TEST(CostModelTest, ATableMayTellRowsThatArePaddedFromThoseThatAreThere) {
+  auto table = std::make_shared<CostTable>();
+  table->costs = *StepCosts::Parse(R"({"row_buckets": [1, 64], "terms": [
+      {"axes": [["forward_rows", [0, 100]]], "microseconds": [1000, 2000]},
+      {"axes": [["exact_rows", [0, 100]]], "microseconds": [0, 100]},
+      {"axes": [["requests", [0, 100]]], "microseconds": [0, 10000]},
+      {"axes": [["tail_tokens", [0, 100]]], "microseconds": [300, 400]}]})");
+  const CostModel model(table, {1, 64});
+
+  PlannedWork work = Rows(40);
+  EXPECT_NEAR(model.Seconds(work), 0.00164 + 0.00004 + 0.0001, 1e-9);
+  work.tail_tokens = 10;
+  EXPECT_NEAR(model.Seconds(work), 0.00178 + 0.00031, 1e-9);
+}
+
 TEST(CostModelTest, BordersAreWhereBucketsEnd) {
-  const CostModel padded(Table(), {1, 64, 96, 128}, {});
-  const CostModel exact(Table(), {}, {});
+  const CostModel padded(Table(), {1, 64, 96, 128});
+  const CostModel exact(Table(), {});
 
   EXPECT_EQ(padded.Borders(4, 100, 0), (std::vector<int>{4, 64, 96, 100}));
   EXPECT_EQ(padded.Borders(4, 100, 32), (std::vector<int>{4, 32, 64, 96, 100}));
@@ -49,8 +64,8 @@ TEST(CostModelTest, BordersAreWhereBucketsEnd) {
 }
 
 TEST(CostModelTest, AChangeOfClockIsLearntWithin100Rounds) {
-  CostModel model(Table(), {1, 64, 96, 128}, {});
-  const CostModel before(Table(), {1, 64, 96, 128}, {});
+  CostModel model(Table(), {1, 64, 96, 128});
+  const CostModel before(Table(), {1, 64, 96, 128});
   for (int i = 0; i < 100; ++i) {
     model.Observe(QuantitiesOf(Rows(64)), 1.3 * before.Seconds(Rows(64)));
   }
@@ -62,8 +77,8 @@ TEST(CostModelTest, AChangeOfClockIsLearntWithin100Rounds) {
 }
 
 TEST(CostModelTest, OneKindOfRoundMayBeDearerThanTheTableSays) {
-  CostModel model(Table(), {1, 64, 96, 128}, {});
-  const CostModel before(Table(), {1, 64, 96, 128}, {});
+  CostModel model(Table(), {1, 64, 96, 128});
+  const CostModel before(Table(), {1, 64, 96, 128});
   PlannedWork drafts = Rows(64);
   drafts.draft = DraftShape{.top_k = 1, .depth = 4};
   for (int i = 0; i < 2000; ++i) {
@@ -76,8 +91,8 @@ TEST(CostModelTest, OneKindOfRoundMayBeDearerThanTheTableSays) {
 }
 
 TEST(CostModelTest, AKindThatIsATenthDearerIsKnownAfter50Rounds) {
-  CostModel model(Table(), {1, 64, 96, 128}, {});
-  const CostModel before(Table(), {1, 64, 96, 128}, {});
+  CostModel model(Table(), {1, 64, 96, 128});
+  const CostModel before(Table(), {1, 64, 96, 128});
   PlannedWork chain = Rows(64);
   chain.draft = DraftShape{.top_k = 1, .depth = 3};
   PlannedWork tree = Rows(64);
@@ -99,7 +114,7 @@ TEST(CostModelTest, AKindThatIsATenthDearerIsKnownAfter50Rounds) {
 }
 
 TEST(CostModelTest, OutliersTeachLittle) {
-  CostModel model(Table(), {}, {});
+  CostModel model(Table(), {});
   const double before = model.Seconds(Rows(8));
   model.Observe(QuantitiesOf(Rows(8)), 100);
 

@@ -111,7 +111,7 @@ Oracle FindOracle(const SimulatedCosts& costs, const SimulatedBatch& batch,
   const PolicyOptions options;
   SimulatedDecoding decoding(costs, batch, /*seed=*/1);
   const WorkerDescription& worker = decoding.worker();
-  const CostModel truth(worker.costs, worker.row_buckets, {});
+  const CostModel truth(worker.costs, worker.row_buckets);
   for (const auto& draft : ShapesOf(options.speculation, worker.limits)) {
     const int most =
         draft ? std::min(batch.requests * (1 + draft->num_candidates()), 1024)

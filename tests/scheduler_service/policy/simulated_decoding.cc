@@ -144,7 +144,7 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
                          .requests = batch_.requests,
                          .kv_tokens = batch_.requests * batch_.kv_tokens_each,
                          .draft = draft};
-  const CostModel truth(table_, worker_.row_buckets, {});
+  const CostModel truth(table_, worker_.row_buckets);
   const double seconds = truth.Seconds(work) / speed_;
   now_ += seconds + (is_first ? trip_seconds_ : 0);
   if (observer != nullptr) {
