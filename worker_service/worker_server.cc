@@ -18,6 +18,7 @@
 #include "worker_service/choose_backend.h"
 #include "worker_service/default_threads.h"
 #include "worker_service/loaded_model.h"
+#include "worker_service/model/model_config.h"
 #include "worker_service/model/synthetic_spec.h"
 #include "worker_service/recorder.h"
 #include "worker_service/round_shape.h"
@@ -123,6 +124,7 @@ WorkerInfo WorkerServer::Parts::Describe(
   const SamplingParams defaults = SamplingDefaults(model.generation);
   // Only graphs have their launches sized by a bucket.
   const bool pads = engine->num_graphs() > 0;
+  const MoeConfig moe = model.config.moe.value_or(MoeConfig());
   return {
       .model = ModelName(options.model),
       .device = backend->description(),
@@ -139,7 +141,9 @@ WorkerInfo WorkerServer::Parts::Describe(
       .repetition_penalty = defaults.repetition_penalty,
       .row_buckets = pads ? RowBuckets(sizes.max_nodes) : std::vector<int>(),
       .request_buckets =
-          pads ? RequestBuckets(sizes.max_requests) : std::vector<int>()};
+          pads ? RequestBuckets(sizes.max_requests) : std::vector<int>(),
+      .experts = {.count = moe.num_experts,
+                  .per_token = moe.experts_per_token}};
 }
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,

@@ -22,6 +22,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "proto/worker.grpc.pb.h"
 #include "worker_service/calibration/calibrator.h"
+#include "worker_service/calibration/fit.h"
 #include "worker_service/calibration/plan_runner.h"
 #include "worker_service/compute_loop.h"
 #include "worker_service/scheduler_seat.h"
@@ -52,6 +53,7 @@ struct WorkerInfo {
   // ascending; empty: they are not.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
+  Experts experts = {};         // Of the model.
   std::string cost_table = {};  // The text of a table's file; empty: none.
 
   // What a table of costs has to be measured with.

@@ -33,6 +33,7 @@ CalibrationOptions OptionsOf(const wire::CalibrateRequest& request,
           .limits = info.limits,
           .has_drafter = info.has_drafter,
           .row_buckets = info.row_buckets,
+          .experts = info.experts,
           .sampling = sampling,
           .max_time = std::chrono::seconds(request.max_seconds()),
           .round_trip_seconds = request.round_trip_us() * 1e-6};

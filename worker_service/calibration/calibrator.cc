@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker_service/calibration/fit.h"
 #include "worker_service/calibration/plan_maker.h"
 
 namespace bole {
@@ -101,6 +100,7 @@ class Calibrator {
   Calibrator(const CalibrationOptions& options, const CalibrationLayout& layout,
              const RunPlan& run, const OnCalibrationProgress& on_progress)
       : options_(options),
+        num_deferring_(options.has_drafter ? layout.most_tail : 0),
         run_(run),
         on_progress_(on_progress),
         plans_(options_.limits, layout, options.sampling),
@@ -135,10 +135,14 @@ class Calibrator {
 
   absl::Status Prefill() {
     const std::vector<StepPlan> prefills = plans_.Prefills();
-    const int total = static_cast<int>(prefills.size());
+    const int chunks = static_cast<int>(prefills.size());
+    const int total = chunks + num_deferring_;
     for (int i = 0; i < total; ++i) {
       on_progress_({.phase = "prefilling", .done = i, .total = total});
-      BOLE_RETURN_IF_ERROR(RunAndApply(prefills[i]).status());
+      BOLE_RETURN_IF_ERROR(RunAndApply(i < chunks
+                                           ? prefills[i]
+                                           : plans_.DeferringPlan(i - chunks))
+                               .status());
     }
     return absl::OkStatus();
   }
@@ -211,7 +215,8 @@ class Calibrator {
       median.is_plan = combinations_[kind].rounds == 1;
       (combinations_[kind].held_out ? held_out : fitted).push_back(median);
     }
-    const FittedCosts costs = FitCosts(fitted, options_.row_buckets);
+    const FittedCosts costs =
+        FitCosts(fitted, options_.row_buckets, options_.experts);
     table.costs = costs.costs;
     table.round_trip_seconds =
         options_.round_trip_seconds + costs.plan_microseconds * 1e-6;
@@ -228,6 +233,7 @@ class Calibrator {
   }
 
   const CalibrationOptions options_;
+  const int num_deferring_;  // Plans that defer drafts before tails.
   const RunPlan& run_;
   const OnCalibrationProgress& on_progress_;
   PlanMaker plans_;

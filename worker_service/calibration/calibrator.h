@@ -12,6 +12,7 @@
 #include "common/sampling_params.h"
 #include "common/step.h"
 #include "worker_service/calibration/combinations.h"
+#include "worker_service/calibration/fit.h"
 
 namespace bole {
 
@@ -22,6 +23,7 @@ struct CalibrationOptions {
   bool has_drafter = false;
   // That rows are padded to, ascending; empty: they are not.
   std::vector<int> row_buckets = {};
+  Experts experts = {};  // Of the model.
   // As requests are usually drawn.
   SamplingParams sampling = {};
   // No round begins later than this after the first one; 0: no limit. Every

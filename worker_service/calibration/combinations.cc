@@ -20,6 +20,7 @@ struct Extent {
   int max_rows;        // Of a forest.
   std::vector<DraftShape> drafts;
   std::vector<int> tree_nodes;  // Of the largest shape of `drafts`.
+  std::vector<int> tails;       // Of each request.
   std::vector<int> chunks;
   int num_held_out;
 };
@@ -32,6 +33,7 @@ const Extent& ExtentOf(CalibrationSize size) {
                                 .max_rows = 160,
                                 .drafts = {{1, 3}, {1, 8}, {4, 4}, {4, 8}},
                                 .tree_nodes = {16, 32, 64},
+                                .tails = {4, 16},
                                 .chunks = {8, 64, 256, 512},
                                 .num_held_out = 12};
   static const Extent full = {
@@ -42,7 +44,8 @@ const Extent& ExtentOf(CalibrationSize size) {
       .max_rows = 1 << 20,
       .drafts = {{1, 1}, {1, 3}, {1, 5}, {1, 8}, {2, 4}, {4, 4}, {4, 8}},
       .tree_nodes = {4, 8, 12, 16, 24, 32, 48, 64, 96, 128},
-      .chunks = {8, 16, 32, 64, 128, 256, 512, 1024, 2048},
+      .tails = {1, 4, 16, kMaxDraftTail},
+      .chunks = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048},
       .num_held_out = 40};
   return size == CalibrationSize::kCoarse ? coarse : full;
 }
@@ -74,8 +77,10 @@ class Collector {
     AddDrafts();
     AddTrees();
     AddLeases();
+    AddTails();
     AddChunks();
     AddHeldOut();
+    AddHeldOutTails();
     return std::move(all_);
   }
 
@@ -176,28 +181,42 @@ class Collector {
     }
   }
 
+  void AddTails() {
+    const DraftShape shape = Clamped({.top_k = 1, .depth = 3});
+    for (const int requests : requests_) {
+      if (requests > layout_.tail_requests) break;
+      for (const int tail : extent_.tails) {
+        if (tail > layout_.most_tail) break;
+        Add({.requests = requests,
+             .committed = layout_.tail_length,
+             .draft = shape,
+             .draft_tail = tail});
+      }
+    }
+  }
+
   void AddChunks() {
     const int most = std::min(limits_.max_prefill_tokens, layout_.room);
     std::vector<int> chunks = extent_.chunks;
     chunks.push_back(most);
     for (const int chunk : chunks) {
       if (chunk > most) continue;
+      const int before = std::min(layout_.long_length, layout_.room - chunk);
       Add({.chunk = chunk});
-      Add({.chunk = chunk,
-           .chunk_committed =
-               std::min(layout_.long_length, layout_.room - chunk)});
-      AddMixed(chunk);
+      Add({.chunk = chunk, .chunk_committed = before});
+      AddMixed(chunk, before);
     }
   }
 
-  // A chunk beside a forest.
-  void AddMixed(int chunk) {
+  // A chunk beside a forest, after so many tokens or none.
+  void AddMixed(int chunk, int before) {
     const int requests = std::min(4, MostRequests(/*with_chunk=*/true));
     if (requests < 1) return;
     Add({.requests = 1, .committed = layout_.short_length, .chunk = chunk});
     Add({.requests = requests,
          .committed = layout_.short_length,
-         .chunk = chunk});
+         .chunk = chunk,
+         .chunk_committed = before});
     const DraftShape largest = Clamped(extent_.drafts.back());
     const int nodes = std::min(8, MostNodes(requests, largest));
     if (nodes < 2) return;
@@ -233,6 +252,18 @@ class Collector {
       const int most = MostRequests(with_chunk);
       if (most > 0 && !(with_chunk && i % 8 == 0)) AddForestTo(next, most);
       if (next.requests > 0 || next.chunk > 0) Add(next);
+    }
+  }
+
+  void AddHeldOutTails() {
+    if (layout_.most_tail == 0) return;
+    for (int i = 0; i < extent_.num_held_out / 10; ++i) {
+      Add({.requests = LogUniform(1, layout_.tail_requests),
+           .committed = layout_.tail_length,
+           .draft = Clamped({.top_k = Uniform(1, limits_.max_draft.top_k),
+                             .depth = Uniform(1, limits_.max_draft.depth)}),
+           .draft_tail = LogUniform(1, layout_.most_tail),
+           .held_out = true});
     }
   }
 
@@ -283,6 +314,10 @@ absl::StatusOr<CalibrationLayout> LayoutOf(const StepLimits& limits,
   // Something is left for a chunk behind a long text.
   layout.long_length = std::min(extent.long_length, layout.room - 1);
   layout.short_length = std::min(extent.short_length, layout.long_length);
+  layout.tail_length =
+      std::min(layout.long_length, layout.short_length + extent.tails.back());
+  layout.tail_requests = std::min(layout.long_slots, limits.max_requests);
+  layout.most_tail = layout.tail_length - layout.short_length;
   return layout;
 }
 

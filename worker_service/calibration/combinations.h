@@ -15,7 +15,7 @@ enum class CalibrationSize {
   kCoarse,  // About 50 kinds of rounds and short texts: for a CPU's patience.
   kFull,    // At most kMaxCombinations.
 };
-inline constexpr int kMaxCombinations = 300;
+inline constexpr int kMaxCombinations = 400;
 
 // How the memory of a worker is dealt out while it is calibrated: every slot
 // has as many pages of its own. The last slot is that of chunks; forests have
@@ -30,6 +30,12 @@ struct CalibrationLayout {
   int long_slots = 0;
   int short_length = 0;
   int long_length = 0;
+  // Rounds with draft tails have so many committed tokens, at most so many
+  // requests, and tails no longer than that (0: there are none): long texts
+  // have room for them behind the short ones, where no other round begins.
+  int tail_length = 0;
+  int tail_requests = 0;
+  int most_tail = 0;
 
   int LengthOf(int slot) const {
     return slot < long_slots || slot + 1 == slots ? long_length : short_length;
@@ -50,14 +56,16 @@ struct Combination {
   std::optional<DraftShape> draft = {};  // What the round proposes.
   int chunk = 0;                         // Tokens.
   int chunk_committed = 0;
+  int draft_tail = 0;     // Tokens of each request that the drafter missed.
   int rounds = 1;         // Of a lease, if more than 1.
   bool held_out = false;  // To be predicted, not fitted.
 
   friend bool operator==(const Combination&, const Combination&) = default;
 };
 
-// Each once: plain decoding, chains, trees, leases, drafts and none, chunks
-// with and without a forest, over numbers of requests and lengths; then random
+// Each once: plain decoding, chains, trees, leases, drafts and none, draft
+// tails, chunks with and without a forest, over numbers of requests and
+// lengths; then random
 // ones between, which are held out. Any of them is a plan that ValidatePlan()
 // accepts, in memory of that layout. The same for the same arguments.
 std::vector<Combination> CombinationsOf(const StepLimits& limits,

@@ -1,6 +1,7 @@
 #include "worker_service/calibration/fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <set>
@@ -52,12 +53,14 @@ double Ramp(double x, double low, double high) {
 class BasisList {
  public:
   BasisList(std::span<const Observation> observations,
-            const std::vector<int>& row_buckets)
+            const std::vector<int>& row_buckets, const Experts& experts)
       : observations_(observations), row_buckets_(row_buckets) {
     AddForward();
+    AddExperts(experts);
     AddForest();
     AddAttention();
     AddDraft();
+    AddTails();
     AddPrefill();
     AddBeside();
   }
@@ -106,6 +109,16 @@ class BasisList {
     return points;
   }
 
+  // Those of `points` that lie apart, the first and the last among them.
+  static std::vector<double> Sparse(const std::vector<double>& points) {
+    std::vector<double> sparse = {points.front()};
+    for (const double point : points) {
+      if (point >= kMinRowRatio * sparse.back()) sparse.push_back(point);
+    }
+    if (sparse.back() < points.back()) sparse.push_back(points.back());
+    return sparse;
+  }
+
   // `shape` is 0 or more, and not 0 everywhere on the grid.
   void Add(const std::string& term, const std::vector<Axis>& axes,
            const Shape& shape) {
@@ -123,12 +136,14 @@ class BasisList {
   void AddConstant(const std::string& term, const std::vector<Axis>& axes) {
     Add(term, axes, [](std::span<const double>) { return 1; });
   }
-  // More from each point of the first axis to the next.
-  void AddRamps(const std::string& term, const std::vector<Axis>& axes) {
-    const std::vector<double>& points = axes[0].points;
+  // More of `shape` from each point of an axis to the next.
+  void AddRamps(
+      const std::string& term, const std::vector<Axis>& axes, size_t along = 0,
+      const Shape& shape = [](auto) { return 1; }) {
+    const std::vector<double>& points = axes[along].points;
     for (size_t i = 0; i + 1 < points.size(); ++i) {
       Add(term, axes, [&](std::span<const double> at) {
-        return Ramp(at[0], points[i], points[i + 1]);
+        return shape(at) * Ramp(at[along], points[i], points[i + 1]);
       });
     }
   }
@@ -138,6 +153,18 @@ class BasisList {
         {Quantity::kForwardRows, RowPoints(Quantity::kForwardRows)}};
     AddConstant("forward", axes);
     AddRamps("forward", axes);
+  }
+
+  void AddExperts(const Experts& experts) {
+    const double most = Most(Quantity::kForwardRows);
+    if (experts.count == 0 || most <= 1) return;
+    std::vector<double> points = {1};
+    for (double low = 2; low < most; low *= 2) {
+      points.push_back(low);
+      if (low > 2 && 0.75 * low < most) points.push_back(1.5 * low);
+    }
+    Add("experts", {{Quantity::kExactRows, std::move(points)}},
+        [&](std::span<const double> at) { return experts.ReadBy(at[0]); });
   }
 
   void AddForest() {
@@ -195,6 +222,15 @@ class BasisList {
     }
   }
 
+  void AddTails() {
+    const double most = Most(Quantity::kTailTokens);
+    if (most <= 1) return;
+    const std::vector<Axis> axes = {
+        {Quantity::kTailTokens, RowPoints(Quantity::kTailTokens)}};
+    AddConstant("tails", axes);
+    AddRamps("tails", axes);
+  }
+
   void AddPrefill() {
     const double most = Most(Quantity::kPrefillTokens);
     if (most <= 1) return;
@@ -205,10 +241,12 @@ class BasisList {
     AddRamps("prefill", axes);
     const double most_kv = Most(Quantity::kPrefillKvTokens);
     if (most_kv <= 0) return;
-    Add("prefill_attention",
-        {{Quantity::kPrefillKvTokens, {0, most_kv}},
-         {Quantity::kPrefillTokens, {0, most}}},
-        [](std::span<const double> at) { return at[0] * at[1]; });
+    const std::vector<Axis> before = {
+        {Quantity::kPrefillKvTokens, {0, most_kv}},
+        {Quantity::kPrefillTokens, Sparse(axes[0].points)}};
+    const Shape kv = [](std::span<const double> at) { return at[0]; };
+    Add("prefill_attention", before, kv);
+    AddRamps("prefill_attention", before, /*along=*/1, kv);
   }
 
   // A chunk beside a forest costs more than its rows: such a round is queued
@@ -262,9 +300,16 @@ StepCosts Merge(const std::vector<Basis>& bases,
 
 }  // namespace
 
+double Experts::ReadBy(double rows) const {
+  const double missed = 1 - static_cast<double>(per_token) / count;
+  return count * (1 - std::pow(missed, rows));
+}
+
 FittedCosts FitCosts(std::span<const Observation> observations,
-                     const std::vector<int>& row_buckets) {
-  const std::vector<Basis> bases = BasisList(observations, row_buckets).all();
+                     const std::vector<int>& row_buckets,
+                     const Experts& experts) {
+  const std::vector<Basis> bases =
+      BasisList(observations, row_buckets, experts).all();
   const bool any_leased =
       std::any_of(observations.begin(), observations.end(),
                   [](const Observation& of) { return !of.is_plan; });

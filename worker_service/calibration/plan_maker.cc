@@ -70,12 +70,28 @@ void PlanMaker::AddForest(const Combination& combination, int nodes_per_tree,
   for (int slot = 0; slot < combination.requests; ++slot) {
     plan.sequences.push_back(SequenceOf(slot, combination.committed));
     const Slot& of = slots_[slot];
+    plan.sequences.back().draft_tail = TailOf(of, combination.draft_tail);
     trees.push_back(nodes_per_tree > 1 && of.proposal ? *of.proposal
                                                       : LoneRoot(of.pending));
   }
   const std::vector<NodeRef> chosen =
       SelectNodes(trees, combination.requests * nodes_per_tree, nodes_per_tree);
   plan.forest = PackForest(trees, chosen).forest;
+}
+
+StepPlan PlanMaker::DeferringPlan(int index) const {
+  StepPlan plan;
+  AddForest({.requests = layout_.tail_requests,
+             .committed = layout_.tail_length - layout_.most_tail + index},
+            /*nodes_per_tree=*/1, plan);
+  plan.defers_draft = true;
+  return plan;
+}
+
+std::vector<int32_t> PlanMaker::TailOf(const Slot& slot, int count) {
+  std::vector<int32_t> tail(slot.deferred.end() - count, slot.deferred.end());
+  if (count > 0) tail.back() = slot.pending;
+  return tail;
 }
 
 std::optional<StepPlan> PlanMaker::Before(
@@ -120,6 +136,7 @@ absl::Status PlanMaker::Apply(const StepPlan& plan, const StepResult& result) {
     if (of.emitted.empty()) return absl::OkStatus();
     Slot& slot = slots_[sequence.slot.value()];
     slot.pending = of.emitted.back().token;
+    if (plan.defers_draft) slot.deferred.push_back(slot.pending);
     if (of.proposal) slot.proposal = of.proposal;
     return absl::OkStatus();
   };

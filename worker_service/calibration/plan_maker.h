@@ -29,11 +29,16 @@ class PlanMaker {
   // The plans that prefill every slot, in order.
   std::vector<StepPlan> Prefills();
 
+  // The plans after those, one for each token of the longest draft tail: they
+  // commit it and defer the draft, so that slots keep what tails need.
+  // REQUIRES: Apply() was told the result of the one before.
+  StepPlan DeferringPlan(int index) const;
+
   // The round before one of `combination`, if that has trees: it proposes them.
   std::optional<StepPlan> Before(const Combination& combination) const;
 
   // REQUIRES: Before() ran, or another round of this combination, and Apply()
-  // was told its last result.
+  // was told its last result. For draft tails, all deferring plans have run.
   StepPlan PlanOf(const Combination& combination);
 
   // Takes pending tokens and proposals from a result of `plan`. INTERNAL: the
@@ -44,10 +49,13 @@ class PlanMaker {
   struct Slot {
     int32_t pending = 0;
     std::optional<ProposalTree> proposal;
+    std::vector<int32_t> deferred;  // What deferring plans emitted.
   };
 
   SequencePlan SequenceOf(int slot, int committed) const;
   std::vector<int32_t> RandomTokens(int count);
+  // The last `count` tokens of a slot that deferred drafts.
+  static std::vector<int32_t> TailOf(const Slot& slot, int count);
   // Adds sequences, and a forest of as many of their trees' nodes.
   void AddForest(const Combination& combination, int nodes_per_tree,
                  StepPlan& plan) const;

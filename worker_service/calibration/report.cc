@@ -31,12 +31,12 @@ double Milliseconds(const CostTable& table, const RoundQuantities& quantities) {
 std::string LineOf(const HeldOutRound& round) {
   const RoundQuantities& of = round.quantities;
   return absl::StrFormat(
-      "%8g %6g %9g %6g %10g %3gx%-2g %9.3f %9.3f %7.1f%%\n",
+      "%8g %6g %9g %6g %10g %3gx%-2g %5g %9.3f %9.3f %7.1f%%\n",
       Get(of, Quantity::kRequests), Get(of, Quantity::kRows),
       Get(of, Quantity::kKvTokens), Get(of, Quantity::kPrefillTokens),
       Get(of, Quantity::kPrefillKvTokens), Get(of, Quantity::kDraftTopK),
-      Get(of, Quantity::kDraftDepth), round.measured_us / 1e3,
-      round.predicted_us / 1e3,
+      Get(of, Quantity::kDraftDepth), Get(of, Quantity::kTailTokens),
+      round.measured_us / 1e3, round.predicted_us / 1e3,
       100 * (round.predicted_us - round.measured_us) /
           std::max(round.measured_us, 1e-9));
 }
@@ -127,9 +127,9 @@ std::string ReportOf(const CostTable& table) {
   if (table.held_out.empty()) return text;
   absl::StrAppendFormat(&text,
                         "rounds that were held out:\n%8s %6s %9s %6s %10s "
-                        "%6s %9s %9s %8s\n",
+                        "%6s %5s %9s %9s %8s\n",
                         "requests", "rows", "kv tokens", "chunk", "chunk's kv",
-                        "draft", "ms", "predicted", "error");
+                        "draft", "tails", "ms", "predicted", "error");
   for (const HeldOutRound& round : table.held_out) text += LineOf(round);
   const PredictionErrors errors = ErrorsOf(table);
   absl::StrAppendFormat(&text,

@@ -61,6 +61,8 @@ double Microseconds(const RoundQuantities& of) {
   if (Get(of, Quantity::kDraftDepth) > 0) {
     time += 150 + 120 * Get(of, Quantity::kDraftDepth);
   }
+  const double tails = Get(of, Quantity::kTailTokens);
+  if (tails > 0) time += 200 + 3 * tails;
   return time;
 }
 
@@ -184,6 +186,21 @@ TEST(CalibratorTest, TheStepBetweenBucketsIsFound) {
   EXPECT_EQ(time_of(129), time_of(190));
   // 64 rows more, of 3 and of 15 microseconds each.
   EXPECT_NEAR(time_of(129) - time_of(128), 64 * 18, 250);
+}
+
+TEST(CalibratorTest, WhatTheDrafterIsShownLaterIsAPartOfItsRound) {
+  FormulaEngine engine;
+  const absl::StatusOr<CostTable> table = Calibrate(
+      Options(CalibrationSize::kFull),
+      [&](const StepPlan& plan) { return engine.Run(plan); },
+      [](const CalibrationProgress&) {});
+  ASSERT_TRUE(table.ok()) << table.status();
+  RoundQuantities of{};
+  of[static_cast<size_t>(Quantity::kTailTokens)] = 256;
+
+  const std::chrono::duration<double, std::micro> time =
+      table->costs.TimeOf(of);
+  EXPECT_NEAR(time.count(), 200 + 3 * 256, 100);
 }
 
 TEST(CalibratorTest, ErrorsOfThePlansEndIt) {

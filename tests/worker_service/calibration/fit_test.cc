@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <vector>
@@ -25,6 +26,7 @@ double Get(const RoundQuantities& quantities, Quantity quantity) {
 
 // A GPU whose rows are free up to 128, and dear beyond. Not made of the terms
 // that are fitted: attention has a latency, and levels of drafts a threshold.
+// Chunks of up to 8 tokens are other kernels'.
 double GpuTime(const RoundQuantities& of) {
   double rows = Get(of, Quantity::kForwardRows);
   const auto bucket =
@@ -42,9 +44,21 @@ double GpuTime(const RoundQuantities& of) {
     time += 200 + (Get(of, Quantity::kDraftDepth) - 1) *
                       (130 + 0.6 * std::max(0.0, lanes - 16));
   }
-  time += 3e-6 * Get(of, Quantity::kPrefillTokens) *
-          Get(of, Quantity::kPrefillKvTokens);
+  const double chunk = Get(of, Quantity::kPrefillTokens);
+  time += (chunk > 8 ? 0.12 : 0.01) * Get(of, Quantity::kPrefillKvTokens);
+  time += 3e-6 * chunk * Get(of, Quantity::kPrefillKvTokens);
+  const double tails = Get(of, Quantity::kTailTokens);
+  if (tails > 0) time += 110 + std::max(40.0, 1.2 * tails);
   return time;
+}
+
+// The same with 256 experts of which a row reads 8, and with fewer other
+// weights. What pads a forward reads none.
+constexpr Experts kExperts = {.count = 256, .per_token = 8};
+double MoeTime(const RoundQuantities& of) {
+  const double read =
+      256 - 256 * std::pow(1 - 8.0 / 256, Get(of, Quantity::kForwardRows));
+  return GpuTime(of) - 2500 + 80 * read;
 }
 
 // A CPU, whose rows all cost the same.
@@ -80,6 +94,7 @@ RoundQuantities QuantitiesOf(const Combination& of) {
   set(Quantity::kDraftDepth, of.draft ? of.draft->depth : 0);
   set(Quantity::kForwardRows, rows + of.chunk);
   set(Quantity::kDraftRows, rows - of.requests);
+  set(Quantity::kTailTokens, of.requests * of.draft_tail);
   return quantities;
 }
 
@@ -107,7 +122,7 @@ struct Errors {
 // long, and fits.
 template <typename TimeOf>
 Errors FitAndPredict(CalibrationSize size, bool is_gpu, double noise,
-                     double plan, TimeOf time_of) {
+                     double plan, TimeOf time_of, const Experts& experts = {}) {
   const StepLimits limits = Limits(is_gpu);
   const std::vector<Combination> all =
       CombinationsOf(limits, true, size, *LayoutOf(limits, size));
@@ -126,8 +141,8 @@ Errors FitAndPredict(CalibrationSize size, bool is_gpu, double noise,
              (time_of(quantities) + (is_plan ? plan : 0)) * normal(rng) * slow,
          .is_plan = is_plan});
   }
-  const FittedCosts fitted =
-      FitCosts(observations, is_gpu ? kGpuBuckets : std::vector<int>());
+  const FittedCosts fitted = FitCosts(
+      observations, is_gpu ? kGpuBuckets : std::vector<int>(), experts);
   std::vector<double> errors;
   for (const Combination& kind : all) {
     if (!kind.held_out) continue;
@@ -146,8 +161,8 @@ TEST(FitTest, PredictsAGpu) {
   const Errors errors =
       FitAndPredict(CalibrationSize::kFull, true, 0, 90, GpuTime);
 
-  EXPECT_LT(errors.median, 0.02);
-  EXPECT_LT(errors.p95, 0.05);
+  EXPECT_LT(errors.median, 0.01);
+  EXPECT_LT(errors.p95, 0.02);
   EXPECT_NEAR(errors.plan, 90, 30);
 }
 
@@ -157,6 +172,37 @@ TEST(FitTest, PredictsAGpuInSpiteOfNoise) {
 
   EXPECT_LT(errors.median, 0.02);
   EXPECT_LT(errors.p95, 0.05);
+}
+
+TEST(FitTest, RowsReadTheExpertsThatTheyHitAndPaddingReadsNone) {
+  const auto errors = [](double noise, const Experts& experts) {
+    return FitAndPredict(CalibrationSize::kFull, true, noise, 90, MoeTime,
+                         experts);
+  };
+
+  EXPECT_GT(errors(0, {}).p95, 0.1);
+  EXPECT_LT(errors(0, kExperts).p95, 0.02);
+  EXPECT_LT(errors(0.02, kExperts).p95, 0.05);
+}
+
+TEST(ExpertsTest, ReadByCountsDistinctOnes) {
+  std::mt19937 rng(5);
+  for (const int rows : {1, 2, 7, 64}) {
+    int read = 0;
+    for (int trial = 0; trial < 1000; ++trial) {
+      std::vector<bool> hit(32, false);
+      for (int row = 0; row < rows; ++row) {
+        std::vector<int> all(32);
+        std::iota(all.begin(), all.end(), 0);
+        std::shuffle(all.begin(), all.end(), rng);
+        for (int i = 0; i < 3; ++i) hit[all[i]] = true;
+      }
+      read += static_cast<int>(std::count(hit.begin(), hit.end(), true));
+    }
+    EXPECT_NEAR((Experts{.count = 32, .per_token = 3}).ReadBy(rows),
+                read / 1000.0, 0.2)
+        << rows;
+  }
 }
 
 TEST(FitTest, PredictsACpuCoarsely) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/proposal_tree.h"
 #include "common/step.h"
+#include "common/step_costs.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_tree.h"
 #include "worker_service/calibration/combinations.h"
@@ -79,6 +80,9 @@ int CheckPlans(const StepLimits& limits, bool has_drafter, CalibrationSize size,
     EXPECT_EQ(plans.Apply(plan, ResultOf(plan, rng)), absl::OkStatus());
   };
   for (const StepPlan& plan : plans.Prefills()) run(plan);
+  for (int i = 0; has_drafter && i < layout->most_tail; ++i) {
+    run(plans.DeferringPlan(i));
+  }
   const std::vector<Combination> all =
       CombinationsOf(limits, has_drafter, size, *layout);
   for (const Combination& combination : all) {
@@ -87,6 +91,9 @@ int CheckPlans(const StepLimits& limits, bool has_drafter, CalibrationSize size,
     const StepPlan plan = plans.PlanOf(combination);
     run(plan);
     EXPECT_EQ(static_cast<int>(plan.sequences.size()), combination.requests);
+    EXPECT_EQ(
+        QuantitiesOf(plan)[static_cast<size_t>(Quantity::kTailTokens)],
+        static_cast<double>(combination.requests) * combination.draft_tail);
     if (::testing::Test::HasFailure()) break;
   }
   EXPECT_LE(static_cast<int>(all.size()), kMaxCombinations);
@@ -136,11 +143,13 @@ TEST(PlanMakerTest, AFullCalibrationHasEveryKindOfRound) {
   int leases = 0;
   int mixed = 0;
   int held_out = 0;
+  std::set<int> tails;
   for (const Combination& combination : all) {
     held_out += combination.held_out ? 1 : 0;
     if (combination.held_out) continue;
     requests.insert(combination.requests);
     rows.insert(combination.requests * combination.nodes_per_tree);
+    if (combination.requests == 32) tails.insert(combination.draft_tail);
     leases += combination.rounds > 1 ? 1 : 0;
     mixed += combination.chunk > 0 && combination.requests > 0 ? 1 : 0;
   }
@@ -148,6 +157,7 @@ TEST(PlanMakerTest, AFullCalibrationHasEveryKindOfRound) {
   for (const int bucket : {1, 2, 4, 8, 16, 32, 64, 96, 128, 256, 512}) {
     EXPECT_EQ(rows.count(bucket), 1u) << bucket;
   }
+  EXPECT_EQ(tails, (std::set<int>{0, 1, 4, 16, 64}));
   EXPECT_GT(leases, 10);
   EXPECT_GT(mixed, 10);
   EXPECT_GT(held_out, 25);
@@ -159,6 +169,7 @@ TEST(PlanMakerTest, WithoutADrafterNothingIsDrafted) {
   for (const Combination& combination :
        CombinationsOf(GpuLimits(), false, CalibrationSize::kCoarse, *layout)) {
     EXPECT_FALSE(combination.draft.has_value());
+    EXPECT_EQ(combination.draft_tail, 0);
   }
 }
 
