@@ -9,7 +9,8 @@ usage: ./quickstart.sh [--model DIR] [--bundle DIR] [PROMPT]
 
 Installs the packages that are missing, builds Bole, starts a worker and a
 scheduler on free ports of this machine, streams the model's answer to PROMPT,
-and stops both. The worker uses a GPU if there is one.
+says what was drafted for it and why, and stops both. The worker uses a GPU if
+there is one.
 
   --model DIR  a Qwen3.5 checkpoint (config.json, tokenizer.json, safetensors);
                by default models/demo, 12M parameters, which is part of the
@@ -88,6 +89,7 @@ build() {
 start() {
   local name=$1 log=$logs/$1.log
   shift
+  rm -f "$log"  # Of one before.
   setsid "$@" >"$log" 2>&1 </dev/null &
   pids[$name]=$!
   until grep -qs '^listening on ' "$log"; do
@@ -124,7 +126,7 @@ cost_table() {
     cd "$model"
     shopt -s nullglob
     files=(config.json tokenizer.json *.safetensors.index.json)
-    { cat "${files[@]}" && stat -c '%n %s' ./*.safetensors; } 2>/dev/null |
+    { cat "${files[@]}" && stat -Lc '%n %s' ./*.safetensors; } 2>/dev/null |
       sha256sum
   ) || true
   echo "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bole/costs-${key:0:16}.json"
@@ -163,12 +165,76 @@ start_services() {
   # What it has to say of the checkpoint.
   grep '^bole-worker: ' "$logs/worker.log" >&2 || true
   calibrate
+  start_scheduler --listen "$listen"
+}
+
+start_scheduler() {
   start scheduler "$bole_scheduler" --model "$model" \
-    --worker "$(said worker 'listening on')" \
-    --listen "$listen" --metrics-listen 127.0.0.1:0
+    --worker "$(said worker 'listening on')" --metrics-listen 127.0.0.1:0 "$@"
   BOLE_SERVER=$(said scheduler 'listening on')
   export BOLE_SERVER
   "$bole" health --wait 60 >"$logs/health.log" 2>&1
+}
+
+# scrape: the scheduler's numbers, into a file.
+scrape() {
+  local connection
+  exec {connection}<>"/dev/tcp/127.0.0.1/$(said scheduler 'metrics on port')"
+  printf 'GET /metrics HTTP/1.0\r\n\r\n' >&"$connection"
+  cat <&"$connection" >"$logs/metrics"
+  exec {connection}>&-
+}
+
+# total SERIES: the sum of the scraped numbers whose series begin so.
+total() {
+  awk -v series="$1" 'index($1, series) == 1 { sum += $2 }
+    END { print sum + 0 }' "$logs/metrics"
+}
+
+# mean_accepted: tokens of a round, the model's own included.
+mean_accepted() {
+  awk -v rounds="$(total bole_spec_rounds_total)" \
+    -v drafts="$(total bole_spec_accepted_tokens_total)" \
+    'BEGIN { printf "%.2f", rounds ? 1 + drafts / rounds : 1 }'
+}
+
+# try_trees: the beginning of the same answer, with a tree in every round.
+try_trees() {
+  kill -TERM "${pids[scheduler]}"
+  wait "${pids[scheduler]}" || true
+  start_scheduler --listen 127.0.0.1:0 --policy fixed --speculation tree
+  timeout 5 "$bole" generate --temperature 0 --max-tokens 32 -- "$prompt" \
+    >"$logs/trial.out" 2>&1 || true
+  scrape
+}
+
+# explain: what was drafted for the answer and why, and what trees bring.
+explain() {
+  local rounds='bole_policy_rounds_total{choice=' chosen=trees why have='they had'
+  scrape
+  if (($(total "$rounds\"off\",reason=\"no_drafter\"") > 0)); then
+    echo "speculation: none, because the model has no drafter" >&2
+    return
+  fi
+  local tree chain off
+  tree=$(total "$rounds\"tree\"")
+  chain=$(total "$rounds\"chain\"")
+  off=$(total "$rounds\"off\"")
+  why='that was expected to be the fastest here, as rounds were measured'
+  if ((off > tree + chain)); then
+    chosen=none why=${why/that/plain decoding}
+  elif ((chain > tree)); then
+    chosen=chains
+  fi
+  if [[ ! -s $table ]]; then
+    why='what rounds cost here was not measured (--serve does that once)'
+  fi
+  if [[ $chosen != trees ]]; then
+    try_trees
+    have='in a short trial trees had'
+  fi
+  echo "speculation: $chosen, because $why; $have $(mean_accepted) tokens" \
+    "accepted a round" >&2
 }
 
 print_addresses() {
@@ -204,3 +270,5 @@ if $serve; then
   exit 1
 fi
 "$bole" generate --temperature 0 --max-tokens 256 -- "$prompt"
+# The answer is there, whatever goes wrong here.
+explain || true

@@ -2,14 +2,17 @@
 """The flags of bole-eval and quickstart.sh do what their help says, and what is
 wrong with a command line is said by name."""
 
+import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
 
 EVAL = "worker_service/eval/bole-eval"
+WORKER = "worker_service/bole-worker"
 MODEL = ["--model", "models/demo", "--threads", "1"]
 PROMPT = "def fibonacci(n):\n"
 
@@ -17,6 +20,37 @@ PROMPT = "def fibonacci(n):\n"
 def run(*command, env=None):
     return subprocess.run(command, capture_output=True, text=True, timeout=300,
                           env={**os.environ, **(env or {})}, check=False)
+
+
+def key_of_demo():
+    """By which quickstart.sh finds the table of the demo model."""
+    demo = pathlib.Path("models/demo")
+    names = ["config.json", "tokenizer.json", "model.safetensors.index.json"]
+    text = b"".join((demo / name).read_bytes() for name in names)
+    for weights in sorted(demo.glob("*.safetensors")):
+        text += f"./{weights.name} {weights.stat().st_size}\n".encode()
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def write_table(path):
+    """Writes a table in which every row and every draft costs dearly. What it
+    was measured with is what the worker says it wants."""
+    of = {"model": "demo", "fingerprint": "?", "device": "?", "build": "?",
+          "ranks": 1}
+    terms = [{"name": "forward", "axes": [["forward_rows", [0, 512]]],
+              "microseconds": [0, 5120000]},
+             {"name": "draft", "axes": [["draft_depth", [1, 8]]],
+              "microseconds": [50000, 400000]}]
+    while "?" in of.values():
+        path.write_text(json.dumps({
+            "format": 1, "of": of, "round_trip_us": 100, "terms": terms,
+            "measured": {"at": "", "combinations": 1, "measurements": 1}}))
+        said = run(WORKER, "--model", "models/demo", "--listen", "127.0.0.1:0",
+                   "--cost-table", str(path)).stderr
+        name, wanted = re.search(
+            r"with (\w+) '\?', and this worker has '(.*?)'", said).groups()
+        of[name] = wanted
+    path.write_text(path.read_text().replace('"?"', json.dumps(of["build"])))
 
 
 class EvalTest(unittest.TestCase):
@@ -190,19 +224,46 @@ class QuickstartTest(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 self.assertIn("usage:", self.refused(*arguments))
 
-    def test_a_bundle_answers_without_a_build(self):
-        with tempfile.TemporaryDirectory() as folder:
-            programs = pathlib.Path(folder) / "bin"
-            programs.mkdir()
-            for path in ["clients/cli/bole", "scheduler_service/bole-scheduler",
-                         "worker_service/bole-worker"]:
-                (programs / pathlib.Path(path).name).symlink_to(
-                    pathlib.Path(path).resolve())
-            # A build would be an error here.
-            done = run("./quickstart.sh", "--bundle", folder, "--model",
-                       "models/demo", PROMPT, env={"BAZEL": "false"})
+    def answered(self, cache):
+        """What the answer to a prompt says besides, with tables of `cache`."""
+        programs = cache / "bin"
+        programs.mkdir()
+        for path in ["clients/cli/bole", "scheduler_service/bole-scheduler",
+                     WORKER]:
+            (programs / pathlib.Path(path).name).symlink_to(
+                pathlib.Path(path).resolve())
+        # A build would be an error here.
+        done = run("./quickstart.sh", "--bundle", str(cache), "--model",
+                   "models/demo", PROMPT,
+                   env={"BAZEL": "false", "XDG_CACHE_HOME": str(cache)})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("return", done.stdout)
+        return done.stderr
+
+    def test_a_bundle_answers_without_a_build_and_says_what_it_drafted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = self.answered(pathlib.Path(folder))
+        line = re.search(r"^speculation: trees, because (.*); they had "
+                         r"(\d\.\d\d) tokens accepted a round$", said, re.M)
+        self.assertTrue(line, said)
+        self.assertIn("not measured", line[1])
+        self.assertGreater(float(line[2]), 1.5)
+        self.assertIn(f"mean accepted tokens  {line[2]}\n", said)
+
+    def test_with_a_table_it_says_why_nothing_was_drafted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cache = pathlib.Path(folder)
+            (cache / "bole").mkdir()
+            table = cache / "bole" / f"costs-{key_of_demo()}.json"
+            write_table(table)
+            said = self.answered(cache)
+            self.assertTrue(table.exists(), said)
+        line = re.search(r"^speculation: none, because (.*); in a short trial "
+                         r"trees had (\d\.\d\d) tokens accepted a round$",
+                         said, re.M)
+        self.assertTrue(line, said)
+        self.assertIn("plain decoding", line[1])
+        self.assertGreater(float(line[2]), 1.5)
 
 
 if __name__ == "__main__":
