@@ -104,8 +104,8 @@ struct WorkerEvent {
 // Keeps a connection to one worker, and reports WorkerNews to a sink in the
 // order in which they happen. Real, fake, and fault-injecting.
 //
-// The loop's turns come one after the other, but on several threads: one may run
-// on the thread that brings a result.
+// The loop's turns come one after the other, but on several threads: one may
+// run on the thread that brings a result.
 class WorkerClient {
  public:
   virtual ~WorkerClient() = default;
