@@ -15,7 +15,7 @@ enum class CalibrationSize {
   kCoarse,  // About 50 kinds of rounds and short texts: for a CPU's patience.
   kFull,    // At most kMaxCombinations.
 };
-inline constexpr int kMaxCombinations = 400;
+inline constexpr int kMaxCombinations = 300;
 
 // How the memory of a worker is dealt out while it is calibrated: every slot
 // has as many pages of its own. The last slot is that of chunks; forests have
