@@ -302,6 +302,7 @@ absl::Status Engine::QueueDraft(const RoundShape& shape) {
                                  .max_path_rows = shape.path_rows,
                                  .width = config_.hidden_size,
                                  .ring = kMaxDraftTail,
+                                 .most = kMaxDraftTail,
                                  .hidden = hidden_,
                                  .kept = memory_.hidden});
   }
