@@ -51,7 +51,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       limits_(LimitsOf(options, config)),
       arrays_(std::move(arrays)),
       memory_(config,
-              {.num_slots = options.num_slots,
+              {.num_slots = options.TotalSlots(),
                .num_pages = options.num_pages,
                .page_size = options.page_size,
                .keeps_hidden = weights.drafter.has_value()},
@@ -68,7 +68,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       graphs_(options.graphs ? backend.MakeGraphs(GraphCapacity(
                                    options, weights.drafter.has_value()))
                              : std::make_unique<QueuedGraphs>()) {
-  memory_use_.states = memory_.slot_bytes() * options.num_slots;
+  memory_use_.states = memory_.slot_bytes() * options.TotalSlots();
   memory_use_.pages = memory_.page_bytes() * options.num_pages;
   memory_use_.factors = model_.factor_bytes();
   const int64_t hidden = config.hidden_size;

@@ -139,7 +139,9 @@ WorkerInfo WorkerServer::Parts::Describe(
       .repetition_penalty = defaults.repetition_penalty,
       .row_buckets = pads ? RowBuckets(sizes.max_nodes) : std::vector<int>(),
       .request_buckets =
-          pads ? RequestBuckets(sizes.max_requests) : std::vector<int>()};
+          pads ? RequestBuckets(sizes.max_requests) : std::vector<int>(),
+      .slot_bytes = memory.slot_bytes(),
+      .page_bytes = memory.page_bytes()};
 }
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,

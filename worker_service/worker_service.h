@@ -52,6 +52,9 @@ struct WorkerInfo {
   // ascending; empty: they are not.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
+  // What a slot and a page hold; 0: not told.
+  uint64_t slot_bytes = 0;
+  uint64_t page_bytes = 0;
   std::string cost_table = {};  // The text of a table's file; empty: none.
 
   // What a table of costs has to be measured with.
