@@ -138,7 +138,9 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
     const int length = static_cast<int>(chunk.tokens.size());
     BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence, {length, length}, plan,
                                        limits, who, taken));
-    BOLE_RETURN_IF_ERROR(CheckDraftTail(chunk.sequence, 0, limits, who));
+    const int most_tail = std::min(kMaxDraftTail, chunk.sequence.committed);
+    BOLE_RETURN_IF_ERROR(
+        CheckDraftTail(chunk.sequence, most_tail, limits, who));
     if (chunk.prompt_logprobs) {
       BOLE_RETURN_IF_ERROR(CheckRange(who, "prompt_logprobs",
                                       *chunk.prompt_logprobs, 0,
@@ -230,6 +232,27 @@ absl::Status CheckLease(const StepPlan& plan, const StepLimits& limits) {
   return CheckLeaseBounds(*plan.lease, num_sequences);
 }
 
+// `what`: "slot", of which there are `total`.
+template <typename Copy>
+absl::Status CheckCopies(const std::vector<Copy>& copies, const char* what,
+                         int total) {
+  std::vector<bool> written(copies.empty() ? 0 : total);
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const std::string who = absl::StrCat(what, " copy ", i);
+    const int from = copies[i].from.value();
+    const int to = copies[i].to.value();
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "from", from, 0, total - 1));
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "to", to, 0, total - 1));
+    if (from == to || written[to]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, ": ", what, " ", to, " is ",
+                       from == to ? "its own source" : "copied to twice"));
+    }
+    written[to] = true;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckDraft(const StepPlan& plan, const StepLimits& limits) {
   if (!plan.draft) return absl::OkStatus();
   if (plan.defers_draft) {
@@ -267,6 +290,10 @@ int StepLimits::LeaseKvRows(const SequencePlan& sequence, int rows, int path,
 
 absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
   BOLE_RETURN_IF_ERROR(CheckDraft(plan, limits));
+  BOLE_RETURN_IF_ERROR(
+      CheckCopies(plan.copies.slots, "slot", limits.num_slots));
+  BOLE_RETURN_IF_ERROR(
+      CheckCopies(plan.copies.pages, "page", limits.num_pages));
   BOLE_RETURN_IF_ERROR(CheckRange("plan", "number of prefills",
                                   static_cast<int>(plan.prefills.size()), 0,
                                   limits.max_requests));

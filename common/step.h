@@ -32,9 +32,10 @@ struct SequencePlan {
   int32_t max_new_tokens = 1;  // Emit at most so many this step; >= 1.
   // The n tokens at positions committed - n + 1 .. committed, of which the last
   // is the pending one: those that the drafter has not seen, because the plans
-  // that committed the ones before them deferred it (StepPlan::defers_draft).
-  // The drafter sees them before the round. At most kMaxDraftTail; sequences of
-  // a forest alone.
+  // that committed the ones before them deferred it (StepPlan::defers_draft),
+  // or because the sequence goes on from a checkpoint. The drafter sees them
+  // before the round. At most kMaxDraftTail, and no more than `committed`. For
+  // a chunk, its own first token is the pending one.
   std::vector<int32_t> draft_tail = {};
 };
 
@@ -89,8 +90,38 @@ struct Lease {
 };
 inline constexpr int kMaxLeaseRounds = 8;
 
+// All that a slot holds goes to another slot, where a checkpoint of it stays or
+// a request goes on from one.
+struct SlotCopy {
+  SlotId from{0};
+  SlotId to{0};
+  // What the penalties know as output becomes part of the prompt: the request
+  // that goes on has it there.
+  bool output_to_prompt = false;
+
+  friend bool operator==(const SlotCopy&, const SlotCopy&) = default;
+};
+
+// The keys and values of a page, in every layer, go to another page.
+struct PageCopy {
+  PageId from{0};
+  PageId to{0};
+
+  friend bool operator==(const PageCopy&, const PageCopy&) = default;
+};
+
+// Done before all else of a plan, in this order. Nothing is copied to twice.
+struct MemoryCopies {
+  std::vector<SlotCopy> slots = {};
+  std::vector<PageCopy> pages = {};
+
+  bool empty() const { return slots.empty() && pages.empty(); }
+  friend bool operator==(const MemoryCopies&, const MemoryCopies&) = default;
+};
+
 // One round of a worker: some prefill chunks, and a forest to verify.
 struct StepPlan {
+  MemoryCopies copies = {};
   std::vector<PrefillPlan> prefills = {};
   std::vector<SequencePlan> sequences = {};
   PackedForest forest =

@@ -122,6 +122,8 @@ class Backend {
   // Host memory that copies use without waiting, 64-byte aligned.
   virtual absl::StatusOr<HostMemory> AllocateHost(size_t bytes,
                                                   std::string_view what) = 0;
+  // Within the device, in order with the operators; no overlap, in no graph.
+  virtual absl::Status CopyDevice(void* to, const void* from, size_t bytes) = 0;
   // As Download, into memory of AllocateHost(), but does not wait: the bytes
   // are there once a later mark has been reached.
   virtual absl::Status QueueDownload(void* host, const void* device,
@@ -218,6 +220,7 @@ class Backend {
   // Sampling (kernels/sampling.h).
   virtual absl::Status Sample(const SampleParams& params) = 0;
   virtual absl::Status CountTokens(const CountTokensParams& params) = 0;
+  virtual absl::Status OutputToPrompt(const OutputToPromptParams& params) = 0;
 
   // Drafting (kernels/drafting.h, kernels/draft_inputs.h).
   virtual absl::Status ExtendRows(const ExtendRowsParams& params) = 0;

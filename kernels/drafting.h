@@ -33,15 +33,16 @@ struct ExtendRowsParams {
   int32_t* last_row;    // [B] the last extend row of each request.
 };
 
-// Keeps the target's hidden vectors of a path, for a drafter that sees them
-// later. A slot has a ring of them: that of position p is at p % ring. Of a
-// path longer than the ring its end is kept.
+// Keeps the target's hidden vectors of a path's last `most` tokens, for a
+// drafter that sees them later. A slot has a ring of them: that of position p
+// is at p % ring.
 struct StoreHiddenParams {
   RowBatch batch;            // The target's; committed: before the path.
   RowPath path;              // Rows of the batch.
   int max_path_rows;         // Rows of all paths together, at most.
   int width;                 // H
   int ring;                  // R
+  int most;                  // 1 .. R
   const Activation* hidden;  // [N, H] of the target, by row.
   Activation* kept;          // [slots, R, H]
 };

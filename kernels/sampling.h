@@ -88,14 +88,22 @@ struct SampleParams {
 
 // Adds the path's tokens to the counts of their slots: to the output where the
 // position is at or beyond prompt_length, else to the prompt. A request with
-// committed == 0 starts from empty counts. Requests without penalties are
-// skipped.
+// committed == 0 starts from empty counts. Whether the request has penalties
+// makes no difference: one that goes on from its slot later may have them.
 struct CountTokensParams {
   RowBatch batch;
   RowPath path;
   int vocabulary;
   const int32_t* token;            // [N]
   const SamplingControl* control;  // [B]
+  TokenCounts counts;
+};
+
+// Whatever is counted in a slot, as output or in the prompt, is in the prompt
+// from now on: that of a request which goes on where another one ended.
+struct OutputToPromptParams {
+  int slot;
+  int vocabulary;
   TokenCounts counts;
 };
 

@@ -57,6 +57,9 @@ class ScratchMeter : public Backend {
   absl::Status QueueDownload(void*, const void*, size_t) override {
     return NoMemory();
   }
+  absl::Status CopyDevice(void*, const void*, size_t) override {
+    return NoMemory();
+  }
   absl::Status DownloadActivations(std::span<float>,
                                    const Activation*) override {
     return NoMemory();
@@ -112,6 +115,9 @@ class ScratchMeter : public Backend {
 
   absl::Status Sample(const SampleParams&) override { return Nothing(); }
   absl::Status CountTokens(const CountTokensParams&) override {
+    return Nothing();
+  }
+  absl::Status OutputToPrompt(const OutputToPromptParams&) override {
     return Nothing();
   }
 

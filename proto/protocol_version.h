@@ -12,7 +12,7 @@ namespace bole {
 // Goes up by one with a release that changes worker.proto, or what a message
 // means. Neighbours work together, so that a fleet can be upgraded process by
 // process. 0 stands for peers that do not tell a version, and is refused.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // FAILED_PRECONDITION, with both versions, unless the peer's differs from ours
 // by at most one. `peer` is "worker" or "scheduler".

@@ -147,6 +147,43 @@ absl::StatusOr<Lease> DecodeLease(const wire::Lease& message) {
   return lease;
 }
 
+void EncodeCopies(const MemoryCopies& copies, wire::MemoryCopies& message) {
+  for (const SlotCopy& copy : copies.slots) {
+    message.add_from_slot(copy.from.value());
+    message.add_to_slot(copy.to.value());
+    message.add_output_to_prompt(copy.output_to_prompt);
+  }
+  for (const PageCopy& copy : copies.pages) {
+    message.add_from_page(copy.from.value());
+    message.add_to_page(copy.to.value());
+  }
+}
+
+absl::StatusOr<MemoryCopies> DecodeCopies(const wire::MemoryCopies& message) {
+  const int slots = message.from_slot_size();
+  const int pages = message.from_page_size();
+  BOLE_RETURN_IF_ERROR(CheckSameLength("copies", "from_slot", slots, "to_slot",
+                                       message.to_slot_size()));
+  BOLE_RETURN_IF_ERROR(CheckSameLength("copies", "from_slot", slots,
+                                       "output_to_prompt",
+                                       message.output_to_prompt_size()));
+  BOLE_RETURN_IF_ERROR(CheckSameLength("copies", "from_page", pages, "to_page",
+                                       message.to_page_size()));
+  MemoryCopies copies;
+  copies.slots.reserve(slots);
+  for (int i = 0; i < slots; ++i) {
+    copies.slots.push_back({.from = SlotId(message.from_slot(i)),
+                            .to = SlotId(message.to_slot(i)),
+                            .output_to_prompt = message.output_to_prompt(i)});
+  }
+  copies.pages.reserve(pages);
+  for (int i = 0; i < pages; ++i) {
+    copies.pages.push_back({.from = PageId(message.from_page(i)),
+                            .to = PageId(message.to_page(i))});
+  }
+  return copies;
+}
+
 }  // namespace
 
 void EncodePlan(const StepPlan& plan, wire::StepPlan& message) {
@@ -161,6 +198,8 @@ void EncodePlan(const StepPlan& plan, wire::StepPlan& message) {
   if (plan.draft) EncodeDraft(*plan.draft, *message.mutable_draft());
   message.set_defers_draft(plan.defers_draft);
   if (plan.lease) EncodeLease(*plan.lease, *message.mutable_lease());
+  if (!plan.copies.empty())
+    EncodeCopies(plan.copies, *message.mutable_copies());
 }
 
 absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
@@ -176,6 +215,9 @@ absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
   plan.defers_draft = message.defers_draft();
   if (message.has_lease()) {
     BOLE_ASSIGN_OR_RETURN(plan.lease, DecodeLease(message.lease()));
+  }
+  if (message.has_copies()) {
+    BOLE_ASSIGN_OR_RETURN(plan.copies, DecodeCopies(message.copies()));
   }
   return plan;
 }

@@ -39,10 +39,9 @@ absl::StatusOr<StepPlan> DecodePlan(const worker::v1::StepPlan& message);
 
 // How the emitted tokens and the candidates of a result are written.
 enum class ResultForm {
-  kArrays,  // For everyone: recordings, and schedulers of version 1.
-  kRaw,     // For schedulers of version 2 and later, which read it faster.
+  kArrays,  // For recordings.
+  kRaw,     // For schedulers, which read it faster.
 };
-inline constexpr uint32_t kFirstVersionWithRawResults = 2;
 
 void EncodeResult(const StepResult& result, worker::v1::StepResult& message,
                   ResultForm form = ResultForm::kArrays);

@@ -119,6 +119,8 @@ bool ComputeLoop::RunJob(const Job& job) {
     } else {
       next.prefill_tokens = NumPrefillTokens(job.plan);
       next.nodes = job.plan.forest.num_nodes();
+      next.slot_copies = static_cast<int>(job.plan.copies.slots.size());
+      next.page_copies = static_cast<int>(job.plan.copies.pages.size());
     }
     next.result = std::move(result);
     options_.on_outcome(std::move(next));

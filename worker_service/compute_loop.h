@@ -29,6 +29,9 @@ struct ComputeOutcome {
   absl::StatusOr<StepResult> result;
   int prefill_tokens = 0;
   int nodes = 0;  // In the forest of the round.
+  // Before it.
+  int slot_copies = 0;
+  int page_copies = 0;
   // In the engine, since the step began or gave its previous result; 0 for a
   // plan that was refused.
   double step_seconds = 0;

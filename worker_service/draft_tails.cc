@@ -18,7 +18,7 @@ int TailOf(const SequencePlan& sequence) {
 DraftTails::DraftTails(const SequenceMemory& memory, Backend& backend,
                        MtpLayer& layer, const Capacity& capacity,
                        DeviceArrays& arrays)
-    : memory_(memory), layer_(layer), capacity_(capacity) {
+    : memory_(memory), backend_(backend), layer_(layer), capacity_(capacity) {
   TransferBlock sizes;
   Lay(capacity.max_requests, capacity.max_rows, sizes);
   block_ = TransferBlock(backend, sizes.used(), /*num_images=*/1, "draft tails",
@@ -35,13 +35,26 @@ void DraftTails::Lay(int requests, int rows, TransferBlock& block) {
   hidden_row_ = block.Take<int32_t>(rows);
 }
 
+absl::Status DraftTails::Keep(const Drafter::Committed& committed, int most) {
+  return backend_.StoreHidden({.batch = committed.batch,
+                               .path = committed.path,
+                               .max_path_rows = committed.max_path_rows,
+                               .width = capacity_.hidden_size,
+                               .ring = kMaxDraftTail,
+                               .most = most,
+                               .hidden = committed.hidden,
+                               .kept = memory_.hidden});
+}
+
 size_t DraftTails::CountFitting(Sequences sequences) const {
+  const size_t most =
+      std::min<size_t>(sequences.size(), capacity_.max_requests);
   int rows = 0;
-  for (size_t i = 0; i < sequences.size(); ++i) {
+  for (size_t i = 0; i < most; ++i) {
     rows += TailOf(*sequences[i]);
     if (rows > capacity_.max_rows) return i;
   }
-  return sequences.size();
+  return most;
 }
 
 absl::Status DraftTails::Queue(Sequences sequences, Activation* out) {

@@ -1,5 +1,6 @@
 // Shows the drafter committed tokens that it has not seen, because the rounds
-// that committed them did not draft.
+// that committed them did not draft, or because their sequence goes on from a
+// checkpoint in another way than the one that it saw.
 #ifndef BOLE_WORKER_SERVICE_DRAFT_TAILS_H_
 #define BOLE_WORKER_SERVICE_DRAFT_TAILS_H_
 
@@ -11,6 +12,7 @@
 #include "common/step.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/drafter.h"
 #include "worker_service/model/mtp_layer.h"
 #include "worker_service/row_batch_buffer.h"
 #include "worker_service/sequence_memory.h"
@@ -20,12 +22,12 @@ namespace bole {
 
 // One pass of the MTP layer over the tails of some sequences. It does what
 // Drafter::Extend() would have done round by round, with hidden vectors that
-// SequenceMemory::hidden has kept (Backend::StoreHidden), and leaves the same
-// keys and values.
+// SequenceMemory::hidden has kept, and leaves the same keys and values.
 class DraftTails {
  public:
   // Of a pass.
   struct Capacity {
+    int hidden_size;
     int max_requests;
     int max_rows;  // At least kMaxDraftTail.
     int max_pages;
@@ -34,6 +36,12 @@ class DraftTails {
   // `arrays`. REQUIRES: memory.hidden.
   DraftTails(const SequenceMemory& memory, Backend& backend, MtpLayer& layer,
              const Capacity& capacity, DeviceArrays& arrays);
+
+  // Queues that the slots keep the hidden vectors of what has just been
+  // committed, of at most the last `most` tokens of each. Those of rounds that
+  // draft keep one: whoever goes on from a copy of the slot, with another token
+  // than the drafter has seen, shows it that position anew.
+  absl::Status Keep(const Drafter::Committed& committed, int most);
 
   using Sequences = std::span<const SequencePlan* const>;
 
@@ -49,6 +57,7 @@ class DraftTails {
   void Lay(int requests, int rows, TransferBlock& block);
 
   const SequenceMemory& memory_;
+  Backend& backend_;
   MtpLayer& layer_;
   const Capacity capacity_;
   TransferBlock block_;

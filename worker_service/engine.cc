@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "kernels/scratch_meter.h"
 #include "worker_service/engine_prefill.h"
+#include "worker_service/memory_copies.h"
 #include "worker_service/validate_plan.h"
 
 namespace bole {
@@ -50,7 +51,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       limits_(LimitsOf(options, config)),
       arrays_(std::move(arrays)),
       memory_(config,
-              {.num_slots = options.num_slots,
+              {.num_slots = options.TotalSlots(),
                .num_pages = options.num_pages,
                .page_size = options.page_size,
                .keeps_hidden = weights.drafter.has_value()},
@@ -67,8 +68,8 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       graphs_(options.graphs ? backend.MakeGraphs(GraphCapacity(
                                    options, weights.drafter.has_value()))
                              : std::make_unique<QueuedGraphs>()) {
-  memory_use_.states = memory_.state_bytes;
-  memory_use_.pages = memory_.page_bytes;
+  memory_use_.states = memory_.slot_bytes() * options.TotalSlots();
+  memory_use_.pages = memory_.page_bytes() * options.num_pages;
   memory_use_.factors = model_.factor_bytes();
   const int64_t hidden = config.hidden_size;
   hidden_ =
@@ -91,7 +92,8 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
         arrays_);
     draft_tails_.emplace(
         memory_, backend, *mtp_layer_,
-        DraftTails::Capacity{.max_requests = options.max_requests,
+        DraftTails::Capacity{.hidden_size = config.hidden_size,
+                             .max_requests = options.max_requests,
                              .max_rows = options.max_prefill_tokens,
                              .max_pages = options.MaxPagesPerRequest()},
         arrays_);
@@ -152,6 +154,8 @@ absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
 
 absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
   BOLE_RETURN_IF_ERROR(backend_.BindThread());
+  BOLE_RETURN_IF_ERROR(QueueCopies(plan.copies, memory_, backend_));
+  BOLE_RETURN_IF_ERROR(QueueDraftTails(plan));
   if (!plan.sequences.empty()) return RunForest(plan, on_round);
   StepResult result;
   if (!plan.prefills.empty()) {

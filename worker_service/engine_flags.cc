@@ -3,6 +3,7 @@
 #include "common/draft_shape.h"
 #include "common/step.h"
 #include "kernels/gdn.h"
+#include "worker_service/engine_options.h"
 
 namespace bole {
 
@@ -17,6 +18,10 @@ void AddEngineFlags(CommandLine& command, EngineOptions& options) {
       "requests that keep their state, those that wait included; 0: as "
       "--max-requests",
       0, 1 << 20);
+  add("--checkpoints", options.num_checkpoints,
+      "slots beyond those for states that later requests go on from; -1: as "
+      "many, on a GPU for a quarter of what else would be pages",
+      kChooseCheckpoints, 1 << 20);
   add("--context", options.max_context,
       "longest text in tokens; 0: the model's, at most 4096, on a GPU 32768", 0,
       1 << 24);

@@ -24,6 +24,10 @@ absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
                      ", not at least ", kPrefillGrid));
   }
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_slots", options.num_slots));
+  if (options.num_checkpoints < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_checkpoints is ", options.num_checkpoints, ", not at least 0"));
+  }
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_pages", options.num_pages));
   BOLE_RETURN_IF_ERROR(AtLeastOne("page_size", options.page_size));
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_context", options.max_context));
@@ -84,7 +88,7 @@ StepLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
           .max_nodes_per_tree = options.max_nodes_per_tree,
           .max_prefill_tokens = options.max_prefill_tokens,
           .max_draft = options.max_draft,
-          .num_slots = options.num_slots,
+          .num_slots = options.TotalSlots(),
           .num_pages = options.num_pages,
           .page_size = options.page_size,
           .max_context = std::min(options.max_context, config.max_context()),

@@ -9,13 +9,17 @@
 
 namespace bole {
 
+// EngineOptions::num_checkpoints that FitToDevice() is to choose.
+inline constexpr int kChooseCheckpoints = -1;
+
 struct EngineOptions {
   int max_requests = 8;
   int max_nodes = 256;           // Nodes of a forest.
   int max_nodes_per_tree = 128;  // At most 128.
   int max_prefill_tokens = 512;
   DraftShape max_draft;
-  int num_slots = 8;
+  int num_slots = 8;        // For requests.
+  int num_checkpoints = 0;  // Slots beyond those, for checkpoints.
   int num_pages = 128;
   int page_size = 64;
   int max_context = 1024;
@@ -29,6 +33,7 @@ struct EngineOptions {
   // between them.
   bool time_phases = false;
 
+  int TotalSlots() const { return num_slots + num_checkpoints; }
   // The widest ancestor mask of a forest, in words.
   int MaskWords() const { return (max_nodes_per_tree + 31) / 32; }
   int MaxPagesPerRequest() const {

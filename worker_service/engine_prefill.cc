@@ -184,6 +184,7 @@ absl::Status Engine::QueuePrefillDraft() {
       .next_token = pass.sampling.next_token(),
       .hidden = ElementAt(hidden_, first * config_.hidden_size,
                           backend_.activation_type())};
+  BOLE_RETURN_IF_ERROR(draft_tails_->Keep(committed, /*most=*/1));
   BOLE_RETURN_IF_ERROR(pass.drafter->Extend(committed));
   const bool draws = pass.shape.head_rows > 0;
   return draws && pass.shape.draft ? pass.drafter->Grow(committed)

@@ -135,7 +135,6 @@ absl::Status Engine::RunForest(const StepPlan& plan, const OnRound& on_round) {
   const RoundShape shape = ShapeOf(plan, options_);
   const int num_rounds = plan.lease ? plan.lease->rounds : 1;
   const int64_t first_round = num_rounds_;
-  BOLE_RETURN_IF_ERROR(QueueDraftTails(plan));
   LayRound(shape, up_, down_);
   FillRound(plan, sequences);
   BOLE_RETURN_IF_ERROR(Upload(sequences));
@@ -270,9 +269,11 @@ absl::Status Engine::QueueAccept(const RoundShape& shape) {
 
 absl::Status Engine::QueueDraftTails(const StepPlan& plan) {
   std::vector<const SequencePlan*> sequences;
-  for (const SequencePlan& sequence : plan.sequences) {
+  const auto add = [&sequences](const SequencePlan& sequence) {
     if (!sequence.draft_tail.empty()) sequences.push_back(&sequence);
-  }
+  };
+  for (const PrefillPlan& chunk : plan.prefills) add(chunk.sequence);
+  for (const SequencePlan& sequence : plan.sequences) add(sequence);
   for (size_t done = 0; done < sequences.size();) {
     if (done > 0) {  // Its arrays are filled anew.
       BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
@@ -296,16 +297,9 @@ Drafter::Committed Engine::CommittedOf(const RoundShape& shape) const {
 }
 
 absl::Status Engine::QueueDraft(const RoundShape& shape) {
-  if (shape.defers_draft) {
-    return backend_.StoreHidden({.batch = rows_.batch(),
-                                 .path = sampling_.path(),
-                                 .max_path_rows = shape.path_rows,
-                                 .width = config_.hidden_size,
-                                 .ring = kMaxDraftTail,
-                                 .hidden = hidden_,
-                                 .kept = memory_.hidden});
-  }
   const Drafter::Committed committed = CommittedOf(shape);
+  if (shape.defers_draft) return draft_tails_->Keep(committed, kMaxDraftTail);
+  BOLE_RETURN_IF_ERROR(draft_tails_->Keep(committed, /*most=*/1));
   BOLE_RETURN_IF_ERROR(drafter_->Extend(committed));
   return drafter_->Grow(committed);
 }

@@ -72,6 +72,7 @@ MemoryPlan PlanOf(const EngineOptions& options, const EngineMemory& memory,
           .buffers = memory.buffers,
           .scratch = memory.scratch,
           .num_slots = options.num_slots,
+          .num_checkpoints = options.num_checkpoints,
           .num_pages = options.num_pages,
           .page_size = options.page_size};
 }
@@ -91,7 +92,7 @@ absl::Status TooLarge(const MemoryPlan& plan, size_t needed_pages) {
       {"the weights", plan.weights, "use a GPU with more memory"},
       {"graphs and the code of kernels", plan.set_aside,
        "use --no-graphs, or lower --max-requests or --max-nodes"},
-      {"the states", plan.states, "lower --slots"},
+      {"the states", plan.states, "lower --slots or --checkpoints"},
       {"logits, factors, buffers and scratch",
        plan.logits + plan.factors + plan.buffers + plan.scratch,
        "lower --max-nodes, --max-prefill or --max-requests"},
@@ -111,10 +112,26 @@ absl::Status TooLarge(const MemoryPlan& plan, size_t needed_pages) {
   return absl::OkStatus();
 }
 
+// As many as are to be chosen. The plan fits with `least_pages` bytes of pages.
+void AddCheckpoints(MemoryPlan& plan, size_t least_pages) {
+  const size_t room =
+      plan.usable - (plan.total() - plan.kv_pages) - least_pages;
+  const auto share =
+      static_cast<size_t>(kCheckpointShare * static_cast<double>(room));
+  const size_t slot_bytes = plan.slot_bytes();
+  plan.num_checkpoints = static_cast<int>(std::min<size_t>(
+      share / slot_bytes,
+      size_t{kMostCheckpointsOfSlot} * static_cast<size_t>(plan.num_slots)));
+  plan.states += slot_bytes * static_cast<size_t>(plan.num_checkpoints);
+}
+
 }  // namespace
 
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model) {
   options = FillIn(options, model, kCpu);
+  if (options.num_checkpoints == kChooseCheckpoints) {
+    options.num_checkpoints = options.num_slots;
+  }
   if (options.num_pages == 0) {
     options.num_pages = static_cast<int>(PagesOfOne(options)) *
                         std::max(1, options.num_slots / 4);
@@ -139,6 +156,8 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
   options = FillIn(options, model, kGpu);
   const bool choose_pages = options.num_pages == 0;
   if (choose_pages) options.num_pages = 1;
+  const bool choose_checkpoints = options.num_checkpoints == kChooseCheckpoints;
+  if (choose_checkpoints) options.num_checkpoints = 0;
   BOLE_ASSIGN_OR_RETURN(EngineMemory memory, measure());
   const auto forest = static_cast<double>(memory.logits + memory.factors);
   if (choose_nodes &&
@@ -159,11 +178,15 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
       (1 - memory_fraction) * static_cast<double>(device->total_bytes));
   plan.usable =
       plan.weights + device->free_bytes - std::min(spared, device->free_bytes);
-  const size_t page_bytes = memory.pages / options.num_pages;
+  const size_t page_bytes = plan.page_bytes();
   const size_t least_pages =
       page_bytes * static_cast<size_t>(choose_pages ? PagesOfOne(options)
                                                     : options.num_pages);
   BOLE_RETURN_IF_ERROR(TooLarge(plan, least_pages));
+  if (choose_checkpoints) {
+    AddCheckpoints(plan, least_pages);
+    options.num_checkpoints = plan.num_checkpoints;
+  }
   if (choose_pages) {
     const size_t room = plan.usable - (plan.total() - plan.kv_pages);
     options.num_pages = static_cast<int>(std::min<size_t>(

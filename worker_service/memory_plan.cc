@@ -15,10 +15,10 @@ std::string MiB(size_t bytes) {
 std::string ToString(const MemoryPlan& plan) {
   std::string text = absl::StrCat(
       "weights ", MiB(plan.weights), ", states ", MiB(plan.states), " (",
-      plan.num_slots, " slots), KV pages ", MiB(plan.kv_pages), " (",
-      plan.num_pages, " of ", plan.page_size, " tokens), factors ",
-      MiB(plan.factors), ", logits ", MiB(plan.logits), ", buffers ",
-      MiB(plan.buffers));
+      plan.num_slots, " slots and ", plan.num_checkpoints,
+      " for checkpoints), KV pages ", MiB(plan.kv_pages), " (", plan.num_pages,
+      " of ", plan.page_size, " tokens), factors ", MiB(plan.factors),
+      ", logits ", MiB(plan.logits), ", buffers ", MiB(plan.buffers));
   if (plan.scratch > 0) absl::StrAppend(&text, ", scratch ", MiB(plan.scratch));
   if (plan.set_aside > 0) {
     absl::StrAppend(&text, ", set aside for graphs and code ",

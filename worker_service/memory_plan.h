@@ -2,6 +2,7 @@
 #ifndef BOLE_WORKER_SERVICE_MEMORY_PLAN_H_
 #define BOLE_WORKER_SERVICE_MEMORY_PLAN_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -10,7 +11,7 @@ namespace bole {
 // In bytes. All of it is allocated at start, but for what is set aside.
 struct MemoryPlan {
   size_t weights = 0;
-  size_t states = 0;    // Recurrent states, windows and token counts.
+  size_t states = 0;    // What slots hold, those of checkpoints included.
   size_t kv_pages = 0;  // Keys and values of all layers.
   size_t factors = 0;   // Factors of a forest's nodes.
   size_t logits = 0;
@@ -23,7 +24,8 @@ struct MemoryPlan {
   size_t device = 0;  // All that it has.
   size_t usable = 0;  // What this worker may use of it, weights included.
 
-  int num_slots = 0;
+  int num_slots = 0;  // For requests.
+  int num_checkpoints = 0;
   int num_pages = 0;
   int page_size = 0;  // Tokens.
 
@@ -31,9 +33,15 @@ struct MemoryPlan {
     return weights + states + kv_pages + factors + logits + buffers + scratch +
            set_aside;
   }
+  // Of one slot or page; 0 if there is none.
+  size_t slot_bytes() const {
+    return states / std::max(1, num_slots + num_checkpoints);
+  }
+  size_t page_bytes() const { return kv_pages / std::max(1, num_pages); }
 };
 
-// "weights 48.4 MiB, states 36.1 MiB (16 slots), ..., total 301.0 MiB"
+// "weights 48.4 MiB, states 72.2 MiB (16 slots and 16 for checkpoints), ...,
+// total 337.1 MiB"
 std::string ToString(const MemoryPlan& plan);
 
 }  // namespace bole

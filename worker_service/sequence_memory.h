@@ -3,6 +3,7 @@
 #define BOLE_WORKER_SERVICE_SEQUENCE_MEMORY_H_
 
 #include <cstddef>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
@@ -10,9 +11,16 @@
 
 namespace bole {
 
+// An array with an item for each slot, or for each page.
+struct MemoryPart {
+  void* first;  // Item 0; null where nothing is allocated.
+  size_t item_bytes;
+};
+
 // Allocated at start, for the life of the process; the content of a slot or a
-// page lives as long as the request that the scheduler gave it to. Nothing is
-// cleared in between: a request with no committed tokens reads neither.
+// page lives as long as the scheduler lends it, to a request or as a checkpoint
+// that later requests go on from. Nothing is cleared in between: a request with
+// no committed tokens reads neither.
 struct SequenceMemory {
   struct Size {
     int num_slots;
@@ -27,13 +35,23 @@ struct SequenceMemory {
   GdnStates states;    // Every linear layer.
   KvPages pages;       // Every full-attention layer, then the drafter's.
   TokenCounts counts;  // For penalties.
+  int vocabulary = 0;  // Of the counts.
   // [slots, kMaxDraftTail, H] The target's hidden vectors of committed
-  // positions that a drafter has not seen, that of position p at
-  // p % kMaxDraftTail; null unless they are kept.
+  // positions that a drafter has not seen, and of the last one, that of
+  // position p at p % kMaxDraftTail; null unless they are kept.
   Activation* hidden = nullptr;
 
-  size_t state_bytes;  // Bytes of states, counts and hidden vectors.
-  size_t page_bytes;   // Bytes of pages.
+  // All of the above once more, as what a slot consists of and a page.
+  std::vector<MemoryPart> slot_parts;
+  std::vector<MemoryPart> page_parts;  // Keys and values of each layer.
+
+  // What one slot or page holds, all layers and the drafter's together.
+  size_t slot_bytes() const;
+  size_t page_bytes() const;
+
+ private:
+  void AllocatePages(const ModelConfig& config, const Size& size,
+                     DeviceArrays& arrays);
 };
 
 }  // namespace bole

@@ -75,6 +75,15 @@ struct WorkerMetrics::Families {
                             "Nodes of verified trees, roots included.")
                        .Add({});
 
+  Family<Counter>& copies =
+      Counters(registry, "bole_worker_copies_total",
+               "Slots and pages that plans had copied, by kind.");
+  Counter& slot_copies = copies.Add({{"kind", "slot"}});
+  Counter& page_copies = copies.Add({{"kind", "page"}});
+  Counter& copied_bytes = Counters(registry, "bole_worker_copied_bytes_total",
+                                   "Bytes of these copies.")
+                              .Add({});
+
   Counter& bad_logits =
       Counters(registry, "bole_worker_bad_logits_total",
                "Sequences that failed because their logits were not numbers.")
@@ -103,6 +112,12 @@ struct WorkerMetrics::Families {
           .Add({});
   Gauge& pages =
       Gauges(registry, "bole_kv_pages", "Pages for keys and values.").Add({});
+  Gauge& slot_bytes = Gauges(registry, "bole_state_slot_bytes",
+                             "What a place for recurrent states holds.")
+                          .Add({});
+  Gauge& page_bytes = Gauges(registry, "bole_kv_page_bytes",
+                             "What a page for keys and values holds.")
+                          .Add({});
   Gauge& page_tokens =
       Gauges(registry, "bole_kv_page_tokens", "Tokens of one page.").Add({});
   Family<Gauge>& memory =
@@ -123,6 +138,8 @@ void WorkerMetrics::SetSizes(const StepLimits& limits,
   families_->slots.Set(limits.num_slots);
   families_->pages.Set(limits.num_pages);
   families_->page_tokens.Set(limits.page_size);
+  families_->slot_bytes.Set(static_cast<double>(memory.slot_bytes()));
+  families_->page_bytes.Set(static_cast<double>(memory.page_bytes()));
   const auto set = [this](const char* part, size_t bytes) {
     families_->memory.Add({{"part", part}}).Set(static_cast<double>(bytes));
   };
@@ -170,6 +187,11 @@ void WorkerMetrics::Stepped(const ComputeOutcome& outcome) {
   families_->step_seconds.Observe(outcome.step_seconds);
   families_->prefill_tokens.Increment(outcome.prefill_tokens);
   families_->nodes.Increment(outcome.nodes);
+  families_->slot_copies.Increment(outcome.slot_copies);
+  families_->page_copies.Increment(outcome.page_copies);
+  families_->copied_bytes.Increment(
+      outcome.slot_copies * families_->slot_bytes.Value() +
+      outcome.page_copies * families_->page_bytes.Value());
   families_->bad_logits.Increment(NumBadLogits(*outcome.result));
 }
 

@@ -143,7 +143,9 @@ WorkerInfo WorkerServer::Parts::Describe(
       .request_buckets =
           pads ? RequestBuckets(sizes.max_requests) : std::vector<int>(),
       .experts = {.count = moe.num_experts,
-                  .per_token = moe.experts_per_token}};
+                  .per_token = moe.experts_per_token},
+      .slot_bytes = memory.slot_bytes(),
+      .page_bytes = memory.page_bytes()};
 }
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,

@@ -76,6 +76,8 @@ grpc::ServerUnaryReactor* WorkerService::Describe(
                                        info.row_buckets.end());
   response->mutable_request_buckets()->Add(info.request_buckets.begin(),
                                            info.request_buckets.end());
+  response->set_slot_bytes(info.slot_bytes);
+  response->set_page_bytes(info.page_bytes);
   {
     MutexLock lock(mutex_);
     response->set_cost_table(cost_table_);

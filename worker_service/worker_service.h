@@ -54,6 +54,9 @@ struct WorkerInfo {
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
   Experts experts = {};         // Of the model.
+  // What a slot and a page hold; 0: not told.
+  uint64_t slot_bytes = 0;
+  uint64_t page_bytes = 0;
   std::string cost_table = {};  // The text of a table's file; empty: none.
 
   // What a table of costs has to be measured with.

@@ -17,15 +17,14 @@ namespace wire = worker::v1;
 // For the name of a scheduler, which messages repeat.
 constexpr size_t kMaxSchedulerNameBytes = 128;
 
-wire::ExecuteResponse Encode(uint64_t epoch, ResultForm form,
-                             const ComputeOutcome& outcome) {
+wire::ExecuteResponse Encode(uint64_t epoch, const ComputeOutcome& outcome) {
   wire::ExecuteResponse response;
   response.set_epoch(epoch);
   wire::StepOutcome& message = *response.mutable_outcome();
   message.set_sequence(outcome.sequence);
   message.set_step_us(static_cast<uint32_t>(outcome.step_seconds * 1e6));
   if (outcome.result.ok()) {
-    EncodeResult(*outcome.result, *message.mutable_result(), form);
+    EncodeResult(*outcome.result, *message.mutable_result(), ResultForm::kRaw);
   } else {
     const grpc::Status status = ToGrpcStatus(outcome.result.status());
     message.mutable_refusal()->set_code(status.error_code());
@@ -61,7 +60,7 @@ void ExecuteStream::SendHeartbeat(bool draining) {
 }
 
 void ExecuteStream::Answer(const ComputeOutcome& outcome) {
-  wire::ExecuteResponse response = Encode(epoch_, form_, outcome);
+  wire::ExecuteResponse response = Encode(epoch_, outcome);
   MutexLock lock(mutex_);
   last_sequence_ = outcome.sequence;
   if (outcome.is_last()) --unanswered_;
@@ -117,9 +116,6 @@ absl::Status ExecuteStream::TakeHello() {
   opened_ = true;
   epoch_ = request_.epoch();
   const wire::Scheduler& scheduler = request_.scheduler();
-  if (scheduler.protocol_version() >= kFirstVersionWithRawResults) {
-    form_ = ResultForm::kRaw;
-  }
   return owner_.OnOpen(*this,
                        {.name = scheduler.name(),
                         .instance = scheduler.instance(),

@@ -85,7 +85,6 @@ class ExecuteStream final
   bool opened_ = false;
   // These do not change once the stream is open.
   uint64_t epoch_ = 0;
-  ResultForm form_ = ResultForm::kArrays;
   uint64_t next_sequence_ = 1;
 
   mutable Mutex mutex_;

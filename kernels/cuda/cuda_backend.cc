@@ -179,6 +179,12 @@ absl::Status CudaBackend::QueueDownload(void* host, const void* device,
       "copy from the GPU");
 }
 
+absl::Status CudaBackend::CopyDevice(void* to, const void* from, size_t bytes) {
+  return ToStatus(
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, on_.stream),
+      "copy on the GPU");
+}
+
 std::unique_ptr<ScratchMeter> CudaBackend::MakeScratchMeter() const {
   return std::make_unique<CudaScratchMeter>(*this);
 }
@@ -355,6 +361,10 @@ absl::Status CudaBackend::Sample(const SampleParams& params) {
 }
 absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
   return cuda::CountTokens(params, on_);
+}
+
+absl::Status CudaBackend::OutputToPrompt(const OutputToPromptParams& params) {
+  return cuda::OutputToPrompt(params, on_);
 }
 
 absl::Status CudaBackend::ExtendRows(const ExtendRowsParams& params) {

@@ -51,6 +51,7 @@ class CudaBackend final : public Backend {
                                           std::string_view what) override;
   absl::Status QueueDownload(void* host, const void* device,
                              size_t bytes) override;
+  absl::Status CopyDevice(void* to, const void* from, size_t bytes) override;
   std::optional<MemoryState> memory() const override;
   absl::Status DownloadActivations(std::span<float> host,
                                    const Activation* device) override;
@@ -98,6 +99,7 @@ class CudaBackend final : public Backend {
 
   absl::Status Sample(const SampleParams& params) override;
   absl::Status CountTokens(const CountTokensParams& params) override;
+  absl::Status OutputToPrompt(const OutputToPromptParams& params) override;
 
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
   absl::Status StoreHidden(const StoreHiddenParams& params) override;

@@ -99,7 +99,7 @@ __global__ void StoreHiddenKernel(const __grid_constant__ StoreHiddenParams p) {
   const int b = p.batch.request[row];
   const int place = i - p.path.first[b];
   const int length = p.path.first[b + 1] - p.path.first[b];
-  if (place + p.ring < length) return;
+  if (place + p.most < length) return;
   const int position = p.batch.committed[b] + place;
   const int64_t kept =
       static_cast<int64_t>(p.batch.slot[b]) * p.ring + position % p.ring;

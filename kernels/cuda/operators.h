@@ -70,6 +70,8 @@ size_t SampleScratchBytes(const SampleParams& params);
 absl::Status Sample(const SampleParams& params, void* scratch,
                     const Launch& on);
 absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
+absl::Status OutputToPrompt(const OutputToPromptParams& params,
+                            const Launch& on);
 
 // Drafting.
 absl::Status StoreHidden(const StoreHiddenParams& params, const Launch& on);

@@ -23,9 +23,10 @@ inline void CountToken(const SamplingControl& control, int32_t position,
   }
 }
 
-// The contract is in kernels/sampling.h. Requests without rows are skipped:
+// The contracts are in kernels/sampling.h. Requests without rows are skipped:
 // their slot is not looked at.
 void CountTokens(const CountTokensParams& params);
+void OutputToPrompt(const OutputToPromptParams& params);
 
 }  // namespace bole::reference
 

@@ -85,6 +85,11 @@ absl::Status ReferenceBackend::QueueDownload(void* host, const void* device,
   return Download(host, device, bytes);
 }
 
+absl::Status ReferenceBackend::CopyDevice(void* to, const void* from,
+                                          size_t bytes) {
+  return Download(to, from, bytes);
+}
+
 std::unique_ptr<ScratchMeter> ReferenceBackend::MakeScratchMeter() const {
   return nullptr;
 }
@@ -260,6 +265,12 @@ absl::Status ReferenceBackend::Sample(const SampleParams& params) {
 
 absl::Status ReferenceBackend::CountTokens(const CountTokensParams& params) {
   reference::CountTokens(params);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::OutputToPrompt(
+    const OutputToPromptParams& params) {
+  reference::OutputToPrompt(params);
   return absl::OkStatus();
 }
 

@@ -36,6 +36,7 @@ class ReferenceBackend : public Backend {
                                           std::string_view what) override;
   absl::Status QueueDownload(void* host, const void* device,
                              size_t bytes) override;
+  absl::Status CopyDevice(void* to, const void* from, size_t bytes) override;
   std::optional<MemoryState> memory() const override { return std::nullopt; }
   absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) override;
@@ -77,6 +78,7 @@ class ReferenceBackend : public Backend {
 
   absl::Status Sample(const SampleParams& params) override;
   absl::Status CountTokens(const CountTokensParams& params) override;
+  absl::Status OutputToPrompt(const OutputToPromptParams& params) override;
 
   absl::Status ExtendRows(const ExtendRowsParams& params) override;
   absl::Status StoreHidden(const StoreHiddenParams& params) override;

@@ -13,7 +13,7 @@ void StoreHidden(const StoreHiddenParams& p) {
   for (int b = 0; b < p.batch.max_requests; ++b) {
     const int32_t first = p.path.first[b];
     const int32_t end = p.path.first[b + 1];
-    for (int32_t i = std::max(first, end - p.ring); i < end; ++i) {
+    for (int32_t i = std::max(first, end - p.most); i < end; ++i) {
       const int32_t position = p.batch.committed[b] + (i - first);
       const size_t place =
           static_cast<size_t>(p.batch.slot[b]) * p.ring + position % p.ring;

@@ -33,6 +33,9 @@ struct WorkerDescription {
   // ascending; empty: they are not.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
+  // What a slot and a page hold; 0: it does not tell.
+  uint64_t slot_bytes = 0;
+  uint64_t page_bytes = 0;
   // What its rounds cost; null: it has not been calibrated.
   std::shared_ptr<const CostTable> costs = nullptr;
   // The checkpoint's defaults for requests that leave a choice open.

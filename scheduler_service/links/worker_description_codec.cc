@@ -20,6 +20,8 @@ namespace {
 
 // Of rows, and of requests.
 constexpr size_t kMaxBuckets = 4096;
+// Of a slot or a page: so that those of all of them fit into 64 bits.
+constexpr uint64_t kMaxItemBytes = uint64_t{1} << 38;
 
 absl::Status CheckDigest(const char* field, const std::string& digest) {
   if (digest.empty() || IsSha256Hex(digest)) return absl::OkStatus();
@@ -103,6 +105,12 @@ absl::StatusOr<WorkerDescription> DecodeDescription(
   BOLE_ASSIGN_OR_RETURN(
       worker.request_buckets,
       DecodeBuckets("request_buckets", message.request_buckets()));
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost("slot_bytes", message.slot_bytes(), kMaxItemBytes));
+  BOLE_RETURN_IF_ERROR(
+      CheckAtMost("page_bytes", message.page_bytes(), kMaxItemBytes));
+  worker.slot_bytes = message.slot_bytes();
+  worker.page_bytes = message.page_bytes();
   BOLE_ASSIGN_OR_RETURN(worker.costs, DecodeCosts(message.cost_table()));
   const absl::Status valid =
       Validate(DefaultSampling(worker), worker.limits.vocabulary);

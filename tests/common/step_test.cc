@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/draft_shape.h"
 #include "common/ids.h"
 #include "common/packed_forest.h"
@@ -260,6 +261,38 @@ TEST(StepTest, AWrittenPageIsNobodyElses) {
   StepPlan plan = MixedPlan();
   plan.sequences[0].draft_tail = {10};
   EXPECT_TRUE(Validate(plan, Limits()).ok()) << Validate(plan, Limits());
+}
+
+TEST(StepTest, ACopyFromOrToWhatIsNotThereIsRefused) {
+  const auto slots = [](int from, int to) {
+    return [=](StepPlan& p) {
+      p.copies.slots = {{.from = SlotId(0), .to = SlotId(1)},
+                        {.from = SlotId(from), .to = SlotId(to)}};
+    };
+  };
+  const auto pages = [](int from, int to) {
+    return [=](StepPlan& p) {
+      p.copies.pages = {{.from = PageId(0), .to = PageId(1)},
+                        {.from = PageId(from), .to = PageId(to)}};
+    };
+  };
+  const int num_slots = Limits().num_slots;
+  const int num_pages = Limits().num_pages;
+  const auto range = [](const char* which, int value, int total) {
+    return absl::StrCat(which, " is ", value, ", not in [0, ", total - 1, "]");
+  };
+  ExpectRefusals({
+      {range("slot copy 1: from", num_slots, num_slots), slots(num_slots, 2)},
+      {range("slot copy 1: to", -1, num_slots), slots(0, -1)},
+      {"slot copy 1: slot 2 is its own source", slots(2, 2)},
+      {"slot copy 1: slot 1 is copied to twice", slots(2, 1)},
+      {range("page copy 1: from", -1, num_pages), pages(-1, 2)},
+      {range("page copy 1: to", num_pages, num_pages), pages(0, num_pages)},
+      {"page copy 1: page 1 is copied to twice", pages(0, 1)},
+  });
+  StepPlan chained = MixedPlan();
+  slots(1, 2)(chained);
+  EXPECT_TRUE(Validate(chained, Limits()).ok());
 }
 
 TEST(StepTest, AForestThatDoesNotFitThePlanIsRefused) {

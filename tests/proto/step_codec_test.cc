@@ -1,11 +1,13 @@
 #include "proto/step_codec.h"
 
+#include <functional>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/ids.h"
 #include "common/step.h"
 #include "gtest/gtest.h"
 #include "proto/worker.pb.h"
@@ -90,6 +92,25 @@ TEST(StepCodecTest, WhatTheDrafterHasNotSeenComesBackAsItWas) {
   ASSERT_EQ(decoded.status(), absl::OkStatus());
   EXPECT_TRUE(decoded->defers_draft);
   EXPECT_EQ(decoded->sequences[0].draft_tail, plan.sequences[0].draft_tail);
+}
+
+TEST(StepCodecTest, CopiesOfUnlikeLengthAreNoPlan) {
+  StepPlan plan;
+  plan.copies = {.slots = {{.from = SlotId(1), .to = SlotId(2)}},
+                 .pages = {{.from = PageId(3), .to = PageId(4)}}};
+  for (const auto& break_it :
+       std::vector<std::function<void(wire::MemoryCopies&)>>{
+           [](wire::MemoryCopies& copies) { copies.add_from_slot(1); },
+           [](wire::MemoryCopies& copies) { copies.add_to_slot(1); },
+           [](wire::MemoryCopies& copies) {
+             copies.add_output_to_prompt(true);
+           },
+           [](wire::MemoryCopies& copies) { copies.add_to_page(1); }}) {
+    wire::StepPlan message;
+    EncodePlan(plan, message);
+    break_it(*message.mutable_copies());
+    EXPECT_TRUE(absl::IsInvalidArgument(DecodePlan(Reparse(message)).status()));
+  }
 }
 
 TEST(StepCodecTest, LimitsComeBackAsTheyWere) {

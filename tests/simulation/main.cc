@@ -43,6 +43,7 @@ struct Flags {
   std::string costs_path;
   std::vector<std::string> faults;
   int vocabulary = 0;
+  int num_checkpoints = -1;
   bool no_drafter = false;
   bole::ServingFlags serving;
 
@@ -84,6 +85,8 @@ void Flags::AddSizesTo(bole::CommandLine& app) {
   add("--max-requests", limits.max_requests, "requests in one step", 1, 4096);
   add("--slots", limits.num_slots,
       "requests that keep their state; 0: as --max-requests", 0, 1 << 20);
+  add("--checkpoints", num_checkpoints,
+      "slots beyond those for checkpoints; -1: as many", -1, 1 << 20);
   add("--context", limits.max_context, "longest text in tokens", 1, 1 << 24);
   add("--pages", limits.num_pages,
       "pages for keys and values; 0: enough for all slots at full context", 0,
@@ -145,6 +148,7 @@ absl::Status Flags::Complete() {
     const int64_t pages = int64_t{limits.num_slots} * limits.MaxPages();
     limits.num_pages = static_cast<int>(std::min<int64_t>(pages, kMaxPages));
   }
+  limits.num_slots += num_checkpoints < 0 ? limits.num_slots : num_checkpoints;
   if (!costs_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(runner.costs, bole::StepCosts::Load(costs_path));
   }

@@ -105,6 +105,8 @@ SimulatedEngine::SimulatedEngine(SimulatedEngineOptions options)
     : options_(std::move(options)), memory_(options_.limits) {}
 
 StepResult SimulatedEngine::RunRound(const StepPlan& plan) {
+  num_problems_before_ = num_problems_;
+  memory_.Copy(plan.copies);
   StepResult result;
   result.prefills.reserve(plan.prefills.size());
   for (const PrefillPlan& chunk : plan.prefills) {
@@ -124,8 +126,9 @@ History SimulatedEngine::Read(const SequencePlan& sequence) {
 }
 
 void SimulatedEngine::Report(std::string problem) {
-  ++num_problems_;
-  last_problem_ = std::move(problem);
+  if (num_problems_++ == num_problems_before_) {
+    last_problem_ = std::move(problem);
+  }
 }
 
 void SimulatedEngine::ShowTail(const SequencePlan& sequence, int32_t pending) {
@@ -144,26 +147,43 @@ void SimulatedEngine::ShowTail(const SequencePlan& sequence, int32_t pending) {
     return;
   }
   // The first token of the tail follows the first that was not seen.
-  std::vector<int32_t> missed(drafted.kept.end() - length + 1,
-                              drafted.kept.end());
+  const auto first = drafted.kept.end() - length;
+  std::vector<int32_t> missed;
+  for (auto kept = first + 1; kept != drafted.kept.end(); ++kept) {
+    missed.push_back(kept->token);
+  }
   missed.push_back(pending);
   if (missed != tail) {
     Report(absl::StrCat("the draft tail of slot ", sequence.slot.value(),
                         " has other tokens than its sequence"));
   }
+  for (int32_t i = 0; i < length; ++i) {
+    memory_.WriteDraft(sequence.pages, sequence.committed - length + i,
+                       DraftOf(first[i].history, tail[i]));
+  }
 }
 
-void SimulatedEngine::ShowCommitted(const SequencePlan& sequence, Seen when,
-                                    std::span<const int32_t> tokens) {
+void SimulatedEngine::ShowCommitted(
+    const SequencePlan& sequence, Seen when,
+    std::span<const SimulatedMemory::Kept> tokens, int32_t next) {
   SimulatedMemory::Drafted& drafted = memory_.drafted(sequence.slot);
   if (sequence.committed == 0) drafted.seen = 0;
-  if (when == Seen::kNow && drafted.seen == sequence.committed) {
-    drafted.seen += static_cast<int32_t>(tokens.size());
+  if (when == Seen::kNow) {
+    if (drafted.seen == sequence.committed) {
+      drafted.seen += static_cast<int32_t>(tokens.size());
+    }
+    for (int i = 0; i < std::ssize(tokens); ++i) {
+      const bool is_last = i + 1 == std::ssize(tokens);
+      memory_.WriteDraft(
+          sequence.pages, sequence.committed + i,
+          DraftOf(tokens[i].history, is_last ? next : tokens[i + 1].token));
+    }
   }
-  if (when != Seen::kLater) {
-    drafted.kept.clear();
-    return;
-  }
+  // Of what the drafter has seen the last one is kept, for who goes on from a
+  // copy with another token.
+  if (when != Seen::kLater) drafted.kept.clear();
+  if (when == Seen::kNow && !tokens.empty()) tokens = tokens.last(1);
+  if (when == Seen::kNever) return;
   drafted.kept.insert(drafted.kept.end(), tokens.begin(), tokens.end());
   while (std::ssize(drafted.kept) > kMaxDraftTail) drafted.kept.pop_front();
 }
@@ -182,11 +202,14 @@ SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
       chunk.prompt_logprobs ? chunk.NumPromptFollowers() : 0;
   SequenceResult result;
   History history = Read(sequence);
+  ShowTail(sequence, chunk.tokens[0]);
+  std::vector<SimulatedMemory::Kept> tokens;
   for (int i = 0; i < std::ssize(chunk.tokens); ++i) {
     const int32_t token = chunk.tokens[i];
     const int position = history.length;
     memory_.WriteRow(sequence.pages, position, RowOf(history, token));
     history = Append(history, token, sequence.prompt_length);
+    tokens.push_back({token, history});
     const bool is_drawn =
         i + 1 == std::ssize(chunk.tokens) && !chunk.next_token;
     if ((is_drawn || i < num_followers) && IsBad(sequence, position)) {
@@ -198,14 +221,18 @@ SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
                        *chunk.prompt_logprobs, options_.limits.vocabulary));
   }
   memory_.WriteSlot(sequence.slot, history);
-  ShowCommitted(sequence,
-                plan.draft || plan.defers_draft ? Seen::kNow : Seen::kNever,
-                chunk.tokens);
   result.committed = history.length;
   if (result.bad_logits_position) result.prompt_logprobs.clear();
-  if (chunk.next_token || result.bad_logits_position) return result;
-  Emitter(sequence, rule, options_.limits.vocabulary, result).Emit(history);
-  if (plan.draft) Draft(sequence, rule, history, *plan.draft, result);
+  const bool draws = !chunk.next_token && !result.bad_logits_position;
+  int32_t next = chunk.next_token.value_or(0);
+  if (draws) {
+    next = Emitter(sequence, rule, options_.limits.vocabulary, result)
+               .Emit(history);
+  }
+  ShowCommitted(sequence,
+                plan.draft || plan.defers_draft ? Seen::kNow : Seen::kNever,
+                tokens, next);
+  if (draws && plan.draft) Draft(sequence, rule, history, *plan.draft, result);
   return result;
 }
 
@@ -251,15 +278,16 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
   }
 
   // The commit: the rows of the path move together.
-  std::vector<int32_t> tokens;
+  std::vector<SimulatedMemory::Kept> tokens;
   for (int i = 0; i < std::ssize(path); ++i) {
     memory_.WriteRow(
         sequence.pages, sequence.committed + i,
         memory_.ReadRow(sequence.pages, sequence.committed + path[i]));
-    tokens.push_back(nodes.token[path[i]]);
+    tokens.push_back({nodes.token[path[i]], after[path[i]]});
   }
   const Seen later = plan.defers_draft ? Seen::kLater : Seen::kNever;
-  ShowCommitted(sequence, plan.draft ? Seen::kNow : later, tokens);
+  ShowCommitted(sequence, plan.draft ? Seen::kNow : later, tokens,
+                result.emitted.empty() ? 0 : result.emitted.back().token);
   const History& end = path.empty() ? found : after[path.back()];
   memory_.WriteSlot(sequence.slot, end);
   result.committed = end.length;
@@ -267,6 +295,14 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
     Draft(sequence, rule, end, *plan.draft, result);
   }
   return result;
+}
+
+bool SimulatedEngine::HasDrafts(const SequencePlan& sequence,
+                                const History& history, int32_t next) const {
+  const uint64_t expected =
+      history.drafts + DraftOf(history, next) * history.power;
+  return memory_.SumOfDrafts(sequence.pages, history.length) * kRowBase ==
+         expected;
 }
 
 void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
@@ -278,6 +314,11 @@ void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
     known.state = Mix(history.state, seen);
     Report(absl::StrCat("a draft for slot ", sequence.slot.value(),
                         ", whose drafter has seen ", seen, " of its ",
+                        history.length, " tokens"));
+  } else if (!HasDrafts(sequence, history, result.emitted.back().token)) {
+    known.state = Mix(history.state, seen);
+    Report(absl::StrCat("the pages of slot ", sequence.slot.value(),
+                        " do not hold what its drafter has of its ",
                         history.length, " tokens"));
   }
   const uint64_t garbage = rule.Bits(history, kDraftRow);
@@ -299,6 +340,7 @@ bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
   const int num_rounds = plan.lease ? plan.lease->rounds : 1;
   result.is_last = index + 1 == num_rounds || !Advance(plan, result);
   if (result.is_last) return false;
+  plan.copies = {};
   for (SequenceResult& of : result.sequences) of.proposal.reset();
   return true;
 }

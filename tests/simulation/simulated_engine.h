@@ -33,9 +33,10 @@ absl::Status Validate(const SimulatedEngineOptions& options);
 
 // The engine of a worker over SimulatedMemory, with the same contract for plans
 // and results: prefill chunks, verification of trees, commits, proposals and
-// leases. The rows of rejected nodes stay behind as garbage, and those of the
-// drafter are overwritten with garbage. A drafter that has not seen all of a
-// sequence proposes what is never right, and that is a problem of the plan.
+// leases, copies. The rows of rejected nodes stay behind as garbage, and those
+// of the drafter's trees are overwritten with garbage. A drafter that has not
+// seen all of a sequence, or whose pages hold something else than it wrote,
+// proposes what is never right, and that is a problem of the plan.
 //
 // Not thread-safe.
 class SimulatedEngine {
@@ -62,7 +63,8 @@ class SimulatedEngine {
 
   // How often a plan named pages or a slot that hold something else than its
   // sequence's tokens, gave a draft tail that is not what its drafter has
-  // missed, or drafted without it, and what was wrong the last time.
+  // missed, or drafted without it. And what was wrong the last time: of one
+  // round the first thing, from which others follow.
   int64_t num_problems() const { return num_problems_; }
   const std::string& last_problem() const { return last_problem_; }
 
@@ -74,11 +76,16 @@ class SimulatedEngine {
   void ShowTail(const SequencePlan& sequence, int32_t pending);
   // After it: when the drafter sees the tokens that the round committed.
   enum class Seen { kNow, kLater, kNever };
+  // `next` follows the last of them.
   void ShowCommitted(const SequencePlan& sequence, Seen when,
-                     std::span<const int32_t> tokens);
+                     std::span<const SimulatedMemory::Kept> tokens,
+                     int32_t next);
   bool IsBad(const SequencePlan& sequence, int position) const;
   SequenceResult RunPrefill(const PrefillPlan& chunk, const StepPlan& plan);
   SequenceResult RunTree(const StepPlan& plan, int request);
+  // Whether the drafter's rows are those of the history, which `next` follows.
+  bool HasDrafts(const SequencePlan& sequence, const History& history,
+                 int32_t next) const;
   // Adds the proposal, and overwrites the rows that the drafter works in.
   void Draft(const SequencePlan& sequence, const TokenRule& rule,
              const History& history, const DraftShape& shape,
@@ -88,6 +95,7 @@ class SimulatedEngine {
   SimulatedMemory memory_;
   std::map<int32_t, int> bad_;  // Slots to positions.
   int64_t num_problems_ = 0;
+  int64_t num_problems_before_ = 0;  // The round.
   std::string last_problem_;
 };
 

@@ -188,7 +188,7 @@ TEST(DraftTailTest, WhatADrafterMissedHasToBeShown) {
               }),
               HasSubstr("other tokens than its sequence"));
   EXPECT_THAT(ProblemWith([](std::vector<int32_t>& tail) {
-                tail.insert(tail.begin(), 10);
+                tail.insert(tail.begin(), 2, 10);
               }),
               HasSubstr("tokens for its drafter"));
 }

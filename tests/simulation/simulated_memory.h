@@ -42,14 +42,27 @@ class SimulatedMemory {
   // The slot now holds the history. The caller has written its rows.
   void WriteSlot(SlotId slot, const History& history);
 
+  // What slots and pages hold goes from one to the other: all that is read or
+  // written through the functions here.
+  void Copy(const MemoryCopies& copies);
+
   // The drafter's side of a slot: how many of its committed tokens the drafter
-  // has seen, all from the first on, and those that are kept for it to be seen
-  // later, which end where the slot's tokens end.
+  // has seen, all from the first on, and those that it may be shown later,
+  // which end where the slot's tokens end: each with the history that it ends.
+  struct Kept {
+    int32_t token;
+    History history;
+  };
   struct Drafted {
     int32_t seen = 0;
-    std::deque<int32_t> kept = {};  // At most kMaxDraftTail.
+    std::deque<Kept> kept = {};  // At most kMaxDraftTail.
   };
   Drafted& drafted(SlotId slot) { return drafted_[slot.value()]; }
+
+  // What the drafter has in the pages, at the same positions (DraftOf), and the
+  // sum of draft_p * g^p over the committed tokens. COST: as Read().
+  void WriteDraft(std::span<const PageId> pages, int position, uint64_t draft);
+  uint64_t SumOfDrafts(std::span<const PageId> pages, int committed) const;
 
  private:
   // All that a slot holds: copying it copies the state. `length` and `rows` are
@@ -58,13 +71,27 @@ class SimulatedMemory {
     uint64_t state = 0;
     uint64_t prompt = 0;
     uint64_t output = 0;
+    uint64_t drafts = 0;
     int32_t length = 0;
     uint64_t rows = 0;
   };
-  struct Page {
-    std::vector<uint64_t> rows;  // Empty until one is written.
-    uint64_t sum = 0;            // The sum of rows[i] * g^i.
+  struct Rows {
+    std::vector<uint64_t> row;  // Empty until one is written.
+    uint64_t sum = 0;           // The sum of row[i] * g^i.
   };
+  struct Page {
+    Rows target;
+    Rows drafter;
+  };
+  void Write(Rows& rows, int place, uint64_t row);
+  int page_size() const { return static_cast<int>(power_.size()) - 1; }
+  // The sum of row_p * g^p over the first `count` rows of the pages, and
+  // g^count.
+  struct Sum {
+    uint64_t rows = 0;
+    uint64_t power = 1;
+  };
+  Sum SumOf(std::span<const PageId> pages, Rows Page::*part, int count) const;
 
   std::vector<uint64_t> power_;  // [page_size + 1] g^i.
   std::vector<Slot> slots_;

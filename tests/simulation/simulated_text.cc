@@ -6,7 +6,7 @@
 namespace bole::simulation {
 namespace {
 
-enum Purpose : uint64_t { kStop, kWord, kOther };
+enum Purpose : uint64_t { kStop, kWord, kOther, kDraft = 1 << 20 };
 
 // -0 and 0 are one value.
 uint64_t BitsOf(float value) { return std::bit_cast<uint32_t>(value + 0.0f); }
@@ -61,9 +61,16 @@ uint64_t RowOf(const History& history, int32_t token) {
                         static_cast<uint64_t>(token)));
 }
 
+uint64_t DraftOf(const History& history, int32_t next) {
+  return Mix(history.state, Mix(static_cast<uint64_t>(next), kDraft));
+}
+
 History Append(const History& history, int32_t token, int32_t prompt_length) {
   const uint64_t row = RowOf(history, token);
   History next = history;
+  if (history.length > 0) {
+    next.drafts += DraftOf(history, token) * history.power;
+  }
   next.state = Mix(history.state, row);
   next.rows += row * history.power;
   next.power *= kRowBase;

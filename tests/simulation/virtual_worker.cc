@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cost_table.h"
+#include "proto/protocol_version.h"
 
 namespace bole::simulation {
 
@@ -31,14 +32,15 @@ void VirtualWorker::Connect() {
   }
   world_.tell(WorkerConnected{
       .epoch = epoch_,
-      .description = {.model = options_.model,
-                      .device = "none",
-                      .version = "",
-                      .protocol_version = options_.is_calibrated ? 2u : 0u,
-                      .limits = options_.engine.limits,
-                      .has_drafter = engine_->has_drafter(),
-                      .stop_tokens = {},
-                      .costs = std::move(costs)}});
+      .description = {
+          .model = options_.model,
+          .device = "none",
+          .version = "",
+          .protocol_version = options_.is_calibrated ? kProtocolVersion : 0u,
+          .limits = options_.engine.limits,
+          .has_drafter = engine_->has_drafter(),
+          .stop_tokens = {},
+          .costs = std::move(costs)}});
 }
 
 void VirtualWorker::Drain() {

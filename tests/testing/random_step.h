@@ -86,9 +86,24 @@ inline SequencePlan RandomSequence(std::mt19937& rng, int number, int rows,
   return sequence;
 }
 
+// Up to three copies of each kind, some from where another one went.
+inline MemoryCopies RandomCopies(std::mt19937& rng, const StepLimits& limits) {
+  MemoryCopies copies;
+  for (int i = UniformInt(rng, 0, 3); i > 0; --i) {
+    copies.slots.push_back({.from = SlotId(i),
+                            .to = SlotId(limits.num_slots - i),
+                            .output_to_prompt = UniformInt(rng, 0, 1) == 0});
+  }
+  for (int i = UniformInt(rng, 0, 3); i > 0; --i) {
+    copies.pages.push_back({.from = PageId(i - 1), .to = PageId(i)});
+  }
+  return copies;
+}
+
 // A plan that Validate() accepts: up to three chunks and up to four trees.
 inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
   StepPlan plan;
+  if (UniformInt(rng, 0, 1) == 0) plan.copies = RandomCopies(rng, limits);
   int number = 0;
   const int prefills = UniformInt(rng, 0, 3);
   for (int i = 0; i < prefills; ++i) {
@@ -197,7 +212,8 @@ inline bool Same(const PrefillPlan& a, const PrefillPlan& b) {
 
 inline bool Same(const StepPlan& a, const StepPlan& b) {
   const auto same = [](const auto& x, const auto& y) { return Same(x, y); };
-  return std::ranges::equal(a.prefills, b.prefills, same) &&
+  return a.copies == b.copies &&
+         std::ranges::equal(a.prefills, b.prefills, same) &&
          std::ranges::equal(a.sequences, b.sequences, same) &&
          a.forest == b.forest && a.draft == b.draft &&
          a.defers_draft == b.defers_draft && a.lease == b.lease;

@@ -132,6 +132,7 @@ TEST_F(EngineSizesTest, ScratchIsPlannedAndReserved) {
 TEST_F(EngineSizesTest, GraphsTakeMemoryFromPages) {
   EngineOptions options = DefaultEngineOptions();
   options.num_slots = 1024;
+  options.num_checkpoints = 0;
   options.max_requests = 8;
   options.max_nodes = 64;
   const absl::StatusOr<PlannedEngine> with = Fit(options);
@@ -163,6 +164,40 @@ TEST_F(EngineSizesTest, WhatIsLeftBecomesPages) {
             plan.weights + 8 * kGiB -
                 static_cast<size_t>((1 - 0.9) * static_cast<double>(8 * kGiB)));
   EXPECT_THAT(ToString(plan), HasSubstr("usable"));
+}
+
+// Beside a quarter of what is left for checkpoints.
+TEST_F(EngineSizesTest, CheckpointsGetTheirShare) {
+  EngineOptions options = DefaultEngineOptions();
+  options.num_slots = 1024;
+  options.max_requests = 8;
+  options.max_nodes = 64;
+  const absl::StatusOr<PlannedEngine> chosen = Fit(options);
+  options.num_checkpoints = 0;
+  const absl::StatusOr<PlannedEngine> none = Fit(options);
+  options.num_checkpoints = 7;
+  const absl::StatusOr<PlannedEngine> seven = Fit(options);
+  options.num_slots = 2;
+  options.num_checkpoints = kChooseCheckpoints;
+  const absl::StatusOr<PlannedEngine> few_slots = Fit(options);
+
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_TRUE(none.ok()) << none.status();
+  ASSERT_TRUE(seven.ok()) << seven.status();
+  ASSERT_TRUE(few_slots.ok()) << few_slots.status();
+  EXPECT_EQ(none->options.TotalSlots(), 1024);
+  EXPECT_EQ(seven->options.TotalSlots(), 1031);
+  EXPECT_EQ(seven->memory.states - none->memory.states,
+            7 * none->memory.slot_bytes());
+  const double of_pages = static_cast<double>(none->memory.kv_pages);
+  const double given =
+      static_cast<double>(chosen->memory.states - none->memory.states);
+  EXPECT_NEAR(given / of_pages, kCheckpointShare, 0.03);
+  EXPECT_LE(chosen->memory.total(), chosen->memory.usable);
+  EXPECT_EQ(chosen->memory.num_checkpoints, chosen->options.num_checkpoints);
+  EXPECT_EQ(few_slots->options.num_checkpoints, 2 * kMostCheckpointsOfSlot);
+  EXPECT_THAT(ToString(seven->memory),
+              HasSubstr("(1024 slots and 7 for checkpoints)"));
 }
 
 TEST_F(EngineSizesTest, NoMorePagesThanTheSlotsCanUse) {
@@ -205,6 +240,7 @@ TEST_F(EngineSizesTest, OneRequestOfFullContextHasToFit) {
   backend_->state->free_bytes = 8 * kGiB;
   EngineOptions options = DefaultEngineOptions();
   options.num_slots = 1;
+  options.num_checkpoints = 0;
   options.max_requests = 1;
   options.max_nodes = 8;
   const absl::StatusOr<PlannedEngine> fits = Fit(options);

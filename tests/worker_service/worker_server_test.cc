@@ -95,6 +95,12 @@ TEST(WorkerServerTest, DescribesTheCheckpoint) {
   EXPECT_TRUE(IsSha256Hex(response.fingerprint().config()));
   EXPECT_TRUE(IsSha256Hex(response.fingerprint().tokenizer()));
   EXPECT_TRUE(IsSha256Hex(response.fingerprint().weights()));
+  // Slots for 16 requests, and as many for checkpoints.
+  EXPECT_EQ(response.limits().num_slots(), 32);
+  const MemoryPlan& memory = server->memory();
+  EXPECT_EQ(response.slot_bytes() * 32, memory.states);
+  EXPECT_EQ(response.page_bytes() * response.limits().num_pages(),
+            memory.kv_pages);
 }
 
 TEST(WorkerServerTest, ASyntheticModelSaysSoAndHasNoFiles) {

@@ -199,7 +199,7 @@ TEST(WorkerServiceSchedulersTest, NeighbouringVersionsAreLetInAndNoOthers) {
 
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(refused.error_message(),
-            "the scheduler's protocol_version is 4, this side's is 2; they may "
+            "the scheduler's protocol_version is 5, this side's is 3; they may "
             "differ by 1 at most");
   EXPECT_EQ(too_old.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(worker.MetricsText(),

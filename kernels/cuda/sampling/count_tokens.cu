@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
-#include "kernels/cuda/sampling/adjusted_logits.cuh"
+#include "kernels/sampling.h"
 
 namespace bole::cuda {
 namespace {
@@ -20,8 +20,7 @@ __global__ void __launch_bounds__(kThreads)
   const int request = blockIdx.y;
   const SamplingControl& control = p.control[request];
   const RowBatch& batch = p.batch;
-  const bool is_used = batch.first_row[request] < batch.first_row[request + 1];
-  if (!is_used || !HasPenalties(control)) return;
+  if (batch.first_row[request] == batch.first_row[request + 1]) return;
   const int share = (p.vocabulary + kBlocks - 1) / kBlocks;
   const int first_token = static_cast<int>(blockIdx.x) * share;
   const int end_token = min(first_token + share, p.vocabulary);
@@ -48,12 +47,32 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A thread for each token of the vocabulary.
+__global__ void __launch_bounds__(kThreads)
+    OutputToPromptKernel(const __grid_constant__ OutputToPromptParams p) {
+  WaitForPrevious();
+  StartNext();
+  const int v =
+      static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (v >= p.vocabulary) return;
+  int32_t& count =
+      p.counts.count[static_cast<int64_t>(p.slot) * p.vocabulary + v];
+  if (count > 0) count = kPromptToken;
+}
+
 }  // namespace
 
 absl::Status CountTokens(const CountTokensParams& params, const Launch& on) {
   const dim3 grid(kBlocks, params.batch.max_requests);
   return LaunchDependent("CountTokens", CountTokensKernel,
                          {.grid = grid, .block = kThreads}, on, params);
+}
+
+absl::Status OutputToPrompt(const OutputToPromptParams& params,
+                            const Launch& on) {
+  const int blocks = (params.vocabulary + kThreads - 1) / kThreads;
+  return LaunchDependent("OutputToPrompt", OutputToPromptKernel,
+                         {.grid = blocks, .block = kThreads}, on, params);
 }
 
 }  // namespace bole::cuda

@@ -48,6 +48,40 @@ class DenseTest : public CudaTest {
 
 BOLE_FOR_EACH_ELEMENT(DenseTest);
 
+// In order with the operator that writes what is copied.
+TEST_P(DenseTest, CopiesAreExactAndComeInTheirTurn) {
+  const int width = 64;
+  const int rows = 33;
+  GuardedBuffer<float> x = Random(rows, width, rows);
+  GuardedBuffer<float> gathered(rows * width);
+  GuardedBuffer<float> copied(rows * width);
+  GuardedBuffer<int32_t> count = Count(rows);
+  std::vector<int32_t> index(rows);
+  for (int i = 0; i < rows; ++i) index[i] = rows - 1 - i;
+  DeviceCopies copies(*cuda_);
+  Activation* const from = copies.Activations(gathered);
+  Activation* const to = copies.Activations(copied);
+  const RowCount on_device = {.count = copies.Of(count), .max = rows};
+
+  ASSERT_TRUE(cuda_
+                  ->GatherRows({.rows = on_device,
+                                .width = width,
+                                .index = copies.Of(index),
+                                .x = copies.Activations(x),
+                                .out = from})
+                  .ok());
+  const absl::Status run =
+      cuda_->CopyDevice(to, from, rows * width * ElementBytes(GetParam()));
+  ASSERT_TRUE(run.ok()) << run;
+  copies.Fetch();
+
+  for (int i = 0; i < rows; ++i) {
+    EXPECT_TRUE(SameBits(copied.span(i * width, width),
+                         x.span((rows - 1 - i) * width, width)))
+        << i;
+  }
+}
+
 TEST_P(DenseTest, EmbedsAndGathersExactly) {
   const int width = 200;
   const int rows = 9;

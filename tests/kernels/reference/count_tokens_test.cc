@@ -100,14 +100,35 @@ TEST(CountTokensTest, APromptTokenIsMarkedOnce) {
   EXPECT_EQ(counts, (std::vector<int32_t>{0, 0, kPromptToken, 0}));
 }
 
-TEST(CountTokensTest, RequestsWithoutPenaltiesOrRowsLeaveTheirSlotsAlone) {
-  std::vector<int32_t> counts(2 * kVocabulary, 50);
-  SampledRequest plain = Chain({3}, /*slot=*/1, /*committed=*/0, 0);
+TEST(CountTokensTest, RequestsWithoutRowsLeaveTheirSlotsAlone) {
+  std::vector<int32_t> counts(kVocabulary, 50);
+
+  Count({Chain({}, /*slot=*/0, /*committed=*/0, 0)}, {0}, counts);
+
+  EXPECT_EQ(counts, std::vector<int32_t>(kVocabulary, 50));
+}
+
+// One with penalties may go on from the slot of one without.
+TEST(CountTokensTest, TokensOfRequestsWithoutPenaltiesCount) {
+  std::vector<int32_t> counts(kVocabulary, 50);
+  SampledRequest plain = Chain({3, 1}, /*slot=*/0, /*committed=*/0, 1);
   plain.control.presence_penalty = 0;
 
-  Count({plain, Chain({}, /*slot=*/0, /*committed=*/0, 0)}, {1, 0}, counts);
+  Count({plain}, {2}, counts);
 
-  EXPECT_EQ(counts, std::vector<int32_t>(2 * kVocabulary, 50));
+  EXPECT_EQ(counts, (std::vector<int32_t>{0, 1, 0, kPromptToken}));
+}
+
+TEST(CountTokensTest, OutputOfOneSlotBecomesPrompt) {
+  std::vector<int32_t> counts = {
+      1, 2, 3, 4, 0, 7, kPromptToken, kPromptToken + 2, 1, 2, 3, 4};
+
+  OutputToPrompt(
+      {.slot = 1, .vocabulary = kVocabulary, .counts = {counts.data(), 3}});
+
+  EXPECT_EQ(counts,
+            (std::vector<int32_t>{1, 2, 3, 4, 0, kPromptToken, kPromptToken,
+                                  kPromptToken, 1, 2, 3, 4}));
 }
 
 TEST(CountTokensTest, EachPenaltyAloneNeedsCounts) {

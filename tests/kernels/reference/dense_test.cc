@@ -9,9 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/thread_pool.h"
 #include "gtest/gtest.h"
 #include "kernels/dense.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/kernels/reference/host_matrix.h"
 #include "tests/kernels/reference/spare_rows.h"
 #include "tests/testing/activations.h"
@@ -332,6 +334,17 @@ TEST(SiluMulTest, ARowHasTheBitsItHasAlone) {
 
     EXPECT_TRUE(SameBits(alone, out.span(i * kWidth, kWidth))) << i;
   }
+}
+
+TEST(DenseTest, ACopyChangesNothingButItsTarget) {
+  std::vector<int32_t> array = {1, 2, 3, 4, 5, 6, 7, 8};
+  ReferenceBackend backend(/*num_threads=*/1);
+
+  const absl::Status copied =
+      backend.CopyDevice(&array[5], &array[1], 2 * sizeof(int32_t));
+
+  ASSERT_TRUE(copied.ok()) << copied;
+  EXPECT_EQ(array, (std::vector<int32_t>{1, 2, 3, 4, 5, 2, 3, 8}));
 }
 
 }  // namespace

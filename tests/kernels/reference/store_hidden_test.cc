@@ -28,7 +28,7 @@ struct Hidden {
   // Request b has a path of these rows.
   void Store(const std::vector<std::vector<int32_t>>& paths,
              const std::vector<int32_t>& slot,
-             const std::vector<int32_t>& committed) {
+             const std::vector<int32_t>& committed, int most = kRing) {
     std::vector<int32_t> first = {0};
     std::vector<int32_t> row;
     for (const std::vector<int32_t>& path : paths) {
@@ -44,6 +44,7 @@ struct Hidden {
                  .max_path_rows = static_cast<int>(row.size()),
                  .width = kWidth,
                  .ring = kRing,
+                 .most = most,
                  .hidden = reinterpret_cast<const Activation*>(rows.data()),
                  .kept = reinterpret_cast<Activation*>(kept.data())});
   }
@@ -83,6 +84,17 @@ TEST(StoreHiddenTest, OfAPathLongerThanTheRingItsEndIsKept) {
 
   // Positions 5 .. 8 are rows 3 .. 6.
   EXPECT_EQ(hidden.Ring(0), (std::vector<float>{60, 30, 40, 50}));
+}
+
+TEST(StoreHiddenTest, NoMoreOfAPathThanIsAskedForIsKept) {
+  Hidden hidden(/*num_slots=*/2, /*num_rows=*/5);
+
+  hidden.Store({{0, 1, 2}, {4}}, {1, 0}, {6, 2}, /*most=*/1);
+
+  EXPECT_EQ(hidden.Ring(1),
+            (std::vector<float>{20, kUntouched, kUntouched, kUntouched}));
+  EXPECT_EQ(hidden.Ring(0),
+            (std::vector<float>{kUntouched, kUntouched, 40, kUntouched}));
 }
 
 }  // namespace

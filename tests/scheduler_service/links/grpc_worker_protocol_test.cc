@@ -161,11 +161,11 @@ TEST(GrpcWorkerProtocolTest, AWorkerOfADistantVersionIsRefused) {
     const auto lost = connection.log.NextAs<WorkerLost>();
 
     ASSERT_TRUE(lost);
-    EXPECT_EQ(
-        lost->why,
-        absl::FailedPreconditionError(absl::StrCat(
-            "the worker's protocol_version is ", description.protocol_version,
-            ", this side's is 2; they may differ by 1 at most")));
+    EXPECT_EQ(lost->why,
+              absl::FailedPreconditionError(absl::StrCat(
+                  "the worker's protocol_version is ",
+                  description.protocol_version, ", this side's is ",
+                  kProtocolVersion, "; they may differ by 1 at most")));
     EXPECT_EQ(connection.worker.num_calls(), 0);
   }
 }

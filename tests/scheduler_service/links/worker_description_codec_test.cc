@@ -70,11 +70,11 @@ TEST(WorkerDescriptionCodecTest, ADigestIsHexadecimalOrEmpty) {
 TEST(WorkerDescriptionCodecTest, NeighboursAreReadAndOthersAreNot) {
   worker::v1::DescribeResponse message = Described();
 
-  for (const uint32_t version : {1u, 2u, 3u}) {
+  for (const uint32_t version : {2u, 3u, 4u}) {
     message.set_protocol_version(version);
     EXPECT_TRUE(DecodeDescription(message).ok()) << version;
   }
-  for (const uint32_t version : {0u, 4u, 0xffffffffu}) {
+  for (const uint32_t version : {0u, 1u, 5u, 0xffffffffu}) {
     message.set_protocol_version(version);
     EXPECT_EQ(DecodeDescription(message).status().code(),
               absl::StatusCode::kFailedPrecondition)
@@ -102,6 +102,21 @@ TEST(WorkerDescriptionCodecTest, BucketsAscend) {
   for (int i = 1; i <= 4097; ++i) message.add_row_buckets(i);
   EXPECT_EQ(DecodeDescription(message).status().message(),
             "the number of row_buckets is 4097; allowed is [0, 4096]");
+}
+
+TEST(WorkerDescriptionCodecTest, BytesOfSlotsAndPagesMayBeLeftOut) {
+  worker::v1::DescribeResponse message = Described();
+  EXPECT_EQ(DecodeDescription(message)->slot_bytes, 0u);
+  message.set_slot_bytes(54'000'000);
+  message.set_page_bytes(2'359'296);
+  const absl::StatusOr<WorkerDescription> worker = DecodeDescription(message);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(worker->slot_bytes, 54'000'000u);
+  EXPECT_EQ(worker->page_bytes, 2'359'296u);
+
+  message.set_page_bytes((uint64_t{1} << 38) + 1);
+  EXPECT_EQ(DecodeDescription(message).status().message(),
+            "page_bytes is 274877906945; allowed is [0, 274877906944]");
 }
 
 TEST(WorkerDescriptionCodecTest, ATableOfCostsIsReadOrNamed) {

@@ -101,6 +101,7 @@ TEST(ReplayTest, NamesThePlanThatASmallerEngineRefuses) {
   const std::vector<RecordedStep> steps = Steps("trees");
   EngineOptions sizes = DefaultEngineOptions();
   sizes.num_slots = 2;
+  sizes.num_checkpoints = 0;
   const auto engine = FreshEngine(sizes);
 
   const absl::Status status = Replay(*engine, steps, kTolerance).status();

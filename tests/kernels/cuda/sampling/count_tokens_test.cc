@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/sampling.h"
 #include "tests/kernels/cuda/cuda_test.h"
+#include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/sampling/device_sampling.h"
 #include "tests/kernels/reference/sample_batch.h"
 #include "tests/testing/random_tree.h"
@@ -94,6 +95,31 @@ TEST_P(CountTokensTest, CountsAreEqual) {
 
     EXPECT_EQ(got, want) << requests.size() << " requests, vocabulary "
                          << vocabulary;
+  }
+}
+
+// Of one slot, however the vocabulary falls into blocks.
+TEST_P(CountTokensTest, OutputBecomesPromptAsInTheReference) {
+  for (const int vocabulary : {1, 255, 256, 1000, 8192}) {
+    SCOPED_TRACE(vocabulary);
+    std::vector<int32_t> want(size_t{3} * vocabulary);
+    for (int32_t& count : want) {
+      count = UniformInt(rng_, 0, 1) * kPromptToken + UniformInt(rng_, 0, 2);
+    }
+    std::vector<int32_t> got = want;
+
+    const absl::Status reference = reference_.OutputToPrompt(
+        {.slot = 1, .vocabulary = vocabulary, .counts = {want.data(), 3}});
+    ASSERT_TRUE(reference.ok()) << reference;
+    DeviceCopies copies(*cuda_);
+    const absl::Status run = cuda_->OutputToPrompt(
+        {.slot = 1,
+         .vocabulary = vocabulary,
+         .counts = {const_cast<int32_t*>(copies.Of(got)), 3}});
+    ASSERT_TRUE(run.ok()) << run;
+    ASSERT_NO_FATAL_FAILURE(copies.Fetch());
+
+    EXPECT_EQ(got, want);
   }
 }
 

@@ -145,6 +145,7 @@ TEST_P(StoreHiddenTest, RingsAreEqual) {
     Paths in(rng_);
     const int num_slots = in.requests() + UniformInt(rng_, 0, 2);
     const int ring = UniformInt(rng_, 1, 64);
+    const int most = round % 3 == 0 ? ring : UniformInt(rng_, 1, ring);
     const int width = round % 2 == 0 ? 64 : UniformInt(rng_, 1, 40);
     std::vector<int32_t> slot(num_slots);
     std::iota(slot.begin(), slot.end(), 0);
@@ -175,6 +176,7 @@ TEST_P(StoreHiddenTest, RingsAreEqual) {
               static_cast<int>(in.row.size()) + UniformInt(rng_, 1, 3),
           .width = width,
           .ring = ring,
+          .most = most,
           .hidden = activations(hidden),
           .kept = activations(kept)};
     };

@@ -1,0 +1,126 @@
+// Sequences on one engine that leave checkpoints and go on from them, planned
+// by hand.
+#ifndef BOLE_TESTS_WORKER_SERVICE_CHECKPOINT_DRIVER_H_
+#define BOLE_TESTS_WORKER_SERVICE_CHECKPOINT_DRIVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/draft_shape.h"
+#include "common/ids.h"
+#include "common/proposal_tree.h"
+#include "common/sampling_params.h"
+#include "common/step.h"
+#include "kernels/backend.h"
+#include "worker_service/engine.h"
+#include "worker_service/loaded_model.h"
+#include "worker_service/sequence_memory.h"
+
+namespace bole::testing_support {
+
+// The ids that are drawn: all that there are if the model has no tokenizer.
+int NumTokens(const LoadedModel& model);
+
+// A slot that no sequence runs in, and the pages of the one that left it there.
+struct LeftCheckpoint {
+  SlotId slot{0};
+  int length = 0;
+  std::vector<PageId> pages = {};
+  int undrafted = 0;  // Tokens that its drafter has not seen.
+};
+
+// What whoever goes on from a checkpoint does about it.
+struct GoingOn {
+  bool shows_tail = true;
+  bool copies_page = true;
+  bool output_to_prompt = true;
+};
+
+// Requests that run in slots 0 .. kRequests - 1, with pages of their own, and
+// checkpoints in the slots above. Plans are made part by part: Add...(), and
+// then Run(). Failed steps are failed expectations.
+class CheckpointDriver {
+ public:
+  static constexpr int kRequests = 3;
+  static constexpr int kCheckpoints = 5;
+  static constexpr int kMaxContext = 320;
+  static constexpr DraftShape kTree{.top_k = 3, .depth = 4};
+  static constexpr DraftShape kChain{.top_k = 1, .depth = 3};
+
+  // `model` was loaded into `backend`; both must outlive this.
+  CheckpointDriver(const LoadedModel& model, Backend& backend, int page_size);
+
+  // The request in slot `number` is a new one.
+  void Begin(int number, std::vector<int32_t> prompt,
+             const SamplingParams& sampling = {});
+  // The same, and its first `from.length` tokens are those of a checkpoint: the
+  // next plan has the copies for it.
+  void Begin(int number, std::vector<int32_t> prompt,
+             const SamplingParams& sampling, const LeftCheckpoint& from,
+             const GoingOn& how = {});
+  // The request in the slot goes on as another one whose prompt begins with
+  // what is committed: nothing is copied.
+  void GoOnInPlace(int number, std::vector<int32_t> prompt);
+  // The next plan copies the slot, as it is before that plan, to the slot of
+  // checkpoint `index`.
+  LeftCheckpoint Leave(int number, int index);
+
+  // To the next plan: the next so many tokens of the prompt, or as many as
+  // there are; a forest of the likeliest nodes; and nothing at all.
+  void AddChunk(int number, int num_tokens = kMaxContext);
+  void AddTree(int number, int nodes);
+  // Runs it. Without a draft, its forest defers it.
+  StepResult Run(const std::optional<DraftShape>& draft);
+
+  // Chunks of so many tokens to the prompt's end, each a plan. Returns the last
+  // result.
+  SequenceResult Prefill(int number, int chunk_tokens = kMaxContext);
+  // A plan with a tree of the request alone.
+  SequenceResult Round(int number, int nodes,
+                       const std::optional<DraftShape>& draft);
+
+  // Committed tokens and the pending one.
+  const std::vector<int32_t>& tokens(int number) const {
+    return requests_[number].tokens;
+  }
+  int committed(int number) const { return requests_[number].plan.committed; }
+  const Engine& engine() const { return *engine_; }
+
+  // Part by part, with its name: what slot and pages hold of a request's
+  // committed tokens, byte for byte.
+  std::vector<std::pair<std::string, std::vector<char>>> Content(
+      int number) const;
+
+ private:
+  struct Request {
+    SequencePlan plan = {};
+    std::vector<int32_t> tokens = {};
+    ProposalTree tree = {};
+    int undrafted = 0;
+  };
+  SequencePlan PlanOf(Request& request, bool shows_tail);
+  void Take(int number, const SequenceResult& result);
+  std::vector<char> Bytes(const MemoryPart& part, size_t at,
+                          size_t count) const;
+
+  const LoadedModel& model_;
+  Backend& backend_;
+  std::unique_ptr<Engine> engine_;
+  Request requests_[kRequests];
+  // What the next plan has.
+  MemoryCopies copies_;
+  std::vector<std::pair<int, int>> chunks_;  // Request, tokens.
+  std::vector<std::pair<int, int>> trees_;   // Request, nodes.
+};
+
+// Expects equal content, and names what differs.
+void ExpectSameContent(const CheckpointDriver& a, int number_of_a,
+                       const CheckpointDriver& b, int number_of_b);
+
+}  // namespace bole::testing_support
+
+#endif  // BOLE_TESTS_WORKER_SERVICE_CHECKPOINT_DRIVER_H_

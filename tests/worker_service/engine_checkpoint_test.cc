@@ -1,0 +1,368 @@
+// Requests that go on from checkpoints: what they get and leave is what they
+// would have got and left without.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/draft_shape.h"
+#include "common/ids.h"
+#include "common/sampling_params.h"
+#include "common/step.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/reference/reference_backend.h"
+#include "tests/worker_service/checkpoint_driver.h"
+#include "worker_service/loaded_model.h"
+#include "worker_service/validate_plan.h"
+
+namespace bole::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr DraftShape kTree = CheckpointDriver::kTree;
+constexpr DraftShape kChain = CheckpointDriver::kChain;
+constexpr int kPromptTokens = 230;
+
+SamplingParams Greedy() {
+  SamplingParams sampling;
+  sampling.temperature = 0;
+  return sampling;
+}
+SamplingParams Penalized() {
+  SamplingParams sampling;
+  sampling.temperature = 0.8f;
+  sampling.presence_penalty = 0.3f;
+  sampling.frequency_penalty = 0.2f;
+  sampling.repetition_penalty = 1.2f;
+  sampling.seed = 5;
+  return sampling;
+}
+
+// Plain rounds, whose drafts are put off, chains and trees.
+struct RoundKind {
+  int nodes;
+  std::optional<DraftShape> draft;
+};
+const std::vector<RoundKind>& MixedRounds() {
+  static const std::vector<RoundKind> rounds = {
+      {1, std::nullopt}, {1, std::nullopt}, {1, kChain}, {4, kChain},
+      {4, kTree},        {12, kTree},       {12, kTree}, {12, std::nullopt},
+      {1, kTree},        {16, kTree}};
+  return rounds;
+}
+
+class EngineCheckpointTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<LoadedModel> model = LoadModel(GetParam(), backend_);
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+  }
+
+  CheckpointDriver NewDriver(int page_size = 16) {
+    return CheckpointDriver(model_, backend_, page_size);
+  }
+  std::vector<int32_t> Text(int num_tokens, uint32_t seed) const {
+    std::mt19937 rng(seed);
+    std::vector<int32_t> text(num_tokens);
+    for (int32_t& token : text) {
+      token = static_cast<int32_t>(rng() % NumTokens(model_));
+    }
+    return text;
+  }
+  // The first tokens of `text`, and then others.
+  std::vector<int32_t> Continued(const std::vector<int32_t>& text, int length,
+                                 uint32_t seed,
+                                 int num_tokens = kPromptTokens) const {
+    std::vector<int32_t> prompt = Text(num_tokens, seed);
+    std::copy_n(text.begin(), length, prompt.begin());
+    return prompt;
+  }
+
+  ReferenceBackend backend_{/*num_threads=*/1};
+  LoadedModel model_;
+};
+
+// The rounds of both, and what they leave.
+void ExpectSameRounds(CheckpointDriver& a, int number_of_a, CheckpointDriver& b,
+                      int number_of_b) {
+  for (const RoundKind& kind : MixedRounds()) {
+    const SequenceResult got = a.Round(number_of_a, kind.nodes, kind.draft);
+    EXPECT_TRUE(got == b.Round(number_of_b, kind.nodes, kind.draft))
+        << kind.nodes << " nodes at " << a.committed(number_of_a);
+  }
+  ExpectSameContent(a, number_of_a, b, number_of_b);
+}
+
+// From every boundary of the grid, and to the end of the prompt in one chunk or
+// in several.
+TEST_P(EngineCheckpointTest, APrefillGoesOnBitForBit) {
+  for (const int page_size : {16, 64}) {
+    const std::vector<int32_t> text = Text(kPromptTokens, 1);
+    CheckpointDriver cached = NewDriver(page_size);
+    std::vector<LeftCheckpoint> checkpoints;
+    // Its draws need no counts. Those of who goes on do.
+    cached.Begin(0, text, Greedy());
+    for (int i = 0; i < 3; ++i) {
+      cached.AddChunk(0, kPrefillGrid);
+      cached.Run(kTree);
+      checkpoints.push_back(cached.Leave(0, i));
+    }
+    cached.Prefill(0);
+    for (int i = 0; i < 5; ++i) cached.Round(0, 12, kTree);
+
+    for (const LeftCheckpoint& from : checkpoints) {
+      for (const int chunk_tokens : {64, 128, 300}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "pages of " << page_size << ", from " << from.length
+                     << " in chunks of " << chunk_tokens);
+        const std::vector<int32_t> prompt =
+            Continued(text, from.length, /*seed=*/2 + chunk_tokens);
+        const SamplingParams sampling =
+            chunk_tokens == 128 ? Greedy() : Penalized();
+        CheckpointDriver fresh = NewDriver(page_size);
+        fresh.Begin(0, prompt, sampling);
+
+        cached.Begin(1, prompt, sampling, from);
+
+        EXPECT_EQ(cached.Prefill(1, chunk_tokens), fresh.Prefill(0));
+        ExpectSameRounds(cached, 1, fresh, 0);
+      }
+    }
+  }
+}
+
+// A chunk of the prompt's last token alone, and the same as a forest.
+TEST_P(EngineCheckpointTest, OnlyTheLastTokenIsLeft) {
+  const std::vector<int32_t> text = Text(128, 1);
+  CheckpointDriver cached = NewDriver();
+  cached.Begin(0, text);
+  cached.AddChunk(0, 128);
+  cached.Run(kTree);
+  const LeftCheckpoint from = cached.Leave(0, 0);
+  const std::vector<int32_t> prompt = Continued(text, 128, 3, 129);
+  CheckpointDriver fresh = NewDriver();
+  fresh.Begin(0, prompt, Greedy());
+
+  cached.Begin(1, prompt, Greedy(), from);
+
+  EXPECT_EQ(cached.Prefill(1), fresh.Prefill(0));
+  ExpectSameRounds(cached, 1, fresh, 0);
+}
+
+// Two go on at once, from one checkpoint and from another, while the request
+// that left them decodes in the same plans.
+TEST_P(EngineCheckpointTest, OthersInThePlanChangeNothing) {
+  const std::vector<int32_t> text = Text(kPromptTokens, 1);
+  const std::vector<int32_t> first = Continued(text, 128, 2);
+  const std::vector<int32_t> second = Continued(text, 64, 3);
+  CheckpointDriver cached = NewDriver();
+  cached.Begin(0, text, Penalized());
+  cached.AddChunk(0, 64);
+  cached.Run(kTree);
+  const LeftCheckpoint at_64 = cached.Leave(0, 4);
+  cached.AddChunk(0, 64);
+  cached.Run(kTree);
+  const LeftCheckpoint at_128 = cached.Leave(0, 1);
+  cached.Prefill(0);
+  CheckpointDriver fresh[3] = {NewDriver(), NewDriver(), NewDriver()};
+  fresh[0].Begin(0, text, Penalized());
+  fresh[1].Begin(0, first, Greedy());
+  fresh[2].Begin(0, second, Penalized());
+  std::vector<SequenceResult> of_prompts;
+  for (CheckpointDriver& one : fresh) of_prompts.push_back(one.Prefill(0));
+
+  cached.Begin(1, first, Greedy(), at_128);
+  cached.Begin(2, second, Penalized(), at_64);
+  cached.AddTree(0, 12);
+  cached.AddChunk(1);
+  cached.AddChunk(2);
+  const StepResult result = cached.Run(kTree);
+
+  ASSERT_EQ(result.prefills.size(), 2u);
+  EXPECT_EQ(result.prefills[0], of_prompts[1]);
+  EXPECT_EQ(result.prefills[1], of_prompts[2]);
+  EXPECT_EQ(result.sequences[0], fresh[0].Round(0, 12, kTree));
+  for (int i = 0; i < 6; ++i) {
+    for (const int number : {0, 1, 2}) cached.AddTree(number, 12);
+    const StepResult round = cached.Run(kTree);
+    for (const int number : {0, 1, 2}) {
+      EXPECT_EQ(round.sequences[number], fresh[number].Round(0, 12, kTree));
+    }
+  }
+  for (const int number : {0, 1, 2}) {
+    ExpectSameContent(cached, number, fresh[number], 0);
+  }
+}
+
+// A copy of a copy, and copies that nothing else of a plan comes with.
+TEST_P(EngineCheckpointTest, CopiesComeInTheirOrder) {
+  const std::vector<int32_t> text = Text(kPromptTokens, 1);
+  CheckpointDriver cached = NewDriver();
+  cached.Begin(0, text, Greedy());
+  cached.AddChunk(0, 64);
+  cached.Run(kTree);
+  const LeftCheckpoint from = cached.Leave(0, 0);
+  cached.Run(kTree);
+  cached.Prefill(0);
+  const std::vector<int32_t> prompt = Continued(text, 64, 2);
+  CheckpointDriver fresh = NewDriver();
+  fresh.Begin(0, prompt, Greedy());
+
+  // Slot 1 gets it, leaves it to another checkpoint, and slot 2 goes on.
+  cached.Begin(1, prompt, Greedy(), from);
+  LeftCheckpoint again = from;
+  again.slot = cached.Leave(1, 1).slot;
+  cached.Begin(2, prompt, Greedy(), again);
+
+  EXPECT_EQ(cached.Prefill(2), fresh.Prefill(0));
+  ExpectSameRounds(cached, 2, fresh, 0);
+}
+
+// The end of a turn: its slot is the checkpoint. `rounds` of the turn's last
+// rounds put their draft off.
+void EndTurn(CheckpointDriver& driver, const std::vector<int32_t>& prompt,
+             const SamplingParams& sampling, int rounds) {
+  driver.Begin(0, prompt, sampling);
+  driver.Prefill(0);
+  for (int i = 0; i < 7; ++i) driver.Round(0, 12, kTree);
+  for (int i = 0; i < rounds; ++i) driver.Round(0, 1, std::nullopt);
+}
+
+std::vector<int32_t> NextTurn(const CheckpointDriver& driver,
+                              std::vector<int32_t> more) {
+  std::vector<int32_t> prompt(driver.tokens(0).begin(),
+                              driver.tokens(0).begin() + driver.committed(0));
+  prompt.insert(prompt.end(), more.begin(), more.end());
+  return prompt;
+}
+
+// Bit for bit as in the slot that the turn ended in, and whatever becomes of
+// that slot. Here the tokens of the turn stay output for the penalties.
+TEST_P(EngineCheckpointTest, ANextTurnIsWhatItIsInTheSameSlot) {
+  for (const int put_off : {0, 1, 9}) {
+    for (const int page_size : {16, 64}) {
+      SCOPED_TRACE(::testing::Message()
+                   << put_off << " rounds put off, pages of " << page_size);
+      CheckpointDriver cached = NewDriver(page_size);
+      CheckpointDriver same = NewDriver(page_size);
+      EndTurn(cached, Text(100, 4), Penalized(), put_off);
+      EndTurn(same, Text(100, 4), Penalized(), put_off);
+      const std::vector<int32_t> prompt = NextTurn(cached, Text(40, 5));
+      same.GoOnInPlace(0, prompt);
+
+      const LeftCheckpoint from = cached.Leave(0, 0);
+      EXPECT_EQ(from.undrafted, put_off);
+      for (int i = 0; i < 3; ++i) cached.Round(0, 12, kTree);
+      cached.Begin(1, prompt, Penalized(), from, {.output_to_prompt = false});
+
+      EXPECT_EQ(cached.Prefill(1), same.Prefill(0));
+      ExpectSameRounds(cached, 1, same, 0);
+    }
+  }
+}
+
+// What a fresh prefill of the whole next turn gives, to rounding: the states
+// that decoding leaves are other bits.
+TEST_P(EngineCheckpointTest, ANextTurnIsCloseToAFreshPrefill) {
+  CheckpointDriver cached = NewDriver();
+  EndTurn(cached, Text(100, 4), Greedy(), /*rounds=*/0);
+  const std::vector<int32_t> prompt = NextTurn(cached, Text(40, 5));
+  CheckpointDriver fresh = NewDriver();
+  fresh.Begin(0, prompt, Penalized());
+  const LeftCheckpoint from = cached.Leave(0, 0);
+  cached.Begin(1, prompt, Penalized(), from);
+
+  SequenceResult got = cached.Prefill(1);
+  SequenceResult want = fresh.Prefill(0);
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_EQ(got.emitted.size(), want.emitted.size());
+    for (size_t j = 0; j < want.emitted.size(); ++j) {
+      EXPECT_EQ(got.emitted[j].token, want.emitted[j].token);
+      EXPECT_NEAR(got.emitted[j].logprob, want.emitted[j].logprob, 1e-4);
+    }
+    got = cached.Round(1, 1, kTree);
+    want = fresh.Round(0, 1, kTree);
+  }
+  EXPECT_EQ(cached.Content(1)[2], fresh.Content(0)[2]);
+}
+
+struct Seen {
+  std::vector<SequenceResult> results;
+  std::vector<std::pair<std::string, std::vector<char>>> content;
+};
+
+// What the tests above would see if something were left out.
+TEST_P(EngineCheckpointTest, WhatIsLeftOutShows) {
+  if (!model_.text.empty()) return;  // A text that hardly depends on it.
+  const auto run = [this](const GoingOn& how) {
+    CheckpointDriver driver = NewDriver();
+    EndTurn(driver, Text(100, 4), Greedy(), /*rounds=*/0);
+    const LeftCheckpoint from = driver.Leave(0, 0);
+    SamplingParams sampling = Penalized();
+    sampling.frequency_penalty = 2;
+    driver.Begin(1, NextTurn(driver, Text(40, 5)), sampling, from, how);
+    Seen seen;
+    seen.results.push_back(driver.Prefill(1));
+    for (int i = 0; i < 16; ++i) {
+      seen.results.push_back(driver.Round(1, 12, kTree));
+    }
+    seen.content = driver.Content(1);
+    return seen;
+  };
+  const Seen whole = run({});
+  const Seen tail = run({.shows_tail = false});
+  const Seen page = run({.copies_page = false});
+  const Seen counts = run({.output_to_prompt = false});
+
+  EXPECT_TRUE(run({}).results == whole.results);
+  // The drafter proposes something else, and the text is the same.
+  EXPECT_TRUE(tail.results[0].proposal != whole.results[0].proposal);
+  EXPECT_TRUE(tail.results[0].emitted == whole.results[0].emitted);
+  EXPECT_TRUE(page.results[0].emitted != whole.results[0].emitted);
+  EXPECT_TRUE(counts.content[2] != whole.content[2]);
+  EXPECT_TRUE(counts.results != whole.results);
+}
+
+TEST_P(EngineCheckpointTest, AChunksTailNeedsADrafter) {
+  StepPlan plan;
+  plan.prefills = {{.sequence = {.slot = SlotId(0),
+                                 .committed = 5,
+                                 .pages = {PageId(0)},
+                                 .prompt_length = 6,
+                                 .draft_tail = {1}},
+                    .tokens = {1}}};
+  const StepLimits limits = NewDriver().engine().limits();
+  EXPECT_TRUE(ValidatePlan(plan, limits, /*has_drafter=*/true).ok());
+
+  const absl::Status status = ValidatePlan(plan, limits, /*has_drafter=*/false);
+
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("prefill 0: the draft tail has 1 tokens"));
+}
+
+std::string NameOf(const ::testing::TestParamInfo<std::string>& info) {
+  const char* const names[] = {"SyntheticDense", "SyntheticMoe", "Dense",
+                               "Moe"};
+  return names[info.index];
+}
+
+// Synthetic models accept what they draft. Of random ones every layer changes
+// what is drawn.
+INSTANTIATE_TEST_SUITE_P(
+    Models, EngineCheckpointTest,
+    ::testing::Values("synthetic:tiny,layers=4,noise=1",
+                      "synthetic:tiny-moe,layers=4,noise=1",
+                      "tests/golden/dense", "tests/golden/moe"),
+    NameOf);
+
+}  // namespace
+}  // namespace bole::testing_support
