@@ -1,0 +1,333 @@
+#include "scheduler_service/replicas/prefix_cache.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+
+namespace bole {
+namespace {
+
+// How likely it is that a checkpoint is found again from which one text has
+// gone on, beside one from which none has.
+constexpr double kReuseOfInner = 0.05;
+
+// Two texts have parted where it is worth a checkpoint, if it would save so
+// many tokens.
+constexpr int kLeastBranch = 2 * kCacheGrid;
+
+// A hash of the first tokens that goes on token by token.
+class RollingHash {
+ public:
+  void Add(int32_t token) {
+    hash_ = (hash_ ^ static_cast<uint32_t>(token)) * 0x9e3779b97f4a7c15;
+    hash_ ^= hash_ >> 29;
+  }
+  uint64_t value() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0x2545f4914f6cdd1d;
+};
+
+uint64_t HashOf(const std::string& key) {
+  return absl::Hash<std::string>()(key);
+}
+
+uint64_t WithKey(uint64_t prefix, uint64_t key) {
+  return absl::HashOf(prefix, key);
+}
+
+uint64_t PrefixHash(std::span<const int32_t> tokens) {
+  RollingHash hash;
+  for (const int32_t token : tokens) hash.Add(token);
+  return hash.value();
+}
+
+}  // namespace
+
+const char* NameOf(MissReason reason) {
+  switch (reason) {
+    case MissReason::kNone:
+      return "";
+    case MissReason::kCold:
+      return "cold";
+    case MissReason::kBelowGranularity:
+      return "below_granularity";
+    case MissReason::kEvicted:
+      return "evicted";
+    case MissReason::kNoCheckpoint:
+      return "no_checkpoint";
+    case MissReason::kSalt:
+      return "salt";
+    case MissReason::kOtherWorker:
+      return "other_worker";
+  }
+  return "";
+}
+
+PrefixCache::PrefixCache(WorkerMemory& memory,
+                         const PrefixCacheOptions& options)
+    : memory_(memory),
+      options_(options),
+      tree_(memory, options.page_size),
+      evicted_(options.max_ghosts),
+      seen_(options.max_ghosts) {}
+
+PrefixCache::~PrefixCache() {
+  while (!all_.empty()) Drop(all_.back());
+}
+
+PrefixCache::Found PrefixCache::Find(const CacheQuery& query) const {
+  Found found;
+  if (query.tokens.size() < 2) return found;
+  const auto may_be_found = query.tokens.first(query.tokens.size() - 1);
+  found.in_pages = tree_.Visit(query.key, may_be_found, [&](PrefixMark& mark) {
+    auto& checkpoint = static_cast<Checkpoint&>(mark);
+    const bool agrees = mark.position <= query.prompt_length ||
+                        checkpoint.facts.prompt_length == query.prompt_length;
+    if (agrees &&
+        (found.best == nullptr || mark.position > found.best->position)) {
+      found.best = &checkpoint;
+    }
+  });
+  return found;
+}
+
+MissReason PrefixCache::ReasonFor(const CacheQuery& query,
+                                  const Found& found) const {
+  const int least = found.best == nullptr ? 0 : found.best->position;
+  const int most = static_cast<int>(query.tokens.size()) - 1;
+  if (most < kCacheGrid) {
+    return least > 0 ? MissReason::kNone : MissReason::kBelowGranularity;
+  }
+  if (found.in_pages >= least + kLeastBranch) return MissReason::kNoCheckpoint;
+  const uint64_t key = HashOf(query.key);
+  MissReason reason = least > 0 ? MissReason::kNone : MissReason::kCold;
+  RollingHash hash;
+  for (int i = 0; i < most; ++i) {
+    hash.Add(query.tokens[i]);
+    if ((i + 1) % kCacheGrid != 0 || i + 1 <= least) continue;
+    if (evicted_.Find(WithKey(hash.value(), key)) != nullptr) {
+      return MissReason::kEvicted;
+    }
+    const uint64_t* const owner = seen_.Find(hash.value());
+    if (owner != nullptr && *owner != key) reason = MissReason::kSalt;
+  }
+  return reason;
+}
+
+PrefixCache::Match PrefixCache::Look(const CacheQuery& query) const {
+  const Found found = Find(query);
+  Match match{.position = found.best == nullptr ? 0 : found.best->position,
+              .reason = ReasonFor(query, found)};
+  const int branch = found.in_pages / kCacheGrid * kCacheGrid;
+  if (branch >= match.position + kLeastBranch) match.wish = branch;
+  return match;
+}
+
+PrefixCache::Hit PrefixCache::Take(const CacheQuery& query) {
+  Checkpoint* const best = Find(query).best;
+  if (best == nullptr) return {};
+  best->age = age_;
+  best->used = ++num_uses_;
+  ++best->hits;
+  const int rewritten = best->facts.num_undrafted + 1;
+  return {.from = best->facts,
+          .pages = tree_.PagesOf(*best),
+          .first_written =
+              std::max(best->position - rewritten, 0) / options_.page_size,
+          .slot = best->slot};
+}
+
+void PrefixCache::Add(const std::string& key, std::span<const int32_t> tokens,
+                      const PageLease& pages, SlotLease slot,
+                      const CheckpointFacts& facts) {
+  std::vector<Checkpoint*> on_path;
+  const auto known = tokens.first(facts.position);
+  tree_.Visit(key, known, [&](PrefixMark& mark) {
+    on_path.push_back(static_cast<Checkpoint*>(&mark));
+  });
+  for (Checkpoint* other : on_path) {
+    if (other->position != facts.position) continue;
+    other->age = age_;
+    other->used = ++num_uses_;
+    const bool is_better =
+        facts.has_drafter != other->facts.has_drafter
+            ? facts.has_drafter
+            : facts.prompt_length != other->facts.prompt_length;
+    if (!is_better || !other->is_idle()) return;
+    std::erase(on_path, other);
+    Drop(*other);
+    break;
+  }
+  all_.emplace_back(memory_, facts, std::move(slot));
+  Checkpoint& made = all_.back();
+  made.self = std::prev(all_.end());
+  made.age = age_;
+  made.used = ++num_uses_;
+  tree_.Put(made, key, tokens, pages);
+  Link(made, on_path);
+  const int on_grid = facts.position / kCacheGrid * kCacheGrid;
+  if (on_grid == 0) return;
+  const uint64_t content = PrefixHash(tokens.first(on_grid));
+  const uint64_t owner = HashOf(key);
+  made.prefix = WithKey(content, owner);
+  seen_.Add(content, owner);
+}
+
+void PrefixCache::Link(Checkpoint& made,
+                       const std::vector<Checkpoint*>& on_path) {
+  for (Checkpoint* other : on_path) {
+    if (made.above == nullptr || other->position > made.above->position) {
+      made.above = other;
+    }
+  }
+  // Those that were right below it, or at the beginning of a text, may pass the
+  // new one.
+  const auto adopt = [&](Checkpoint* other) {
+    if (other == &made || other->above != made.above ||
+        !tree_.IsOnPathOf(made, *other)) {
+      return false;
+    }
+    other->above = &made;
+    made.below.push_back(other);
+    return true;
+  };
+  if (made.above != nullptr) {
+    std::erase_if(made.above->below, adopt);
+    made.above->below.push_back(&made);
+  } else {
+    for (Checkpoint& other : all_) adopt(&other);
+  }
+}
+
+double PrefixCache::SecondsFor(int from, int to) const {
+  const double tokens = to - from;
+  return tokens * (1 + options_.context_cost * (from + tokens / 2));
+}
+
+double PrefixCache::PriorityOf(const Checkpoint& checkpoint) const {
+  if (options_.eviction == Eviction::kLru) {
+    return static_cast<double>(checkpoint.used);
+  }
+  const int above =
+      checkpoint.above == nullptr ? 0 : checkpoint.above->position;
+  const bool is_leaf = checkpoint.below.empty();
+  const double reuse =
+      (is_leaf ? 1 : kReuseOfInner) + std::max(checkpoint.hits - 1, 0);
+  const int num_pages =
+      is_leaf ? (checkpoint.position - above) / options_.page_size + 1 : 1;
+  const double bytes = options_.slot_bytes + num_pages * options_.page_bytes;
+  return checkpoint.age +
+         reuse * SecondsFor(above, checkpoint.position) / bytes;
+}
+
+PrefixCache::Checkpoint* PrefixCache::First(
+    const std::function<bool(const Checkpoint&)>& may_go) const {
+  const Checkpoint* first = nullptr;
+  double least = 0;
+  for (const Checkpoint& checkpoint : all_) {
+    if (!checkpoint.is_idle() || !may_go(checkpoint)) continue;
+    const double priority = PriorityOf(checkpoint);
+    if (first != nullptr && priority >= least) continue;
+    first = &checkpoint;
+    least = priority;
+  }
+  return first == nullptr ? nullptr : &*first->self;
+}
+
+std::optional<SlotLease> PrefixCache::SlotFor(int known, int position) {
+  if (memory_.slots().free == 0) {
+    Checkpoint* const first = First([](const Checkpoint&) { return true; });
+    const int num_pages = (position - known) / options_.page_size + 1;
+    const double priority =
+        age_ + SecondsFor(known, position) /
+                   (options_.slot_bytes + num_pages * options_.page_bytes);
+    const bool is_worth_it = options_.eviction == Eviction::kLru ||
+                             (first && PriorityOf(*first) < priority);
+    if (first == nullptr || !is_worth_it) return std::nullopt;
+    Evict(*first);
+  }
+  return memory_.TakeSlot();
+}
+
+bool PrefixCache::FreeSlots(int count) {
+  while (memory_.slots().free < count) {
+    Checkpoint* const first = First([](const Checkpoint&) { return true; });
+    if (first == nullptr) return false;
+    Evict(*first);
+  }
+  return true;
+}
+
+bool PrefixCache::FreePages(int count) {
+  const auto frees_some = [this](const Checkpoint& checkpoint) {
+    return checkpoint.below.empty() &&
+           memory_.IsCacheOnly(checkpoint.last_page.ids()[0]);
+  };
+  while (memory_.pages().free < count) {
+    if (memory_.pages().cached == 0) return false;
+    Checkpoint* first = First(frees_some);
+    // Those that are left lie above what requests hold, or share their last
+    // page with them.
+    if (first == nullptr) {
+      first = First([](const Checkpoint&) { return true; });
+    }
+    if (first == nullptr) return false;
+    Evict(*first);
+  }
+  return true;
+}
+
+void PrefixCache::Evict(Checkpoint& checkpoint) {
+  if (options_.eviction == Eviction::kCostPerByte) {
+    age_ = std::max(age_, PriorityOf(checkpoint));
+  }
+  ++num_evicted_;
+  if (checkpoint.prefix != 0) evicted_.Add(checkpoint.prefix);
+  Drop(checkpoint);
+}
+
+void PrefixCache::Drop(Checkpoint& checkpoint) {
+  Checkpoint* const above = checkpoint.above;
+  if (above != nullptr) std::erase(above->below, &checkpoint);
+  for (Checkpoint* below : checkpoint.below) {
+    below->above = above;
+    if (above != nullptr) above->below.push_back(below);
+  }
+  tree_.Remove(checkpoint);
+  all_.erase(checkpoint.self);
+}
+
+int PrefixCache::num_idle_slots() const {
+  return static_cast<int>(
+      std::count_if(all_.begin(), all_.end(),
+                    [](const Checkpoint& one) { return one.is_idle(); }));
+}
+
+void PrefixCache::AddReferences(MemoryReferences& references) const {
+  tree_.AddReferences(references);
+  for (const Checkpoint& checkpoint : all_) {
+    references.slots.push_back(checkpoint.slot->id());
+  }
+}
+
+std::string PrefixCache::Audit() const {
+  for (const Checkpoint& one : all_) {
+    const Checkpoint* above = nullptr;
+    for (const Checkpoint& other : all_) {
+      if (&other == &one || !tree_.IsOnPathOf(other, one)) continue;
+      if (above == nullptr || other.position > above->position) above = &other;
+    }
+    if (above == one.above) continue;
+    return absl::StrCat("the checkpoint at ", one.position, " in slot ",
+                        one.slot->id().value(),
+                        " does not know the one above it");
+  }
+  return "";
+}
+
+}  // namespace bole

@@ -1,0 +1,207 @@
+#include "scheduler_service/replicas/radix_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+
+namespace bole {
+namespace {
+
+// How many tokens at their beginning are equal.
+int CountEqual(std::span<const int32_t> a, std::span<const int32_t> b) {
+  const size_t most = std::min(a.size(), b.size());
+  const auto differ = std::mismatch(a.begin(), a.begin() + most, b.begin());
+  return static_cast<int>(differ.first - a.begin());
+}
+
+bool BeginsWith(std::span<const int32_t> tokens,
+                std::span<const int32_t> begin) {
+  return tokens.size() >= begin.size() &&
+         std::equal(begin.begin(), begin.end(), tokens.begin());
+}
+
+std::vector<int32_t> FirstOf(std::span<const int32_t> tokens, int count) {
+  return {tokens.begin(), tokens.begin() + count};
+}
+
+void AppendTo(MemoryReferences& references, const PageLease& pages) {
+  references.pages.insert(references.pages.end(), pages.ids().begin(),
+                          pages.ids().end());
+}
+
+void AddReferencesOf(const RadixNode& node, MemoryReferences& references) {
+  AppendTo(references, node.pages);
+  for (const PrefixMark* mark : node.marks) {
+    AppendTo(references, mark->last_page);
+  }
+  for (const auto& [first, child] : node.children) {
+    AddReferencesOf(*child, references);
+  }
+}
+
+}  // namespace
+
+void RadixTree::Put(PrefixMark& mark, const std::string& key,
+                    std::span<const int32_t> tokens, const PageLease& pages) {
+  const int depth = PagesBefore(mark);
+  BOLE_CHECK(mark.position > 0 && mark.position <= std::ssize(tokens) &&
+             depth < pages.size() && mark.node == nullptr);
+  std::unique_ptr<RadixNode>& root = roots_[RootKey(key, tokens[0])];
+  if (root == nullptr) root = std::make_unique<RadixNode>(memory_);
+  RadixNode* node = root.get();
+  const auto rest = tokens.subspan(1, mark.position - 1);
+  while (node->end_page() < depth) {
+    const int first = node->end_page();
+    const auto label =
+        rest.subspan(static_cast<size_t>(first) * page_size_,
+                     static_cast<size_t>(depth - first) * page_size_);
+    std::unique_ptr<RadixNode>& child =
+        node->children[FirstOf(label, page_size_)];
+    if (child == nullptr) {
+      child = std::make_unique<RadixNode>(memory_);
+      child->parent = node;
+      child->first_page = first;
+      child->label.assign(label.begin(), label.end());
+      child->pages = pages.Share(first, depth - first, PageHolder::kCache);
+    }
+    node = child.get();
+    const int equal = CountEqual(node->label, label) / page_size_;
+    if (equal < node->pages.size() && first + equal < depth)
+      Split(*node, equal);
+  }
+  mark.node = node;
+  const auto tail = rest.subspan(static_cast<size_t>(depth) * page_size_);
+  mark.tail.assign(tail.begin(), tail.end());
+  mark.last_page = pages.Share(depth, 1, PageHolder::kCache);
+  node->marks.push_back(&mark);
+}
+
+void RadixTree::Split(RadixNode& node, int count) {
+  auto below = std::make_unique<RadixNode>(memory_);
+  below->parent = &node;
+  below->first_page = node.first_page + count;
+  below->pages = node.pages.SplitAt(count);
+  below->label.assign(
+      node.label.begin() + static_cast<int64_t>(count) * page_size_,
+      node.label.end());
+  node.label.resize(static_cast<size_t>(count) * page_size_);
+  below->children = std::exchange(node.children, {});
+  for (const auto& [first, child] : below->children) {
+    child->parent = below.get();
+  }
+  const auto stays = std::partition(
+      node.marks.begin(), node.marks.end(), [&](const PrefixMark* mark) {
+        return PagesBefore(*mark) <= below->first_page;
+      });
+  below->marks.assign(stays, node.marks.end());
+  node.marks.erase(stays, node.marks.end());
+  for (PrefixMark* mark : below->marks) mark->node = below.get();
+  node.children.emplace(FirstOf(below->label, page_size_), std::move(below));
+}
+
+void RadixTree::Remove(PrefixMark& mark) {
+  RadixNode* const node = std::exchange(mark.node, nullptr);
+  BOLE_CHECK(std::erase(node->marks, &mark) == 1);
+  mark.last_page = PageLease(memory_, PageHolder::kCache);
+  Trim(node);
+}
+
+void RadixTree::Trim(RadixNode* node) {
+  while (node->children.empty()) {
+    int needed = node->first_page;
+    for (const PrefixMark* mark : node->marks) {
+      needed = std::max(needed, PagesBefore(*mark));
+    }
+    const int count = needed - node->first_page;
+    RadixNode* const parent = node->parent;
+    if (count > 0 || !node->marks.empty()) {
+      node->pages.SplitAt(count);
+      node->label.resize(static_cast<size_t>(count) * page_size_);
+      return;
+    }
+    if (parent == nullptr) {
+      absl::erase_if(
+          roots_, [&](const auto& root) { return root.second.get() == node; });
+      return;
+    }
+    parent->children.erase(FirstOf(node->label, page_size_));
+    node = parent;
+  }
+}
+
+int RadixTree::Visit(const std::string& key, std::span<const int32_t> tokens,
+                     const std::function<void(PrefixMark&)>& visit) const {
+  if (tokens.empty()) return 0;
+  const auto root = roots_.find(RootKey(key, tokens[0]));
+  if (root == roots_.end()) return 0;
+  const auto rest = tokens.subspan(1);
+  const RadixNode* node = root->second.get();
+  int matched = 0;  // Of `rest`.
+  while (true) {
+    const auto beyond =
+        rest.subspan(static_cast<size_t>(node->first_page) * page_size_);
+    const int equal = CountEqual(node->label, beyond);
+    matched = node->first_page * page_size_ + equal;
+    for (PrefixMark* mark : node->marks) {
+      const int depth = PagesBefore(*mark);
+      if (depth * page_size_ <= matched &&
+          BeginsWith(rest.subspan(static_cast<size_t>(depth) * page_size_),
+                     mark->tail)) {
+        visit(*mark);
+      }
+    }
+    if (equal < std::ssize(node->label)) break;
+    const auto next = beyond.subspan(equal);
+    if (std::ssize(next) < page_size_) break;
+    const auto child = node->children.find(FirstOf(next, page_size_));
+    if (child == node->children.end()) break;
+    node = child->second.get();
+  }
+  return matched + 1;
+}
+
+bool RadixTree::IsOnPathOf(const PrefixMark& upper,
+                           const PrefixMark& lower) const {
+  const int depth = PagesBefore(upper);
+  if (upper.position > lower.position) return false;
+  const RadixNode* below = nullptr;  // On the path, right below `node`.
+  const RadixNode* node = lower.node;
+  while (node != upper.node) {
+    below = node;
+    node = node->parent;
+    if (node == nullptr) return false;
+  }
+  if (below == nullptr && PagesBefore(lower) == depth) {
+    return BeginsWith(lower.tail, upper.tail);
+  }
+  const RadixNode* const has_page = depth < node->end_page() ? node : below;
+  BOLE_CHECK(has_page != nullptr);
+  return BeginsWith(
+      std::span(has_page->label)
+          .subspan(static_cast<size_t>(depth - has_page->first_page) *
+                   page_size_),
+      upper.tail);
+}
+
+PageLease RadixTree::PagesOf(const PrefixMark& mark) const {
+  std::vector<const RadixNode*> path;
+  for (const RadixNode* node = mark.node; node != nullptr;
+       node = node->parent) {
+    path.push_back(node);
+  }
+  PageLease pages(memory_);
+  for (auto node = path.rbegin(); node != path.rend(); ++node) {
+    const int count =
+        std::min((*node)->end_page(), PagesBefore(mark)) - (*node)->first_page;
+    pages.Append((*node)->pages.Share(0, count, PageHolder::kRequest));
+  }
+  pages.Append(mark.last_page.Share(0, 1, PageHolder::kRequest));
+  return pages;
+}
+
+void RadixTree::AddReferences(MemoryReferences& references) const {
+  for (const auto& [key, root] : roots_) AddReferencesOf(*root, references);
+}
+
+}  // namespace bole

@@ -1,0 +1,110 @@
+// Runs of tokens whose keys and values are in pages, shared where they are
+// equal.
+#ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_RADIX_TREE_H_
+#define BOLE_SCHEDULER_SERVICE_REPLICAS_RADIX_TREE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "scheduler_service/replicas/worker_memory.h"
+
+namespace bole {
+
+struct RadixNode;
+
+// A position of a run of tokens: between its first `position` tokens and those
+// that follow. The page of the last of them is the mark's own, for whoever goes
+// on from it writes the rest of a copy; the pages before it are the tree's.
+struct PrefixMark {
+  int position;
+  PageLease last_page;
+  RadixNode* node = nullptr;       // The last of its path, once it is put.
+  std::vector<int32_t> tail = {};  // Its tokens that the path does not have.
+
+  explicit PrefixMark(WorkerMemory& memory, int at)
+      : position(at), last_page(memory, PageHolder::kCache) {}
+};
+
+// Some pages of a run, all of them equal for those that lie below.
+struct RadixNode {
+  RadixNode* parent = nullptr;      // Null: a root, which has no pages.
+  int first_page = 0;               // How many pages are above it.
+  std::vector<int32_t> label = {};  // [pages * page_size]
+  PageLease pages;
+  // By the label of their first page.
+  absl::flat_hash_map<std::vector<int32_t>, std::unique_ptr<RadixNode>>
+      children = {};
+  // Those whose path ends in this node.
+  std::vector<PrefixMark*> marks = {};
+
+  explicit RadixNode(WorkerMemory& memory)
+      : pages(memory, PageHolder::kCache) {}
+  int end_page() const { return first_page + pages.size(); }
+};
+
+// A tree of marks, and of the pages before them. A page is known by the tokens
+// up to the one that follows its last: the drafter's entry of that one depends
+// on it. So a mark at `position` has (position - 1) / page_size pages of the
+// tree, and one of its own. There is no page that no mark needs.
+//
+// Runs of different keys share nothing. Tokens are compared, not hashed alone.
+//
+// Not thread-safe.
+class RadixTree {
+ public:
+  RadixTree(WorkerMemory& memory, int page_size)
+      : memory_(memory), page_size_(page_size) {}
+
+  RadixTree(const RadixTree&) = delete;
+  RadixTree& operator=(const RadixTree&) = delete;
+
+  // Adds the mark. Where the tree has equal tokens already it keeps its own
+  // pages. `pages` has those of the first mark.position tokens.
+  // REQUIRES: 0 < mark.position <= tokens.size(); nothing of its kind is there
+  // (Visit()). COST: O(position).
+  void Put(PrefixMark& mark, const std::string& key,
+           std::span<const int32_t> tokens, const PageLease& pages);
+  // Takes it out, and gives back the pages that no other mark needs.
+  // COST: O(marks of its node + pages given back).
+  void Remove(PrefixMark& mark);
+
+  // Calls `visit` with all marks that lie on the run of tokens, in no order,
+  // and returns how many of the first tokens the tree has pages for, the
+  // fraction of a page at the end included.
+  // COST: O(tokens + marks on the path).
+  int Visit(const std::string& key, std::span<const int32_t> tokens,
+            const std::function<void(PrefixMark&)>& visit) const;
+  // Every run through `lower` passes `upper`. COST: O(nodes between + page).
+  bool IsOnPathOf(const PrefixMark& upper, const PrefixMark& lower) const;
+  // A lease for a request of the pages of the first mark.position tokens.
+  PageLease PagesOf(const PrefixMark& mark) const;
+
+  // Those of the tree and of all its marks.
+  void AddReferences(MemoryReferences& references) const;
+
+ private:
+  using RootKey = std::pair<std::string, int32_t>;  // With the first token.
+
+  int PagesBefore(const PrefixMark& mark) const {
+    return (mark.position - 1) / page_size_;
+  }
+  // The first `count` pages of the node stay in it, the others go to a child.
+  void Split(RadixNode& node, int count);
+  // Pages at the end of the node that nobody needs; the node itself, and those
+  // above, if nothing is left of it.
+  void Trim(RadixNode* node);
+
+  WorkerMemory& memory_;
+  const int page_size_;
+  absl::flat_hash_map<RootKey, std::unique_ptr<RadixNode>> roots_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_REPLICAS_RADIX_TREE_H_
