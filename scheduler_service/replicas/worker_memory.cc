@@ -22,16 +22,19 @@ SlotLease::~SlotLease() {
 }
 
 PageLease::PageLease(PageLease&& other) noexcept
-    : memory_(other.memory_), ids_(std::exchange(other.ids_, {})) {}
+    : memory_(other.memory_),
+      holder_(other.holder_),
+      ids_(std::exchange(other.ids_, {})) {}
 
 PageLease& PageLease::operator=(PageLease&& other) noexcept {
   std::swap(memory_, other.memory_);
+  std::swap(holder_, other.holder_);
   std::swap(ids_, other.ids_);
   return *this;
 }
 
 PageLease::~PageLease() {
-  for (const PageId id : ids_) memory_->pages_.Return(id);
+  for (const PageId id : ids_) memory_->pages_.Return(id, holder_);
 }
 
 bool PageLease::GrowTo(int count) {
@@ -41,12 +44,26 @@ bool PageLease::GrowTo(int count) {
   return size() >= count;
 }
 
-PageLease PageLease::Share(int count) const {
-  BOLE_CHECK(count <= size());
-  PageLease other(*memory_);
-  other.ids_.assign(ids_.begin(), ids_.begin() + count);
-  for (const PageId id : other.ids_) memory_->pages_.Hold(id);
+PageLease PageLease::Share(int first, int count, PageHolder holder) const {
+  BOLE_CHECK(first >= 0 && count >= 0 && first + count <= size());
+  PageLease other(*memory_, holder);
+  other.ids_.assign(ids_.begin() + first, ids_.begin() + first + count);
+  for (const PageId id : other.ids_) memory_->pages_.Hold(id, holder);
   return other;
+}
+
+PageLease PageLease::SplitAt(int count) {
+  BOLE_CHECK(count >= 0 && count <= size());
+  PageLease others(*memory_, holder_);
+  others.ids_.assign(ids_.begin() + count, ids_.end());
+  ids_.resize(count, PageId(0));
+  return others;
+}
+
+void PageLease::Append(PageLease other) {
+  BOLE_CHECK(other.holder_ == holder_);
+  ids_.insert(ids_.end(), other.ids_.begin(), other.ids_.end());
+  other.ids_.clear();
 }
 
 WorkerMemory::WorkerMemory(int num_slots, int num_pages)
@@ -71,7 +88,8 @@ std::string WorkerMemory::Audit(const MemoryReferences& references) const {
 }
 
 template <typename Id>
-WorkerMemory::Pool<Id>::Pool(int total) : holders_(total, 0) {
+WorkerMemory::Pool<Id>::Pool(int total)
+    : holders_(total, 0), caches_(total, 0) {
   free_.reserve(total);
   for (int i = total; i > 0; --i) free_.emplace_back(i - 1);
 }
@@ -86,15 +104,25 @@ Id WorkerMemory::Pool<Id>::Take() {
 }
 
 template <typename Id>
-void WorkerMemory::Pool<Id>::Hold(Id id) {
+void WorkerMemory::Pool<Id>::Change(Id id, PageHolder holder, int by) {
   BOLE_CHECK(holders_[id.value()] > 0);
-  ++holders_[id.value()];
+  num_cache_only_ -= IsCacheOnly(id) ? 1 : 0;
+  holders_[id.value()] += by;
+  if (holder == PageHolder::kCache) caches_[id.value()] += by;
+  BOLE_CHECK(caches_[id.value()] >= 0 &&
+             caches_[id.value()] <= holders_[id.value()]);
+  num_cache_only_ += IsCacheOnly(id) ? 1 : 0;
 }
 
 template <typename Id>
-void WorkerMemory::Pool<Id>::Return(Id id) {
-  BOLE_CHECK(holders_[id.value()] > 0);
-  if (--holders_[id.value()] == 0) free_.push_back(id);
+void WorkerMemory::Pool<Id>::Hold(Id id, PageHolder holder) {
+  Change(id, holder, 1);
+}
+
+template <typename Id>
+void WorkerMemory::Pool<Id>::Return(Id id, PageHolder holder) {
+  Change(id, holder, -1);
+  if (holders_[id.value()] == 0) free_.push_back(id);
 }
 
 template <typename Id>

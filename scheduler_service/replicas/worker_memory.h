@@ -13,6 +13,10 @@ namespace bole {
 struct PoolStatus {
   int total = 0;
   int free = 0;
+  int cached = 0;  // Held by the prefix cache alone, which gives them up.
+
+  // For who needs them.
+  int available() const { return free + cached; }
 };
 
 class WorkerMemory;
@@ -35,12 +39,17 @@ class SlotLease {
   SlotId id_;
 };
 
+// For whom a page is held.
+enum class PageHolder { kRequest, kCache };
+
 // The right to some pages, in the order of their positions. A page may be held
-// by several leases; whoever writes holds it alone. Given back by its
-// destructor. Must not outlive the memory.
+// by several leases; of its rows, those that anybody else counts on are not
+// written any more. Given back by its destructor. Must not outlive the memory.
 class PageLease {
  public:
-  explicit PageLease(WorkerMemory& memory) : memory_(&memory) {}
+  explicit PageLease(WorkerMemory& memory,
+                     PageHolder holder = PageHolder::kRequest)
+      : memory_(&memory), holder_(holder) {}
   PageLease(PageLease&& other) noexcept;
   PageLease& operator=(PageLease&& other) noexcept;
   ~PageLease();
@@ -52,10 +61,19 @@ class PageLease {
   // has as many.
   bool GrowTo(int count);
   // Another lease of the first `count` pages. REQUIRES: count <= size().
-  PageLease Share(int count) const;
+  PageLease Share(int count) const { return Share(0, count, holder_); }
+  // Of the `count` pages from the first-th on.
+  PageLease Share(int first, int count, PageHolder holder) const;
+  // Keeps the first `count` pages, and returns a lease of the others.
+  // REQUIRES: count <= size().
+  PageLease SplitAt(int count);
+  // Takes over the pages of `other` behind its own.
+  // REQUIRES: it is for the same holder.
+  void Append(PageLease other);
 
  private:
   WorkerMemory* memory_;
+  PageHolder holder_;
   std::vector<PageId> ids_;
 };
 
@@ -83,6 +101,8 @@ class WorkerMemory {
 
   PoolStatus slots() const;
   PoolStatus pages() const;
+  // Nobody but the cache holds it. REQUIRES: it is held.
+  bool IsCacheOnly(PageId page) const { return pages_.IsCacheOnly(page); }
 
   // Empty if every slot and page is free or held exactly as often as
   // `references` say, who are all that there are; else what is wrong.
@@ -100,16 +120,26 @@ class WorkerMemory {
 
     PoolStatus status() const {
       return {.total = static_cast<int>(holders_.size()),
-              .free = static_cast<int>(free_.size())};
+              .free = static_cast<int>(free_.size()),
+              .cached = num_cache_only_};
     }
-    Id Take();           // REQUIRES: one is free.
-    void Hold(Id id);    // Once more. REQUIRES: it is held.
-    void Return(Id id);  // REQUIRES: it is held.
+    Id Take();  // REQUIRES: one is free.
+    // Once more, or once less. REQUIRES: it is held, by such a holder.
+    void Hold(Id id, PageHolder holder = PageHolder::kRequest);
+    void Return(Id id, PageHolder holder = PageHolder::kRequest);
+    bool IsCacheOnly(Id id) const {
+      const int holders = holders_[id.value()];
+      return holders > 0 && holders == caches_[id.value()];
+    }
     std::string Audit(const char* what, const std::vector<Id>& held) const;
 
    private:
+    void Change(Id id, PageHolder holder, int by);
+
     std::vector<Id> free_;
     std::vector<int> holders_;  // [total]
+    std::vector<int> caches_;   // [total] Those of them that are the cache.
+    int num_cache_only_ = 0;
   };
 
   Pool<SlotId> slots_;

@@ -93,6 +93,26 @@ TEST(WorkerMemoryTest, ASharedPageIsFreeWhenItsLastHolderIsGone) {
   EXPECT_EQ(memory.pages().free, 4);
 }
 
+TEST(WorkerMemoryTest, WhatTheCacheAloneHoldsIsCounted) {
+  WorkerMemory memory(1, 4);
+  std::optional<PageLease> request(std::in_place, memory);
+  request->GrowTo(4);
+  PageLease cache = request->Share(1, 2, PageHolder::kCache);
+  EXPECT_EQ(memory.pages().cached, 0);
+
+  PageLease rest = request->SplitAt(2);
+  request.reset();
+  EXPECT_TRUE(memory.IsCacheOnly(PageId(1)));
+  EXPECT_FALSE(memory.IsCacheOnly(PageId(2)));
+  EXPECT_EQ(memory.pages().free, 1);
+  EXPECT_EQ(memory.pages().available(), 2);
+
+  PageLease again = cache.Share(0, 1, PageHolder::kRequest);
+  EXPECT_EQ(memory.pages().cached, 0);
+  rest.Append(std::move(again));
+  EXPECT_EQ(rest.ids(), (std::vector{PageId(2), PageId(3), PageId(1)}));
+}
+
 TEST(WorkerMemoryTest, TheAuditNamesWhatIsWrong) {
   WorkerMemory memory(2, 3);
   const SlotLease slot = *memory.TakeSlot();
