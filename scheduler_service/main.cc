@@ -206,6 +206,10 @@ void Flags::AddSpeculationTo(bole::CommandLine& app) {
   app.Add("--capacity", server.scheduler.capacity,
           "adaserve: nodes verified per round")
       .Range(1, 1 << 16);
+  app.AddChoice("--prefix-cache", server.scheduler.prefix_cache,
+                {{"on", true}, {"off", false}},
+                "what texts begin with stays on workers, for others that begin "
+                "alike");
   app.Add("--max-lease-ms", max_lease_ms,
           "rounds that a worker runs by itself take no longer than this "
           "together, as they are predicted")

@@ -105,7 +105,8 @@ void Scheduler::Add(WorkerId id, const WorkerAdded& link) {
   if (worker.replica != nullptr) return;
   const ReplicaOptions options{.max_running = options_.max_running,
                                .round_timeout = options_.round_timeout,
-                               .policy = PolicyOptionsOf(options_)};
+                               .policy = PolicyOptionsOf(options_),
+                               .prefix_cache = options_.prefix_cache};
   ReplicaOwner& owner = *this;
   worker.replica = std::make_unique<Replica>(link, options, metrics_, owner);
 }
@@ -233,14 +234,14 @@ void Scheduler::PlaceWaiting(ServedModel& model) {
   for (;;) {
     Job* const job = model.waiting().Front();
     if (job == nullptr) return;
-    const absl::StatusOr<Replica*> place =
+    const absl::StatusOr<ServedModel::PlaceFound> place =
         model.PlaceFor(*job, jobs_.at(job->id()).lost_on, now_);
     if (!place.ok()) {
       End(*job, place.status());
-    } else if (*place == nullptr) {
+    } else if (place->replica == nullptr) {
       return;
     } else {
-      Place(*job, **place);
+      Place(*job, *place->replica, place->cached_elsewhere);
     }
   }
 }
@@ -254,12 +255,12 @@ void Scheduler::Preempt(ServedModel& model) {
   }
 }
 
-void Scheduler::Place(Job& job, Replica& replica) {
+void Scheduler::Place(Job& job, Replica& replica, int cached_elsewhere) {
   Entry& entry = jobs_.at(job.id());
   WaitingWith(job).Remove(job);
   entry.share = replica.placements().ShareOf(job);
   ModelOf(job).held().Add(job.request().tenant, entry.share);
-  replica.Place(job);
+  replica.Place(job, cached_elsewhere);
   entry.replica = &replica;
   if (job.first_run) return;
   job.first_run = now_;

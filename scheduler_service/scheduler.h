@@ -47,6 +47,8 @@ struct SchedulerOptions {
   // it can. More of them spare the host, and make new requests and
   // cancellations wait for longer.
   int lease_rounds = 4;
+  // As ReplicaOptions has it.
+  bool prefix_cache = true;
   // As PolicyOptions has them.
   std::chrono::milliseconds max_lease{50};
   double epsilon = 0.1;
@@ -143,7 +145,7 @@ class Scheduler final : private ReplicaOwner {
   void PlaceWaiting(ServedModel& model);
   // Places jobs of tenants that hold little instead of those that hold most.
   void Preempt(ServedModel& model);
-  void Place(Job& job, Replica& replica);
+  void Place(Job& job, Replica& replica, int cached_elsewhere = 0);
   // The job has no place any more.
   void Unplace(const Job& job);
 

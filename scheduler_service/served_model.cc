@@ -86,13 +86,11 @@ bool ServedModel::MayTry(const Replica& replica, const Job& job) const {
           std::none_of(replicas_.begin(), replicas_.end(), trusted));
 }
 
-absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
-                                               const std::string& lost_on,
-                                               TimePoint now) {
+absl::StatusOr<ServedModel::PlaceFound> ServedModel::PlaceFor(
+    const Job& job, const std::string& lost_on, TimePoint now) {
   const bool kills = job.losses >= Job::kSuspectLosses;
   if (kills) BOLE_RETURN_IF_ERROR(CheckOtherThan(lost_on));
   std::vector<Replica*> replicas;
-  std::vector<RouteOption> options;
   std::optional<absl::Status> never;
   bool any_fits = false;
   bool any_free = false;
@@ -107,19 +105,26 @@ absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
     const bool has_room =
         replica->placements().HasRoomFor(job) && MayTry(*replica, job);
     any_free = any_free || (has_room && replica->free());
-    if (!has_room) continue;
-    replicas.push_back(replica);
-    options.push_back(replica->OptionFor(job, now));
+    if (has_room) replicas.push_back(replica);
   }
   if (!any_fits && never) return *std::move(never);
-  if (!any_free) return nullptr;
+  if (!any_free) return PlaceFound();
+  std::vector<RouteOption> options;
+  int64_t most_cached = 0;
+  for (const Replica* replica : replicas) {
+    options.push_back(replica->OptionFor(job, now));
+    most_cached = std::max(most_cached, options.back().cached_tokens);
+  }
   const size_t best = *Route(options);
-  if (replicas[best]->free()) return replicas[best];
+  if (replicas[best]->free()) {
+    return PlaceFound{.replica = replicas[best],
+                      .cached_elsewhere = static_cast<int>(most_cached)};
+  }
   const std::chrono::duration<double> left(options[best].seconds_until_free);
   // Rounded up: it is late then.
   look_again_ = now + std::chrono::microseconds(1) +
                 std::chrono::duration_cast<TimePoint::duration>(left);
-  return nullptr;
+  return PlaceFound();
 }
 
 void ServedModel::CloseEmpty() {

@@ -106,6 +106,7 @@ Completion Job::CompletionAt(TimePoint now, MatchedStop matched) const {
   return {.matched = std::move(matched),
           .rounds = speculation_.rounds,
           .accepted_drafts = speculation_.accepted_drafts,
+          .cached_tokens = std::min(cached_tokens, prompt_length()),
           .speculation = std::move(speculation),
           .queue_seconds = since_arrival(*first_run),
           .first_token_seconds = since_arrival(*first_token),

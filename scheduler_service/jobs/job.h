@@ -78,6 +78,8 @@ class Job {
   // REQUIRES: first_run and first_token are set.
   Completion CompletionAt(TimePoint now, MatchedStop matched) const;
 
+  // Tokens that it did not have to run when it was placed first.
+  int cached_tokens = 0;
   // How far its drafts come true, on whatever worker.
   RequestAcceptance acceptance;
   // Workers that were lost with a round of it on its way, since its last token.

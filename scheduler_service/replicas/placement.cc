@@ -19,6 +19,61 @@ ProposalTree LoneRoot(int32_t token) {
 Placement::Placement(Job& job, SlotLease slot, PageLease pages)
     : job_(job), slot_(std::move(slot)), pages_(std::move(pages)) {}
 
+void Placement::StartFrom(PrefixCache::Hit hit, PageLease pages, bool follows) {
+  BOLE_CHECK(!has_run_ && committed_ == 0);
+  pages_ = std::move(pages);
+  committed_ = hit.from.position;
+  last_checkpoint_ = committed_;
+  if (follows && hit.from.has_drafter) {
+    // The entry of the last one depends on the token that follows.
+    num_undrafted_ = std::max(hit.from.num_undrafted, 1);
+  } else {
+    Unfollow();
+  }
+  if (!in_prefill()) tree_ = LoneRoot(job_.tokens().back());
+  start_ = std::move(hit);
+}
+
+void Placement::AddCopies(MemoryCopies& copies) const {
+  if (start_.from.position == 0) return;
+  copies.slots.push_back(
+      {.from = start_.slot->id(),
+       .to = slot_.id(),
+       .output_to_prompt = start_.from.position <= job_.prompt_length()});
+  const std::vector<PageId>& from = start_.pages->ids();
+  for (size_t i = start_.first_written; i < from.size(); ++i) {
+    copies.pages.push_back({.from = from[i], .to = pages_.ids()[i]});
+  }
+}
+
+int Placement::prefill_until_cut() const {
+  const int left = prefill_left();
+  return cuts_.empty() ? left : std::min(left, cuts_[0] - committed_);
+}
+
+bool Placement::PassCut() {
+  if (cuts_.empty() || committed_ < cuts_[0]) return false;
+  const bool at_cut = committed_ == cuts_[0];
+  cuts_.erase(cuts_.begin());
+  return at_cut;
+}
+
+void Placement::Unfollow() {
+  is_followed_ = false;
+  num_undrafted_ = 0;
+}
+
+CheckpointFacts Placement::Facts() const {
+  // More may be committed than the job has, if it ended within what a round
+  // emitted.
+  const bool is_known = has_run_ && committed_ <= std::ssize(job_.tokens());
+  if (!is_known) return {};
+  return {.position = committed_,
+          .prompt_length = job_.prompt_length(),
+          .num_undrafted = num_undrafted_,
+          .has_drafter = is_followed_};
+}
+
 int Placement::prefill_left() const {
   return std::max(job_.prefill_target() - committed_, 0);
 }
@@ -31,6 +86,7 @@ PrefillPlan Placement::Chunk(int count) const {
       .sequence = Plan(),
       .tokens = {tokens.begin() + committed_, tokens.begin() + end}};
   if (end < std::ssize(tokens)) chunk.next_token = tokens[end];
+  if (num_undrafted_ > 0) chunk.sequence.draft_tail = DraftTail();
   const int known = job_.known_prompt_logprobs();
   if (known < std::min(end, job_.num_prompt_logprobs())) {
     chunk.prompt_logprobs = job_.request().sampling.prompt_logprobs;
@@ -61,10 +117,14 @@ std::vector<int32_t> Placement::DraftTail() const {
 }
 
 Job::Progress Placement::Advance(SequenceResult result, bool deferred) {
-  // The drafter sees the chunks of prompts in any case.
-  if (deferred && !in_prefill()) {
+  // The drafter sees the chunks of prompts in any case, and the tail before.
+  if (in_prefill()) {
+    num_undrafted_ = 0;
+  } else if (deferred && is_followed_) {
     num_undrafted_ += result.committed - committed_;
   }
+  has_run_ = true;
+  start_ = {};
   if (!result.prompt_logprobs.empty()) {
     job_.AddPromptLogprobs(committed_, std::move(result.prompt_logprobs));
   }
@@ -89,6 +149,9 @@ void Placement::AddReferences(MemoryReferences& references) const {
   references.slots.push_back(slot_.id());
   const std::vector<PageId>& ids = pages_.ids();
   references.pages.insert(references.pages.end(), ids.begin(), ids.end());
+  if (!start_.pages) return;
+  const std::vector<PageId>& from = start_.pages->ids();
+  references.pages.insert(references.pages.end(), from.begin(), from.end());
 }
 
 }  // namespace bole

@@ -17,14 +17,40 @@ int LeastRows(const Placement& placement) {
   return placement.in_prefill() ? placement.prefill_left() : 1;
 }
 
+// Who shares with whom.
+std::string CacheKeyOf(const Request& request) {
+  return absl::StrCat(request.tenant.size(), ":", request.tenant,
+                      request.cache_salt);
+}
+
+// All that is known, of which the last token is left to be run.
+CacheQuery QueryOf(const Job& job) {
+  return {.key = CacheKeyOf(job.request()),
+          .tokens = job.tokens(),
+          .prompt_length = job.prompt_length()};
+}
+
+// What is computed for the job may be read by others, and the other way round.
+// Log probabilities of the prompt come from running it.
+bool MayRead(const Job& job) {
+  return !job.is_suspect() &&
+         job.known_prompt_logprobs() >= job.num_prompt_logprobs();
+}
+
+// A checkpoint that saves fewer tokens is not waited for.
+constexpr int kLeastShared = 256;
+
 }  // namespace
 
 Placements::Placements(const StepLimits& limits, const RoundBounds& bounds,
-                       int max_running)
+                       int max_running,
+                       const std::optional<PrefixCacheOptions>& cache)
     : limits_(limits),
       bounds_(bounds),
       max_running_(std::min(max_running, limits.max_requests)),
-      memory_(limits.num_slots, limits.num_pages) {}
+      memory_(limits.num_slots, limits.num_pages) {
+  if (cache) cache_.emplace(memory_, *cache);
+}
 
 int Placements::PagesForRows(int kv_rows) const {
   return (kv_rows + limits_.page_size - 1) / limits_.page_size;
@@ -58,8 +84,13 @@ absl::Status Placements::Fits(const Job& job) const {
 
 Placements::Room Placements::room() const {
   const int running = static_cast<int>(size());
-  return {.jobs = std::min(max_running_ - running, memory_.slots().free),
-          .pages = memory_.pages().free - running};
+  // Those that begin from checkpoints keep these where they are.
+  const auto starting = std::count_if(
+      all_.begin(), all_.end(),
+      [](const auto& placement) { return placement->is_starting(); });
+  const int slots = limits_.num_slots - static_cast<int>(starting);
+  return {.jobs = std::min(max_running_, slots) - running,
+          .pages = memory_.pages().available() - running};
 }
 
 int Placements::PagesToPlace(const Job& job) const {
@@ -77,17 +108,169 @@ bool Placements::HasRoomFor(const Job& job) const {
   return free.jobs > 0 && free.pages >= PagesToPlace(job);
 }
 
-void Placements::Place(Job& job) {
-  std::optional<SlotLease> slot = memory_.TakeSlot();
-  PageLease pages(memory_);
-  BOLE_CHECK(slot && pages.GrowTo(PagesToPlace(job)));
+PoolStatus Placements::slots() const {
+  PoolStatus slots = memory_.slots();
+  slots.cached = num_checkpoints();
+  return slots;
+}
+
+bool Placements::FreePages(int count) {
+  if (memory_.pages().free >= count) return true;
+  if (!cache_) return false;
+  if (cache_->FreePages(count)) return true;
+  checkpoints_.Clear();
+  return cache_->FreePages(count);
+}
+
+bool Placements::Claim(PageLease& pages, int count) {
+  FreePages(std::max(count - pages.size(), 0));
+  return pages.GrowTo(count);
+}
+
+std::optional<SlotLease> Placements::ClaimSlot() {
+  if (cache_ && !cache_->FreeSlots(1)) {
+    checkpoints_.Clear();
+    cache_->FreeSlots(1);
+  }
+  return memory_.TakeSlot();
+}
+
+PrefixCache::Match Placements::Look(const Job& job) const {
+  if (!cache_ || !MayRead(job)) return {};
+  return cache_->Look(QueryOf(job));
+}
+
+bool Placements::Adopt(Placement& placement, PrefixCache::Hit hit) {
+  if (hit.from.position == 0) return false;
+  PageLease pages =
+      hit.pages->Share(0, hit.first_written, PageHolder::kRequest);
+  // Those that it may have already are as good as any.
+  PageLease own = std::move(placement.pages());
+  const int needed = PagesToPlace(placement.job());
+  const int missing = needed - pages.size();
+  if (own.size() > missing) own.SplitAt(missing);
+  pages.Append(std::move(own));
+  if (!Claim(pages, needed)) {
+    // What is left of it, for who starts from nothing.
+    if (pages.size() > hit.first_written) {
+      placement.pages() = pages.SplitAt(hit.first_written);
+    }
+    return false;
+  }
+  placement.StartFrom(std::move(hit), std::move(pages),
+                      bounds_.draft.has_value());
+  return true;
+}
+
+void Placements::PlanCuts(Placement& placement,
+                          const PrefixCache::Match& match) const {
+  placement.set_cuts(CheckpointsOf(
+      placement.committed(), placement.job().prefill_target(), match.wish));
+}
+
+bool Placements::ShouldWait(const Placement& placement, int known) const {
+  const CacheQuery query = QueryOf(placement.job());
+  const int least = known + kLeastShared;
+  if (checkpoints_.Awaits(query, least)) return true;
+  for (const std::unique_ptr<Placement>& other : all_) {
+    if (other.get() == &placement) return false;  // The later wait.
+    if (!other->in_prefill() || other->cuts().empty() || other->waits()) {
+      continue;
+    }
+    const int end = other->cuts().back();
+    if (end < least || end >= std::ssize(query.tokens)) continue;
+    const std::span<const int32_t> shared = other->job().tokens().first(end);
+    if (CacheKeyOf(other->job().request()) == query.key &&
+        std::equal(shared.begin(), shared.end(), query.tokens.begin())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+PrefixCache::Match Placements::Place(Job& job) {
+  PrefixCache::Match match = Look(job);
+  PrefixCache::Hit hit;
+  if (match.position > 0) hit = cache_->Take(QueryOf(job));
+  std::optional<SlotLease> slot = ClaimSlot();
+  if (!slot) {  // The checkpoint that it goes on from has the last one.
+    hit = {};
+    slot = ClaimSlot();
+  }
+  BOLE_CHECK(slot);
+  auto made =
+      std::make_unique<Placement>(job, *std::move(slot), PageLease(memory_));
+  Placement& placement = *made;
+  if (!Adopt(placement, std::move(hit))) {
+    match.position = 0;
+    BOLE_CHECK(Claim(placement.pages(), PagesToPlace(job)));
+  }
   const auto later = [](const Job& added,
                         const std::unique_ptr<Placement>& other) {
     return ByArrival()(added, other->job());
   };
-  all_.insert(
-      std::upper_bound(all_.begin(), all_.end(), job, later),
-      std::make_unique<Placement>(job, *std::move(slot), std::move(pages)));
+  all_.insert(std::upper_bound(all_.begin(), all_.end(), job, later),
+              std::move(made));
+  if (!cache_) return match;
+  PlanCuts(placement, match);
+  const bool is_fresh = match.position == 0 && MayRead(job);
+  placement.set_waits(is_fresh && ShouldWait(placement, 0));
+  return match;
+}
+
+std::vector<std::pair<Job*, PrefixCache::Match>> Placements::EndWaits() {
+  std::vector<std::pair<Job*, PrefixCache::Match>> ended;
+  for (const std::unique_ptr<Placement>& placement : all_) {
+    if (!placement->waits()) continue;
+    Job& job = placement->job();
+    PrefixCache::Match match = Look(job);
+    if (ShouldWait(*placement, match.position)) continue;
+    placement->set_waits(false);
+    const bool adopted =
+        match.position > 0 && Adopt(*placement, cache_->Take(QueryOf(job)));
+    if (!adopted) match.position = 0;
+    PlanCuts(*placement, match);
+    ended.emplace_back(&job, match);
+  }
+  return ended;
+}
+
+void Placements::Passed(Placement& placement) {
+  const int before = placement.cuts().empty() ? 0 : placement.cuts()[0];
+  if (!cache_ || !placement.PassCut() || !placement.in_prefill()) return;
+  const CheckpointFacts facts = placement.Facts();
+  std::optional<SlotLease> slot =
+      cache_->SlotFor(placement.last_checkpoint(), before);
+  if (!slot) return;
+  placement.set_last_checkpoint(before);
+  const std::span<const int32_t> tokens =
+      placement.job().tokens().first(facts.position);
+  checkpoints_.Plan(
+      {.key = CacheKeyOf(placement.job().request()),
+       .tokens = {tokens.begin(), tokens.end()},
+       .pages = placement.pages().Share(PagesForRows(facts.position)),
+       .from = placement.slot(),
+       .to = *std::move(slot),
+       .facts = facts});
+}
+
+void Placements::AddCopies(std::span<Placement* const> prefills,
+                           std::span<Placement* const> sequences,
+                           MemoryCopies& copies) {
+  checkpoints_.Send(copies);
+  for (const Placement* placement : prefills) placement->AddCopies(copies);
+  for (const Placement* placement : sequences) placement->AddCopies(copies);
+}
+
+void Placements::CopiesDone() {
+  if (cache_) checkpoints_.Done(*cache_);
+}
+
+int Placements::PagesFreedBy(const Placement& placement) const {
+  const std::vector<PageId>& ids = placement.pages().ids();
+  return static_cast<int>(std::count_if(
+      ids.begin(), ids.end(),
+      [this](PageId page) { return memory_.HasOneRequest(page); }));
 }
 
 std::vector<Job*> Placements::Grow() {
@@ -95,14 +278,14 @@ std::vector<Job*> Placements::Grow() {
   for (size_t i = 0; i < all_.size(); ++i) {
     Placement& placement = *all_[i];
     const int needed = PagesFor(placement.committed(), LeastRows(placement));
-    while (i < all_.size() && !placement.pages().GrowTo(needed)) {
+    while (i < all_.size() && !Claim(placement.pages(), needed)) {
       evicted.push_back(&all_.back()->job());
-      all_.pop_back();
+      Drop(*all_.back(), /*keep=*/true);
     }
   }
   for (const std::unique_ptr<Placement>& placement : all_) {
-    placement->pages().GrowTo(
-        PagesFor(placement->committed(), MostRows(*placement)));
+    Claim(placement->pages(),
+          PagesFor(placement->committed(), MostRows(*placement)));
   }
   std::reverse(evicted.begin(), evicted.end());
   return evicted;
@@ -122,7 +305,7 @@ bool Placements::GrowFor(std::span<Placement* const> sequences,
                             *std::max_element(first, last) + 1, plan)));
     missing += std::max(needed.back() - sequences[b]->pages().size(), 0);
   }
-  if (missing > memory_.pages().free) return false;
+  if (!FreePages(static_cast<int>(missing))) return false;
   for (size_t b = 0; b < sequences.size(); ++b) {
     BOLE_CHECK(sequences[b]->pages().GrowTo(needed[b]));
     plan.sequences[b].pages = sequences[b]->pages().ids();
@@ -130,11 +313,17 @@ bool Placements::GrowFor(std::span<Placement* const> sequences,
   return true;
 }
 
-void Placements::Drop(const Placement& placement) {
+void Placements::Drop(Placement& placement, bool keep) {
   const auto at = std::find_if(
       all_.begin(), all_.end(),
       [&](const auto& other) { return other.get() == &placement; });
   BOLE_CHECK(at != all_.end());
+  checkpoints_.Forget(placement.slot());
+  const CheckpointFacts facts = placement.Facts();
+  if (keep && cache_ && facts.position >= kCacheGrid) {
+    cache_->Add(CacheKeyOf(placement.job().request()), placement.job().tokens(),
+                placement.pages(), placement.TakeSlot(), facts);
+  }
   all_.erase(at);
 }
 
@@ -167,6 +356,8 @@ std::string Placements::Audit() const {
   for (const std::unique_ptr<Placement>& placement : all_) {
     placement->AddReferences(references);
   }
+  checkpoints_.AddReferences(references);
+  if (cache_) cache_->AddReferences(references);
   return memory_.Audit(references);
 }
 

@@ -5,15 +5,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/step.h"
 #include "scheduler_service/jobs/job.h"
 #include "scheduler_service/policy/round_policy.h"
+#include "scheduler_service/replicas/checkpoint_copies.h"
 #include "scheduler_service/replicas/placement.h"
+#include "scheduler_service/replicas/prefix_cache.h"
 #include "scheduler_service/replicas/worker_memory.h"
 
 namespace bole {
@@ -29,11 +33,19 @@ namespace bole {
 // (PlanRound()). So the oldest job always advances and never leaves, and one
 // that Fits() ends even if it needs every page of the worker.
 //
+// With a prefix cache a job goes on from the deepest checkpoint of its tokens,
+// and leaves one where its prompt ends, on the way there, and when it leaves
+// (PrefixCache). The cache has what jobs leave free, and gives it up to them.
+// Jobs that begin with the same tokens as one that is being prefilled wait for
+// its checkpoints.
+//
 // Not thread-safe.
 class Placements {
  public:
+  // Without `cache` nothing is kept.
   Placements(const StepLimits& limits, const RoundBounds& bounds,
-             int max_running);
+             int max_running,
+             const std::optional<PrefixCacheOptions>& cache = std::nullopt);
 
   // INVALID_ARGUMENT, with the numbers, if the job can never run here: it is
   // longer than the context, or than all pages together hold.
@@ -48,11 +60,20 @@ class Placements {
   // Pages without which `job` cannot be placed.
   int PagesToPlace(const Job& job) const;
   bool HasRoomFor(const Job& job) const;
+  // Pages that others could have if it left.
+  int PagesFreedBy(const Placement& placement) const;
   // How much of the worker `job` takes when it is placed, in millionths: of the
   // places or of the pages, whichever is more.
   int64_t ShareOf(const Job& job) const;
-  // REQUIRES: HasRoomFor(job); the job has no other placement.
-  void Place(Job& job);
+  // What the cache has of the job's tokens. COST: O(tokens).
+  PrefixCache::Match Look(const Job& job) const;
+  // Returns what it goes on from. REQUIRES: HasRoomFor(job); the job has no
+  // other placement.
+  PrefixCache::Match Place(Job& job);
+  // Lets those go on from a checkpoint that have waited for it
+  // (Placement::waits()), and returns what they go on from. Before a round is
+  // planned.
+  std::vector<std::pair<Job*, PrefixCache::Match>> EndWaits();
 
   // Gives out the pages for the coming round, and drops the placements of those
   // that it evicts, who are returned. The oldest is never among them.
@@ -64,8 +85,20 @@ class Placements {
   // those of the first round.
   bool GrowFor(std::span<Placement* const> sequences, StepPlan& plan);
 
-  // Gives back all that it holds. REQUIRES: it is one of these.
-  void Drop(const Placement& placement);
+  // Gives back all that it holds. With `keep` its slot becomes a checkpoint: no
+  // plan of it is on its way, and its memory is as it should be. REQUIRES: it
+  // is one of these.
+  void Drop(Placement& placement, bool keep = false);
+
+  // A round of it has ended, and it goes on: a checkpoint is made if it stands
+  // where there should be one.
+  void Passed(Placement& placement);
+  // Adds to a plan what has to be copied before its round.
+  void AddCopies(std::span<Placement* const> prefills,
+                 std::span<Placement* const> sequences, MemoryCopies& copies);
+  // The first round of the plan has ended, or it was refused.
+  void CopiesDone();
+  void CopiesRefused() { checkpoints_.Refused(); }
 
   size_t size() const { return all_.size(); }
   bool empty() const { return all_.empty(); }
@@ -77,10 +110,24 @@ class Placements {
   int NumInPrefill() const;
 
   const WorkerMemory& memory() const { return memory_; }
+  // With those of checkpoints as cached.
+  PoolStatus slots() const;
+  bool has_cache() const { return cache_.has_value(); }
+  int num_checkpoints() const { return cache_ ? cache_->num_checkpoints() : 0; }
+  int64_t num_evicted() const { return cache_ ? cache_->num_evicted() : 0; }
   // Empty if free and held numbers are all there are; else what is wrong.
   std::string Audit() const;
 
  private:
+  // Takes free pages, or those of the cache, until it has `count`.
+  bool Claim(PageLease& pages, int count);
+  bool FreePages(int count);
+  std::optional<SlotLease> ClaimSlot();
+  // Lets the placement go on from what the cache has.
+  bool Adopt(Placement& placement, PrefixCache::Hit hit);
+  // Somebody else prefills what it begins with, beyond `known` tokens.
+  bool ShouldWait(const Placement& placement, int known) const;
+  void PlanCuts(Placement& placement, const PrefixCache::Match& match) const;
   int PagesForRows(int kv_rows) const;
   // Pages for `committed` tokens and a round of `rows` after them.
   int PagesFor(int committed, int rows) const;
@@ -90,8 +137,11 @@ class Placements {
   const StepLimits limits_;
   const RoundBounds bounds_;
   const int max_running_;
+  // Each before the one above it goes.
   WorkerMemory memory_;
-  std::vector<std::unique_ptr<Placement>> all_;  // Before the memory goes.
+  std::optional<PrefixCache> cache_;
+  CheckpointCopies checkpoints_;
+  std::vector<std::unique_ptr<Placement>> all_;
 };
 
 }  // namespace bole

@@ -20,10 +20,11 @@
 namespace bole {
 namespace {
 
-// Tokens of the next chunk: all that are left if there is room, else up to a
-// grid position; 0 if there is no room for that.
+// Tokens of the next chunk: all that are left, or up to where a checkpoint is
+// to be made, if there is room, else up to a grid position; 0 if there is no
+// room for that.
 int ChunkLength(const Placement& placement, int room) {
-  const int left = placement.prefill_left();
+  const int left = placement.prefill_until_cut();
   if (left <= room) return left;
   const int end = (placement.committed() + room) / kPrefillGrid * kPrefillGrid;
   return std::max(end - placement.committed(), 0);
@@ -87,7 +88,7 @@ int NumJoining(std::span<const std::unique_ptr<Placement>> placements,
                int room) {
   int joining = 0;
   for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill()) continue;
+    if (!placement->in_prefill() || placement->waits()) continue;
     const int length = ChunkLength(*placement, room);
     room -= length;
     joining += length == placement->prefill_left() ? 1 : 0;
@@ -98,7 +99,7 @@ int NumJoining(std::span<const std::unique_ptr<Placement>> placements,
 void PlanChunks(std::span<const std::unique_ptr<Placement>> placements,
                 int room, PlannedRound& round) {
   for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill()) continue;
+    if (!placement->in_prefill() || placement->waits()) continue;
     const int length = ChunkLength(*placement, room);
     if (length == 0) continue;
     room -= length;

@@ -74,7 +74,7 @@ std::vector<Job*> FindVictims(const Job& job, const HeldShares& held,
     if (2 * theirs < 3 * ours) return {};
     victims.push_back(&candidate->job());
     ++room.jobs;
-    room.pages += candidate->pages().size() + 1;
+    room.pages += placements.PagesFreedBy(*candidate) + 1;
     if (room.jobs > 0 && room.pages >= pages) return victims;
   }
   return {};

@@ -156,11 +156,14 @@ PrefixCache::Hit PrefixCache::Take(const CacheQuery& query) {
   ++best->hits;
   best->is_heir = false;
   const int rewritten = best->facts.num_undrafted + 1;
-  return {.from = best->facts,
+  Hit hit{.from = best->facts,
           .pages = tree_.PagesOf(*best),
           .first_written =
               std::max(best->position - rewritten, 0) / options_.page_size,
           .slot = best->slot};
+  hit.from.has_drafter =
+      hit.from.has_drafter && tree_.DraftedPagesOf(*best) >= hit.first_written;
+  return hit;
 }
 
 void PrefixCache::Add(const std::string& key, std::span<const int32_t> tokens,
@@ -189,7 +192,10 @@ void PrefixCache::Add(const std::string& key, std::span<const int32_t> tokens,
   made.self = std::prev(all_.end());
   made.age = age_;
   made.used = ++num_uses_;
-  tree_.Put(made, key, tokens, pages);
+  const int seen = facts.has_drafter
+                       ? std::max(facts.position - facts.num_undrafted - 1, 0)
+                       : 0;
+  tree_.Put(made, key, tokens, pages, seen / options_.page_size);
   Link(made, on_path);
   const int on_grid = facts.position / kCacheGrid * kCacheGrid;
   if (on_grid == 0) return;

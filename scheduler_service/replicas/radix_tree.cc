@@ -43,7 +43,8 @@ void AddReferencesOf(const RadixNode& node, MemoryReferences& references) {
 }  // namespace
 
 void RadixTree::Put(PrefixMark& mark, const std::string& key,
-                    std::span<const int32_t> tokens, const PageLease& pages) {
+                    std::span<const int32_t> tokens, const PageLease& pages,
+                    int drafted) {
   const int depth = PagesBefore(mark);
   BOLE_CHECK(mark.position > 0 && mark.position <= std::ssize(tokens) &&
              depth < pages.size() && mark.node == nullptr);
@@ -64,11 +65,13 @@ void RadixTree::Put(PrefixMark& mark, const std::string& key,
       child->first_page = first;
       child->label.assign(label.begin(), label.end());
       child->pages = pages.Share(first, depth - first, PageHolder::kCache);
+      for (int i = first; i < depth; ++i) child->drafted.push_back(i < drafted);
     }
     node = child.get();
     const int equal = CountEqual(node->label, label) / page_size_;
     if (equal < node->pages.size() && first + equal < depth)
       Split(*node, equal);
+    TakeDrafted(*node, pages, drafted);
   }
   mark.node = node;
   const auto tail = rest.subspan(static_cast<size_t>(depth) * page_size_);
@@ -77,11 +80,24 @@ void RadixTree::Put(PrefixMark& mark, const std::string& key,
   node->marks.push_back(&mark);
 }
 
+void RadixTree::TakeDrafted(RadixNode& node, const PageLease& pages,
+                            int drafted) {
+  const int count = std::min(drafted, node.end_page()) - node.first_page;
+  const auto end = node.drafted.begin() + std::max(count, 0);
+  if (std::find(node.drafted.begin(), end, false) == end) return;
+  PageLease rest = node.pages.SplitAt(count);
+  node.pages = pages.Share(node.first_page, count, PageHolder::kCache);
+  node.pages.Append(std::move(rest));
+  std::fill(node.drafted.begin(), end, true);
+}
+
 void RadixTree::Split(RadixNode& node, int count) {
   auto below = std::make_unique<RadixNode>(memory_);
   below->parent = &node;
   below->first_page = node.first_page + count;
   below->pages = node.pages.SplitAt(count);
+  below->drafted.assign(node.drafted.begin() + count, node.drafted.end());
+  node.drafted.resize(count);
   below->label.assign(
       node.label.begin() + static_cast<int64_t>(count) * page_size_,
       node.label.end());
@@ -117,6 +133,7 @@ void RadixTree::Trim(RadixNode* node) {
     RadixNode* const parent = node->parent;
     if (count > 0 || !node->marks.empty()) {
       node->pages.SplitAt(count);
+      node->drafted.resize(count);
       node->label.resize(static_cast<size_t>(count) * page_size_);
       return;
     }
@@ -196,6 +213,20 @@ bool RadixTree::IsOnPathOf(const PrefixMark& upper,
           .subspan(static_cast<size_t>(depth - has_page->first_page) *
                    page_size_),
       upper.tail);
+}
+
+int RadixTree::DraftedPagesOf(const PrefixMark& mark) const {
+  int first_missing = PagesBefore(mark);
+  for (const RadixNode* node = mark.node; node != nullptr;
+       node = node->parent) {
+    const auto missing =
+        std::find(node->drafted.begin(), node->drafted.end(), false);
+    if (missing == node->drafted.end()) continue;
+    const int at =
+        node->first_page + static_cast<int>(missing - node->drafted.begin());
+    first_missing = std::min(first_missing, at);
+  }
+  return first_missing;
 }
 
 PageLease RadixTree::PagesOf(const PrefixMark& mark) const {

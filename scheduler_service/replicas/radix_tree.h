@@ -37,6 +37,7 @@ struct RadixNode {
   int first_page = 0;               // How many pages are above it.
   std::vector<int32_t> label = {};  // [pages * page_size]
   PageLease pages;
+  std::vector<bool> drafted = {};  // [pages] The drafter's entries are there.
   // By the label of their first page.
   absl::flat_hash_map<std::vector<int32_t>, std::unique_ptr<RadixNode>>
       children = {};
@@ -64,12 +65,15 @@ class RadixTree {
   RadixTree(const RadixTree&) = delete;
   RadixTree& operator=(const RadixTree&) = delete;
 
-  // Adds the mark. Where the tree has equal tokens already it keeps its own
-  // pages. `pages` has those of the first mark.position tokens.
+  // Adds the mark. `pages` has those of the first mark.position tokens; of the
+  // first `drafted` of them the drafter has seen every token. Where the tree
+  // has equal tokens already it keeps its own pages, but for those that the
+  // drafter has not seen, if it has seen the others.
   // REQUIRES: 0 < mark.position <= tokens.size(); nothing of its kind is there
   // (Visit()). COST: O(position).
   void Put(PrefixMark& mark, const std::string& key,
-           std::span<const int32_t> tokens, const PageLease& pages);
+           std::span<const int32_t> tokens, const PageLease& pages,
+           int drafted);
   // Takes it out, and gives back the pages that no other mark needs.
   // COST: O(marks of its node + pages given back).
   void Remove(PrefixMark& mark);
@@ -86,6 +90,9 @@ class RadixTree {
                   const std::function<void(PrefixMark&)>& visit) const;
   // Every run through `lower` passes `upper`. COST: O(nodes between + page).
   bool IsOnPathOf(const PrefixMark& upper, const PrefixMark& lower) const;
+  // How many of the first pages of its path the drafter has seen, at most those
+  // before its own. COST: O(pages).
+  int DraftedPagesOf(const PrefixMark& mark) const;
   // A lease for a request of the pages of the first mark.position tokens.
   PageLease PagesOf(const PrefixMark& mark) const;
 
@@ -98,6 +105,7 @@ class RadixTree {
   int PagesBefore(const PrefixMark& mark) const {
     return (mark.position - 1) / page_size_;
   }
+  void TakeDrafted(RadixNode& node, const PageLease& pages, int drafted);
   // The first `count` pages of the node stay in it, the others go to a child.
   void Split(RadixNode& node, int count);
   // Pages at the end of the node that nobody needs; the node itself, and those

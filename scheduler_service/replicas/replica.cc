@@ -22,6 +22,22 @@ absl::Status BrokenProtocol(const absl::AlphaNum& what) {
       absl::StrCat("the worker broke the protocol: ", what));
 }
 
+// Versions before do not copy slots and pages.
+constexpr uint32_t kCopiesProtocolVersion = 3;
+
+std::optional<PrefixCacheOptions> CacheOptionsFor(
+    const WorkerDescription& worker, bool wanted) {
+  if (!wanted || worker.protocol_version < kCopiesProtocolVersion) {
+    return std::nullopt;
+  }
+  PrefixCacheOptions options{.page_size = worker.limits.page_size};
+  if (worker.slot_bytes > 0 && worker.page_bytes > 0) {
+    options.slot_bytes = static_cast<double>(worker.slot_bytes);
+    options.page_bytes = static_cast<double>(worker.page_bytes);
+  }
+  return options;
+}
+
 }  // namespace
 
 const char* NameOf(Displacement reason) {
@@ -41,13 +57,14 @@ const char* NameOf(Displacement reason) {
 
 Replica::Connection::Connection(const WorkerDescription& worker,
                                 std::unique_ptr<RoundPolicy> its_policy,
-                                int max_running)
+                                const ReplicaOptions& options)
     : policy(std::move(its_policy)),
       plan_options{
           .limits = worker.limits,
           .bounds = policy->bounds(),
           .knows_bounds = worker.protocol_version >= kDeferralProtocolVersion},
-      placements(plan_options.limits, plan_options.bounds, max_running) {}
+      placements(plan_options.limits, plan_options.bounds, options.max_running,
+                 CacheOptionsFor(worker, options.prefix_cache)) {}
 
 Replica::Replica(const WorkerAdded& link, const ReplicaOptions& options,
                  Metrics& metrics, ReplicaOwner& owner)
@@ -73,8 +90,7 @@ void Replica::On(WorkerConnected event, std::shared_ptr<DraftHistory> history) {
       std::make_shared<const WorkerDescription>(std::move(event.description));
   connection_.emplace(
       *description_,
-      MakePolicy(options_.policy, *description_, std::move(history)),
-      options_.max_running);
+      MakePolicy(options_.policy, *description_, std::move(history)), options_);
   last_error_.clear();
 }
 
@@ -158,6 +174,7 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   round.metrics.step_seconds = event.step_seconds;
   if (event.result->forest) CountNodes(*event.result->forest, round.metrics);
   ReportRound(*event.result, round, *connection_->policy);
+  connection_->placements.CopiesDone();
   if (event.result->is_last) {
     Apply(*std::move(event.result));
     in_flight.reset();
@@ -176,13 +193,16 @@ void Replica::FailRound(const absl::Status& refusal, TimePoint now) {
   const RoundInFlight round =
       *std::exchange(connection_->in_flight, std::nullopt);
   connection_->outcome_at = now;
+  connection_->placements.CopiesRefused();
   const bool ran_alone = round.num_planned() == 1;
   for (Placement* placement : round.placements()) {
     placement->job().was_refused = true;
     if (!ran_alone) continue;
-    End(*placement, Failed(FailureReason::kWorkerFailed,
-                           absl::StrCat("the worker refused the round: ",
-                                        refusal.message())));
+    End(*placement,
+        Failed(
+            FailureReason::kWorkerFailed,
+            absl::StrCat("the worker refused the round: ", refusal.message())),
+        /*keep=*/false);
   }
 }
 
@@ -192,8 +212,7 @@ void Replica::Apply(StepResult result) {
   RoundMetrics metrics = round.metrics;
   for (size_t i = 0; i < round.prefills.size(); ++i) {
     if (round.prefills[i] == nullptr) continue;
-    Advance(*round.prefills[i], std::move(result.prefills[i]),
-            /*deferred=*/false, metrics);
+    Advance(*round.prefills[i], std::move(result.prefills[i]), {}, metrics);
   }
   for (size_t i = 0; i < round.sequences.size(); ++i) {
     if (round.sequences[i] == nullptr) continue;
@@ -205,49 +224,59 @@ void Replica::Apply(StepResult result) {
                         of.accepted_drafts);
     }
     Advance(*round.sequences[i], std::move(result.sequences[i]),
-            round.awaited.plan.defers_draft, metrics);
+            {.deferred = round.awaited.plan.defers_draft,
+             .is_last = result.is_last},
+            metrics);
   }
   metrics_.Round(metrics);
 }
 
 void Replica::Advance(Placement& placement, SequenceResult result,
-                      bool deferred, RoundMetrics& metrics) {
+                      const Advanced& how, RoundMetrics& metrics) {
   const std::optional<int32_t> bad_position = result.bad_logits_position;
   placement.job().was_refused = false;
-  Job::Progress progress = placement.Advance(std::move(result), deferred);
+  Job::Progress progress = placement.Advance(std::move(result), how.deferred);
   metrics.emitted_tokens += static_cast<int>(progress.tokens.size());
   if (!bad_position && placement.lacks_prompt_logprobs()) {
-    return End(placement, absl::UnimplementedError(
-                              "the worker's version does not report log "
-                              "probabilities of the prompt"));
+    return End(placement,
+               absl::UnimplementedError("the worker's version does not report "
+                                        "log probabilities of the prompt"),
+               /*keep=*/false);
   }
   const std::optional<MatchedStop> end = progress.end;
   if (!progress.tokens.empty()) {
     owner_.OnAdvanced(placement.job(), std::move(progress));
   }
   if (end) {
-    End(placement, *end);
+    End(placement, *end, /*keep=*/how.is_last && !bad_position);
   } else if (bad_position) {
     metrics_.BadLogits();
-    End(placement, Failed(FailureReason::kWorkerFailed,
-                          absl::StrCat("the model's logits at position ",
-                                       *bad_position, " are not numbers")));
+    End(placement,
+        Failed(FailureReason::kWorkerFailed,
+               absl::StrCat("the model's logits at position ", *bad_position,
+                            " are not numbers")),
+        /*keep=*/false);
+  } else {
+    connection_->placements.Passed(placement);
   }
 }
 
-void Replica::End(Placement& placement, absl::StatusOr<MatchedStop> end) {
+void Replica::End(Placement& placement, absl::StatusOr<MatchedStop> end,
+                  bool keep) {
   Job& job = placement.job();
-  Drop(placement);
+  Drop(placement, keep);
   owner_.OnEnded(job, std::move(end));
 }
 
-void Replica::Drop(Placement& placement) {
+void Replica::Drop(Placement& placement, bool keep) {
   changed_ = true;
   if (connection_->in_flight) connection_->in_flight->Forget(placement);
-  connection_->placements.Drop(placement);
+  connection_->placements.Drop(placement, keep);
 }
 
-void Replica::Drop(const Job& job) { Drop(placements().Find(job)); }
+void Replica::Drop(const Job& job) {
+  Drop(placements().Find(job), /*keep=*/free() && !job.is_suspect());
+}
 
 void Replica::Displace(Job& job, Displacement reason) {
   Drop(job);
@@ -262,6 +291,7 @@ RouteOption Replica::OptionFor(const Job& job, TimePoint now) const {
       .max_prefill_tokens = connection_->plan_options.limits.max_prefill_tokens,
       .prefill_ahead = placements().PrefillLeft(),
       .prefill_tokens = job.prefill_target(),
+      .cached_tokens = placements().Look(job).position,
       .num_running = placements().size()};
   if (connection_->in_flight) {
     const RoundInFlight& round = *connection_->in_flight;
@@ -276,9 +306,21 @@ RouteOption Replica::OptionFor(const Job& job, TimePoint now) const {
   return option;
 }
 
-void Replica::Place(Job& job) {
+void Replica::Place(Job& job, int cached_elsewhere) {
   changed_ = true;
-  connection_->placements.Place(job);
+  PrefixCache::Match match = connection_->placements.Place(job);
+  if (match.position < cached_elsewhere) {
+    match.reason = MissReason::kOtherWorker;
+  }
+  if (!placements().Find(job).waits()) CountPrefix(job, match);
+}
+
+void Replica::CountPrefix(Job& job, const PrefixCache::Match& match) {
+  if (!placements().has_cache()) return;
+  if (job.num_output() == 0) job.cached_tokens = match.position;
+  metrics_.Prefix({.tokens = job.prefill_target(),
+                   .cached = match.position,
+                   .miss_reason = NameOf(match.reason)});
 }
 
 void Replica::MakeRoom() {
@@ -311,6 +353,9 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
   Connection& connection = *connection_;
   connection.evicting = false;
   if (connection.draining) CloseIfEmpty();
+  for (const auto& [job, match] : connection.placements.EndWaits()) {
+    CountPrefix(*job, match);
+  }
   const auto coming = Coming();
   PlannedRound round =
       PlanRound(coming, *connection.policy, connection.plan_options,
@@ -326,6 +371,8 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
       !connection.placements.GrowFor(round.sequences, round.plan)) {
     round.plan.lease.reset();
   }
+  connection.placements.AddCopies(round.prefills, round.sequences,
+                                  round.plan.copies);
   const uint64_t plan_number = connection.next_plan_number++;
   link_.client->Send(epoch_, plan_number, round.plan);
   RoundMetrics metrics = MetricsOf(round.plan);
@@ -387,7 +434,9 @@ void Replica::UpdateStatus() {
   if (!connected()) return;
   status_.policy_fallback = connection_->policy->fallback();
   status_.in_prefill = placements().NumInPrefill();
-  status_.slots = placements().memory().slots();
+  status_.slots = placements().slots();
+  status_.num_checkpoints = placements().num_checkpoints();
+  status_.num_evicted = placements().num_evicted();
   status_.pages = placements().memory().pages();
   status_.audit = placements().Audit();
   if (status_.audit.empty() && free() && num_running() > 0) {

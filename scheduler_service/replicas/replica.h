@@ -24,6 +24,7 @@
 #include "scheduler_service/replicas/placement.h"
 #include "scheduler_service/replicas/placements.h"
 #include "scheduler_service/replicas/planner.h"
+#include "scheduler_service/replicas/prefix_cache.h"
 #include "scheduler_service/replicas/round_in_flight.h"
 #include "scheduler_service/replicas/round_pace.h"
 #include "scheduler_service/replicas/router.h"
@@ -40,6 +41,8 @@ struct ReplicaOptions {
   // kTokensPerRoundTimeout tokens.
   std::chrono::milliseconds round_timeout{120'000};
   PolicyOptions policy;
+  // Prefixes stay on the worker, if it knows how to copy them.
+  bool prefix_cache = true;
 };
 
 // Why a job has no place any more although it has not ended.
@@ -132,10 +135,12 @@ class Replica {
 
   // REQUIRES: connected().
   const Placements& placements() const { return connection_->placements; }
-  // What awaits a job here. REQUIRES: accepts(). COST: O(placements).
+  // What awaits a job here. REQUIRES: accepts().
+  // COST: O(placements + tokens of the job).
   RouteOption OptionFor(const Job& job, TimePoint now) const;
+  // `cached_elsewhere`: the most tokens of the job that another worker has.
   // REQUIRES: accepts(), free(), and placements() has room for the job.
-  void Place(Job& job);
+  void Place(Job& job, int cached_elsewhere = 0);
   // The job leaves; its owner knows. REQUIRES: it is placed here.
   void Drop(const Job& job);
   // Drops the job, and says why. REQUIRES: the same.
@@ -158,7 +163,8 @@ class Replica {
   // Everything that ends with a connection.
   struct Connection {
     Connection(const WorkerDescription& worker,
-               std::unique_ptr<RoundPolicy> its_policy, int max_running);
+               std::unique_ptr<RoundPolicy> its_policy,
+               const ReplicaOptions& options);
 
     const std::unique_ptr<RoundPolicy> policy;
     const PlanOptions plan_options;
@@ -178,10 +184,18 @@ class Replica {
   void FailRound(const absl::Status& refusal, TimePoint now);
   // A result of the round on its way that ValidateResult() accepts.
   void Apply(StepResult result);
-  void Advance(Placement& placement, SequenceResult result, bool deferred,
+  // What a round did to a placement: `deferred`, as Placement::Advance() has
+  // it; `is_last`: no other round of it is on its way.
+  struct Advanced {
+    bool deferred = false;
+    bool is_last = true;
+  };
+  void Advance(Placement& placement, SequenceResult result, const Advanced& how,
                RoundMetrics& metrics);
-  void Drop(Placement& placement);
-  void End(Placement& placement, absl::StatusOr<MatchedStop> end);
+  // What a job has found in the cache, for its usage and for metrics.
+  void CountPrefix(Job& job, const PrefixCache::Match& match);
+  void Drop(Placement& placement, bool keep);
+  void End(Placement& placement, absl::StatusOr<MatchedStop> end, bool keep);
   // Who runs in the next round: a suspect alone, or else everybody.
   std::span<const std::unique_ptr<Placement>> Coming() const;
   void UpdateStatus();

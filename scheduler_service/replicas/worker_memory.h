@@ -103,6 +103,8 @@ class WorkerMemory {
   PoolStatus pages() const;
   // Nobody but the cache holds it. REQUIRES: it is held.
   bool IsCacheOnly(PageId page) const { return pages_.IsCacheOnly(page); }
+  // One request does, besides the cache perhaps. REQUIRES: the same.
+  bool HasOneRequest(PageId page) const { return pages_.HasOneRequest(page); }
 
   // Empty if every slot and page is free or held exactly as often as
   // `references` say, who are all that there are; else what is wrong.
@@ -130,6 +132,9 @@ class WorkerMemory {
     bool IsCacheOnly(Id id) const {
       const int holders = holders_[id.value()];
       return holders > 0 && holders == caches_[id.value()];
+    }
+    bool HasOneRequest(Id id) const {
+      return holders_[id.value()] - caches_[id.value()] == 1;
     }
     std::string Audit(const char* what, const std::vector<Id>& held) const;
 

@@ -89,6 +89,8 @@ struct WorkerGauges {
   Gauge& in_prefill;
   Gauge& in_decode;
   Gauge& no_table;
+  Gauge& checkpoints;
+  Gauge& evicted;
 };
 
 struct Metrics::Families {
@@ -134,6 +136,17 @@ struct Metrics::Families {
   Counter& prompt_tokens =
       OneCounter(registry, "bole_prompt_tokens_total",
                  "Tokens of the prompts that began to run.");
+  Counter& prefix_queries = OneCounter(
+      registry, "bole_prefix_cache_queries_tokens_total",
+      "Tokens that requests looked for in a worker's prefix cache, when they "
+      "got a place there.");
+  Counter& prefix_hits =
+      OneCounter(registry, "bole_prefix_cache_hits_tokens_total",
+                 "Those of them that were there, with a state to go on from.");
+  Family<Counter>& prefix_misses = Counters(
+      registry, "bole_prefix_cache_misses_total",
+      "Requests that did not find more of their tokens, by reason: cold, "
+      "below_granularity, evicted, no_checkpoint, salt, other_worker.");
   Counter& prefill_tokens = OneCounter(
       registry, "bole_prefill_tokens_total",
       "Tokens run in prefill chunks, those run again after a preemption "
@@ -212,6 +225,12 @@ struct Metrics::Families {
       Gauges(registry, "bole_policy_fallback",
              "1 while the policy does less for the worker than it was asked "
              "to, by reason: no_table (it has no table of costs).");
+  Family<Gauge>& checkpoints =
+      Gauges(registry, "bole_prefix_cache_checkpoints",
+             "States that the worker's prefix cache holds.");
+  Family<Gauge>& evicted_checkpoints =
+      Gauges(registry, "bole_prefix_cache_evicted_checkpoints",
+             "States that gave way since the worker was connected.");
   std::map<std::string, WorkerGauges> workers;  // By their names.
 
   WorkerGauges& Of(const std::string& worker);
@@ -233,7 +252,9 @@ WorkerGauges& Metrics::Families::Of(const std::string& worker) {
                             .in_decode = worker_requests.Add(
                                 {{"worker", worker}, {"stage", "decode"}}),
                             .no_table = policy_fallback.Add(
-                                {{"worker", worker}, {"reason", "no_table"}})})
+                                {{"worker", worker}, {"reason", "no_table"}}),
+                            .checkpoints = checkpoints.Add(labels),
+                            .evicted = evicted_checkpoints.Add(labels)})
       .first->second;
 }
 
@@ -252,6 +273,8 @@ void Metrics::Families::RemoveAllBut(const std::vector<WorkerStatus>& wanted) {
     worker_requests.Remove(&gauges.in_prefill);
     worker_requests.Remove(&gauges.in_decode);
     policy_fallback.Remove(&gauges.no_table);
+    checkpoints.Remove(&gauges.checkpoints);
+    evicted_checkpoints.Remove(&gauges.evicted);
     return true;
   });
 }
@@ -269,6 +292,10 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
        {OffReason::kAsked, OffReason::kNoDrafter, OffReason::kNotFaster}) {
     families_->policy_rounds.Add(
         {{"choice", "off"}, {"reason", NameOf(reason)}});
+  }
+  for (const char* reason : {"cold", "below_granularity", "evicted",
+                             "no_checkpoint", "salt", "other_worker"}) {
+    families_->prefix_misses.Add({{"reason", reason}});
   }
   for (const char* reason : {"lost", "evicted", "preempted", "drained"}) {
     families_->migrations.Add({{"reason", reason}});
@@ -306,6 +333,13 @@ void Metrics::Ended(const absl::Status& status, double total_seconds,
 
 void Metrics::PromptTokens(int tokens) {
   families_->prompt_tokens.Increment(tokens);
+}
+
+void Metrics::Prefix(const PrefixUse& use) {
+  families_->prefix_queries.Increment(use.tokens);
+  families_->prefix_hits.Increment(use.cached);
+  if (use.miss_reason.empty()) return;
+  families_->prefix_misses.Add({{"reason", use.miss_reason}}).Increment();
 }
 
 void Metrics::Accepted(int emitted, int accepted_drafts) {
@@ -361,6 +395,8 @@ void Metrics::SetLoad(const SchedulerStatus& status,
     gauges.slots_used.Set(worker.slots.total - worker.slots.free);
     gauges.in_prefill.Set(worker.in_prefill);
     gauges.in_decode.Set(worker.running - worker.in_prefill);
+    gauges.checkpoints.Set(worker.num_checkpoints);
+    gauges.evicted.Set(static_cast<double>(worker.num_evicted));
     gauges.no_table.Set(worker.policy_fallback == "no_table" ? 1 : 0);
   }
   if (families_->workers.size() > status.workers.size()) {

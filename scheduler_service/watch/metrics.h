@@ -37,6 +37,14 @@ struct RoundMetrics {
   double host_seconds = 0;   // From the result before to this plan.
 };
 
+// What a request that got a place found of its tokens there.
+struct PrefixUse {
+  int tokens = 0;  // That it has to have run.
+  int cached = 0;  // That were there.
+  // Why they were not more; empty: nobody ever had more.
+  std::string miss_reason = {};
+};
+
 // All methods may be called from any thread. Names and units: README.md.
 class Metrics {
  public:
@@ -53,6 +61,7 @@ class Metrics {
   void Ended(const absl::Status& status, double total_seconds,
              double first_token_seconds, int output_tokens);
   void PromptTokens(int tokens);
+  void Prefix(const PrefixUse& use);
   // A verified sequence of a round: how many tokens it emitted, bonus included,
   // and how many of these were drafted.
   void Accepted(int emitted, int accepted_drafts);

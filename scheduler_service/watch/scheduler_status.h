@@ -29,6 +29,9 @@ struct WorkerStatus {
   int in_prefill = 0;  // Those that run and have not decoded here yet.
   PoolStatus slots = {};
   PoolStatus pages = {};
+  // Of its prefix cache: those there are, and those that gave way.
+  int num_checkpoints = 0;
+  int64_t num_evicted = 0;
   // Empty if every slot and page is free or held by those that run there, and
   // the worker is busy while any run; otherwise what is wrong.
   std::string audit = {};

@@ -158,6 +158,7 @@ v1::GenerateResponse ResponseEncoder::Complete(const Completion& completion) {
   EncodeEnd(completion, complete);
   complete.set_index(choice_);
   complete.set_seed(seed_);
+  usage_.set_cached_tokens(static_cast<uint32_t>(completion.cached_tokens));
   *complete.mutable_usage() = usage_;
   return response;
 }

@@ -80,7 +80,7 @@ class PlacementsTest : public ::testing::Test {
 };
 
 TEST_F(PlacementsTest, AJobGetsASlotAndThePagesOfItsPrefill) {
-  const Placement& placement = Place(27, 10);
+  Placement& placement = Place(27, 10);
 
   // 27 tokens, a node and 4 rows of the drafter.
   EXPECT_EQ(placement.pages().size(), 2);
