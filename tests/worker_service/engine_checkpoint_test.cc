@@ -155,6 +155,13 @@ TEST_P(EngineCheckpointTest, OnlyTheLastTokenIsLeft) {
 
   EXPECT_EQ(cached.Prefill(1), fresh.Prefill(0));
   ExpectSameRounds(cached, 1, fresh, 0);
+
+  CheckpointDriver other = NewDriver();
+  other.Begin(0, prompt, Greedy());
+  other.AddChunk(0, 128);
+  other.Run(kTree);
+  cached.Begin(2, prompt, Greedy(), from);
+  ExpectSameRounds(cached, 2, other, 0);
 }
 
 // Two go on at once, from one checkpoint and from another, while the request
