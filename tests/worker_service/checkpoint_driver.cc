@@ -29,7 +29,7 @@ int NumTokens(const LoadedModel& model) {
 CheckpointDriver::CheckpointDriver(const LoadedModel& model, Backend& backend,
                                    int page_size)
     : model_(model), backend_(backend) {
-  EngineOptions options{.max_requests = kRequests,
+  EngineOptions options{.max_requests = kMostTogether,
                         .max_nodes = 40,
                         .max_nodes_per_tree = 16,
                         .max_prefill_tokens = kMaxContext,
