@@ -24,6 +24,9 @@ struct SimulatedEngineOptions {
   // The same of requests whose prompts have an odd length, so that drafts come
   // true more often for some than for others. Empty: they are as all.
   std::vector<double> accept_of_odd = {};
+  // What a worker says that its slots and pages hold: a 9B's, of 64 tokens.
+  uint64_t slot_bytes = 53'500'000;
+  uint64_t page_bytes = 2'359'296;
 };
 
 // INVALID_ARGUMENT, naming the option and its value, for options that

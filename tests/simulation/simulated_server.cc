@@ -54,7 +54,9 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                   .limits = engine.limits,
                   .has_drafter = !engine.accept.empty(),
                   .synthetic = true,
-                  .stop_tokens = engine.text.stop_tokens};
+                  .stop_tokens = engine.text.stop_tokens,
+                  .slot_bytes = engine.slot_bytes,
+                  .page_bytes = engine.page_bytes};
   // Greedy, so that a client who asks for nothing knows what to expect.
   info.temperature = 0;
   parts->service = std::make_unique<WorkerService>(

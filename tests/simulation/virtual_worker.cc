@@ -40,6 +40,8 @@ void VirtualWorker::Connect() {
           .limits = options_.engine.limits,
           .has_drafter = engine_->has_drafter(),
           .stop_tokens = {},
+          .slot_bytes = options_.engine.slot_bytes,
+          .page_bytes = options_.engine.page_bytes,
           .costs = std::move(costs)}});
 }
 

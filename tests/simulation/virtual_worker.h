@@ -27,8 +27,9 @@ struct VirtualWorkerOptions {
   // How long it takes to come back after it was lost.
   std::chrono::nanoseconds restart = std::chrono::seconds(1);
   std::string model = "simulated";
-  // Whether the scheduler is told of the costs. Then the worker knows deferred
-  // drafts and the bounds of leases as well.
+  // Whether the scheduler is told of the costs. Then the worker speaks this
+  // version of the protocol, and else one that knows neither deferred drafts
+  // nor the bounds of leases nor copies.
   bool is_calibrated = false;
 };
 

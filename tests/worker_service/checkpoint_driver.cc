@@ -12,6 +12,14 @@
 #include "worker_service/model/layer_context.h"
 
 namespace bole::testing_support {
+namespace {
+
+// Nothing but the pending token.
+ProposalTree RootOf(const std::vector<int32_t>& tokens) {
+  return {.parent = {kNoParent}, .token = {tokens.back()}, .log_rho = {0}};
+}
+
+}  // namespace
 
 int NumTokens(const LoadedModel& model) {
   return model.num_valid_tokens() > 0 ? model.num_valid_tokens()
@@ -21,7 +29,7 @@ int NumTokens(const LoadedModel& model) {
 CheckpointDriver::CheckpointDriver(const LoadedModel& model, Backend& backend,
                                    int page_size)
     : model_(model), backend_(backend) {
-  EngineOptions options{.max_requests = kRequests,
+  EngineOptions options{.max_requests = kMostTogether,
                         .max_nodes = 40,
                         .max_nodes_per_tree = 16,
                         .max_prefill_tokens = kMaxContext,
@@ -41,6 +49,7 @@ void CheckpointDriver::Begin(int number, std::vector<int32_t> prompt,
   Request& request = requests_[number];
   request = {};
   request.tokens = std::move(prompt);
+  request.tree = RootOf(request.tokens);
   request.plan = {.slot = SlotId(number),
                   .sampling = sampling,
                   .prompt_length = static_cast<int32_t>(request.tokens.size()),
@@ -159,8 +168,7 @@ void CheckpointDriver::Take(int number, const SequenceResult& result) {
   for (const EmittedToken& emitted : result.emitted) {
     request.tokens.push_back(emitted.token);
   }
-  request.tree = result.proposal.value_or(ProposalTree{
-      .parent = {kNoParent}, .token = {request.tokens.back()}, .log_rho = {0}});
+  request.tree = result.proposal.value_or(RootOf(request.tokens));
 }
 
 SequenceResult CheckpointDriver::Prefill(int number, int chunk_tokens) {

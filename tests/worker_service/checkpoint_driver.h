@@ -45,7 +45,8 @@ struct GoingOn {
 // then Run(). Failed steps are failed expectations.
 class CheckpointDriver {
  public:
-  static constexpr int kRequests = 3;
+  static constexpr int kRequests = 4;
+  static constexpr int kMostTogether = 3;  // Chunks of a plan, and trees.
   static constexpr int kCheckpoints = 5;
   static constexpr int kMaxContext = 320;
   static constexpr DraftShape kTree{.top_k = 3, .depth = 4};

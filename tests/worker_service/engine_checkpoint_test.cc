@@ -8,23 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/draft_shape.h"
-#include "common/ids.h"
 #include "common/sampling_params.h"
 #include "common/step.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/checkpoint_driver.h"
 #include "worker_service/loaded_model.h"
-#include "worker_service/validate_plan.h"
 
 namespace bole::testing_support {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr DraftShape kTree = CheckpointDriver::kTree;
 constexpr DraftShape kChain = CheckpointDriver::kChain;
@@ -155,6 +149,13 @@ TEST_P(EngineCheckpointTest, OnlyTheLastTokenIsLeft) {
 
   EXPECT_EQ(cached.Prefill(1), fresh.Prefill(0));
   ExpectSameRounds(cached, 1, fresh, 0);
+
+  CheckpointDriver other = NewDriver();
+  other.Begin(0, prompt, Greedy());
+  other.AddChunk(0, 128);
+  other.Run(kTree);
+  cached.Begin(2, prompt, Greedy(), from);
+  ExpectSameRounds(cached, 2, other, 0);
 }
 
 // Two go on at once, from one checkpoint and from another, while the request
@@ -199,6 +200,47 @@ TEST_P(EngineCheckpointTest, OthersInThePlanChangeNothing) {
   }
   for (const int number : {0, 1, 2}) {
     ExpectSameContent(cached, number, fresh[number], 0);
+  }
+}
+
+// Two go on while two others draft again after rounds that put it off.
+TEST_P(EngineCheckpointTest, MoreTailsThanChunksOrTreesFitAPlan) {
+  const std::vector<int32_t> text = Text(kPromptTokens, 1);
+  CheckpointDriver cached = NewDriver();
+  CheckpointDriver fresh[4] = {NewDriver(), NewDriver(), NewDriver(),
+                               NewDriver()};
+  LeftCheckpoint from;
+  for (const int number : {0, 1}) {
+    cached.Begin(number, text, Greedy());
+    fresh[number].Begin(0, text, Greedy());
+    cached.AddChunk(number, 64);
+    cached.Run(kTree);
+    if (number == 0) from = cached.Leave(0, 0);
+    cached.Prefill(number);
+    fresh[number].Prefill(0);
+    for (int i = 0; i <= number; ++i) {
+      cached.Round(number, 1, std::nullopt);
+      fresh[number].Round(0, 1, std::nullopt);
+    }
+  }
+  std::vector<SequenceResult> expected;
+  for (const int number : {2, 3}) {
+    const std::vector<int32_t> prompt = Continued(text, 64, number, 140);
+    fresh[number].Begin(0, prompt, Greedy());
+    expected.push_back(fresh[number].Prefill(0));
+    cached.Begin(number, prompt, Greedy(), from);
+    cached.AddChunk(number);
+  }
+  for (const int number : {0, 1}) cached.AddTree(number, 1);
+
+  const StepResult result = cached.Run(kTree);
+
+  EXPECT_TRUE(result.prefills == expected);
+  for (const int number : {0, 1}) {
+    EXPECT_EQ(result.sequences[number], fresh[number].Round(0, 1, kTree));
+  }
+  for (const int number : {0, 1, 2, 3}) {
+    ExpectSameRounds(cached, number, fresh[number], 0);
   }
 }
 
@@ -304,6 +346,8 @@ TEST_P(EngineCheckpointTest, WhatIsLeftOutShows) {
   if (!model_.text.empty()) return;  // A text that hardly depends on it.
   const auto run = [this](const GoingOn& how) {
     CheckpointDriver driver = NewDriver();
+    driver.Begin(1, Text(kPromptTokens, 8));  // Its pages hold other tokens.
+    driver.Prefill(1);
     EndTurn(driver, Text(100, 4), Greedy(), /*rounds=*/0);
     const LeftCheckpoint from = driver.Leave(0, 0);
     SamplingParams sampling = Penalized();
@@ -329,24 +373,6 @@ TEST_P(EngineCheckpointTest, WhatIsLeftOutShows) {
   EXPECT_TRUE(page.results[0].emitted != whole.results[0].emitted);
   EXPECT_TRUE(counts.content[2] != whole.content[2]);
   EXPECT_TRUE(counts.results != whole.results);
-}
-
-TEST_P(EngineCheckpointTest, AChunksTailNeedsADrafter) {
-  StepPlan plan;
-  plan.prefills = {{.sequence = {.slot = SlotId(0),
-                                 .committed = 5,
-                                 .pages = {PageId(0)},
-                                 .prompt_length = 6,
-                                 .draft_tail = {1}},
-                    .tokens = {1}}};
-  const StepLimits limits = NewDriver().engine().limits();
-  EXPECT_TRUE(ValidatePlan(plan, limits, /*has_drafter=*/true).ok());
-
-  const absl::Status status = ValidatePlan(plan, limits, /*has_drafter=*/false);
-
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("prefill 0: the draft tail has 1 tokens"));
 }
 
 std::string NameOf(const ::testing::TestParamInfo<std::string>& info) {

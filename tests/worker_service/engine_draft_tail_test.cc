@@ -333,6 +333,12 @@ TEST(EngineDraftTailTest, ACheckpointWithoutADrafterRefusesThem) {
   EXPECT_TRUE(ValidatePlan(plan, limits, /*has_drafter=*/true).ok());
 
   const absl::Status tail = ValidatePlan(plan, limits, /*has_drafter=*/false);
+  StepPlan chunk;
+  chunk.prefills = {{.sequence = plan.sequences[0], .tokens = {2}}};
+  chunk.prefills[0].sequence.prompt_length = 6;
+  EXPECT_TRUE(ValidatePlan(chunk, limits, /*has_drafter=*/true).ok());
+  const absl::Status of_chunk =
+      ValidatePlan(chunk, limits, /*has_drafter=*/false);
   plan.sequences[0].draft_tail.clear();
   EXPECT_TRUE(ValidatePlan(plan, limits, /*has_drafter=*/false).ok());
   plan.defers_draft = true;
@@ -340,7 +346,10 @@ TEST(EngineDraftTailTest, ACheckpointWithoutADrafterRefusesThem) {
 
   EXPECT_TRUE(absl::IsInvalidArgument(tail)) << tail;
   EXPECT_THAT(std::string(tail.message()),
-              HasSubstr("draft tail has 2 tokens"));
+              HasSubstr("sequence 0: the draft tail has 2 tokens"));
+  EXPECT_TRUE(absl::IsInvalidArgument(of_chunk)) << of_chunk;
+  EXPECT_THAT(std::string(of_chunk.message()),
+              HasSubstr("prefill 0: the draft tail has 2 tokens"));
   EXPECT_TRUE(absl::IsInvalidArgument(defers)) << defers;
   EXPECT_THAT(std::string(defers.message()), HasSubstr("defers a draft"));
 }
