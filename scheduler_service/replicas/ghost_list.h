@@ -18,7 +18,7 @@ class GhostList {
  public:
   explicit GhostList(size_t capacity) : capacity_(capacity) {}
 
-  void Add(uint64_t prefix, uint64_t number = 0) {
+  void Add(uint64_t prefix, uint64_t number) {
     if (capacity_ == 0) return;
     if (ghosts_.insert_or_assign(prefix, number).second) {
       order_.push_back(prefix);

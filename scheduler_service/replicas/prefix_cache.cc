@@ -11,9 +11,8 @@
 namespace bole {
 namespace {
 
-// How likely it is that a checkpoint is found again from which one text has
-// gone on, beside one from which none has.
-constexpr double kReuseOfInner = 0.05;
+// A ghost whose return was counted.
+constexpr uint64_t kCounted = UINT64_MAX;
 
 // Two texts have parted where it is worth a checkpoint, if it would save so
 // many tokens.
@@ -47,6 +46,21 @@ uint64_t PrefixHash(std::span<const int32_t> tokens) {
 }
 
 }  // namespace
+
+std::vector<int> CheckpointsOf(int known, int length, std::optional<int> wish) {
+  std::vector<int> positions;
+  for (int at = (known / kCheckpointEvery + 1) * kCheckpointEvery; at < length;
+       at += kCheckpointEvery) {
+    positions.push_back(at);
+  }
+  const int last = (length - 1) / kCacheGrid * kCacheGrid;
+  if (last >= known + kLeastCheckpoint) positions.push_back(last);
+  if (wish && *wish > known && *wish < length) positions.push_back(*wish);
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()),
+                  positions.end());
+  return positions;
+}
 
 const char* NameOf(MissReason reason) {
   switch (reason) {
@@ -130,10 +144,13 @@ PrefixCache::Match PrefixCache::Look(const CacheQuery& query) const {
 
 PrefixCache::Hit PrefixCache::Take(const CacheQuery& query) {
   Checkpoint* const best = Find(query).best;
+  CountGhost(query, best == nullptr ? 0 : best->position);
   if (best == nullptr) return {};
+  reuse_[KindOf(*best)].CountFound(num_uses_ - best->used);
   best->age = age_;
   best->used = ++num_uses_;
   ++best->hits;
+  best->is_heir = false;
   const int rewritten = best->facts.num_undrafted + 1;
   return {.from = best->facts,
           .pages = tree_.PagesOf(*best),
@@ -200,8 +217,35 @@ void PrefixCache::Link(Checkpoint& made,
     std::erase_if(made.above->below, adopt);
     made.above->below.push_back(&made);
   } else {
-    for (Checkpoint& other : all_) adopt(&other);
+    tree_.VisitBelow(made, [&](PrefixMark& mark) {
+      adopt(static_cast<Checkpoint*>(&mark));
+    });
   }
+}
+
+void PrefixCache::CountGhost(const CacheQuery& query, int known) {
+  const uint64_t key = HashOf(query.key);
+  uint64_t deepest = 0;
+  uint64_t ghost = kCounted;
+  RollingHash hash;
+  for (size_t i = 0; i + 1 < query.tokens.size(); ++i) {
+    hash.Add(query.tokens[i]);
+    const int position = static_cast<int>(i) + 1;
+    if (position % kCacheGrid != 0 || position <= known) continue;
+    const uint64_t prefix = WithKey(hash.value(), key);
+    if (const uint64_t* const found = evicted_.Find(prefix)) {
+      deepest = prefix;
+      ghost = *found;
+    }
+  }
+  if (ghost == kCounted) return;
+  reuse_[ghost % kNumKinds].CountReturned(num_uses_ - ghost / kNumKinds);
+  evicted_.Add(deepest, kCounted);
+}
+
+size_t PrefixCache::KindOf(const Checkpoint& checkpoint) {
+  if (checkpoint.hits > 0 && !checkpoint.is_heir) return 2;
+  return checkpoint.below.empty() ? 0 : 1;
 }
 
 double PrefixCache::SecondsFor(int from, int to) const {
@@ -217,7 +261,8 @@ double PrefixCache::PriorityOf(const Checkpoint& checkpoint) const {
       checkpoint.above == nullptr ? 0 : checkpoint.above->position;
   const bool is_leaf = checkpoint.below.empty();
   const double reuse =
-      (is_leaf ? 1 : kReuseOfInner) + std::max(checkpoint.hits - 1, 0);
+      reuse_[KindOf(checkpoint)].ShareFound(num_uses_ - checkpoint.used) *
+      std::max(checkpoint.hits, 1);
   const int num_pages =
       is_leaf ? (checkpoint.position - above) / options_.page_size + 1 : 1;
   const double bytes = options_.slot_bytes + num_pages * options_.page_bytes;
@@ -244,7 +289,7 @@ std::optional<SlotLease> PrefixCache::SlotFor(int known, int position) {
     Checkpoint* const first = First([](const Checkpoint&) { return true; });
     const int num_pages = (position - known) / options_.page_size + 1;
     const double priority =
-        age_ + SecondsFor(known, position) /
+        age_ + reuse_[1].ShareFound(0) * SecondsFor(known, position) /
                    (options_.slot_bytes + num_pages * options_.page_bytes);
     const bool is_worth_it = options_.eviction == Eviction::kLru ||
                              (first && PriorityOf(*first) < priority);
@@ -287,7 +332,16 @@ void PrefixCache::Evict(Checkpoint& checkpoint) {
     age_ = std::max(age_, PriorityOf(checkpoint));
   }
   ++num_evicted_;
-  if (checkpoint.prefix != 0) evicted_.Add(checkpoint.prefix);
+  const size_t kind = KindOf(checkpoint);
+  reuse_[kind].CountGone();
+  if (checkpoint.prefix != 0) {
+    evicted_.Add(checkpoint.prefix, checkpoint.used * kNumKinds + kind);
+  }
+  Checkpoint* const above = checkpoint.above;
+  if (kind == 0 && above != nullptr && above->below.size() == 1) {
+    above->is_heir = true;
+    above->used = std::max(above->used, checkpoint.used);
+  }
   Drop(checkpoint);
 }
 

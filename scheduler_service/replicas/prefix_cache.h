@@ -2,6 +2,7 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_CACHE_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_CACHE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,10 +11,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler_service/replicas/ghost_list.h"
 #include "scheduler_service/replicas/radix_tree.h"
+#include "scheduler_service/replicas/reuse_estimate.h"
 #include "scheduler_service/replicas/worker_memory.h"
 
 namespace bole {
@@ -21,6 +24,16 @@ namespace bole {
 // Checkpoints are made at multiples of this position, but where a text ends,
 // and prefixes that are shorter are not looked for.
 inline constexpr int kCacheGrid = 64;
+
+// And at these, where a long prompt is prefilled.
+inline constexpr int kCheckpointEvery = 2048;
+// One before the end of a prompt is made if it saves so many tokens.
+inline constexpr int kLeastCheckpoint = 256;
+
+// Where checkpoints are made as a text is prefilled of which `known` tokens
+// need not be, ascending: at multiples of kCheckpointEvery, where texts have
+// parted (`wish`), and at the last position on the grid before `length`.
+std::vector<int> CheckpointsOf(int known, int length, std::optional<int> wish);
 
 // Why a request did not find more than it did.
 enum class MissReason {
@@ -82,10 +95,11 @@ struct CheckpointFacts {
 // (FreeSlots(), FreePages()). Who is to go first is said by GreedyDual-Size
 // with frequencies: priority = age + worth / bytes, where the worth of a
 // checkpoint is the time that a hit saves beyond the next shallower one, times
-// how likely another one seems: for a checkpoint from which nobody has gone on
-// yet, that of a conversation's next turn; for others, one for every time that
-// it was found beyond the first. The age is the priority of the last one that
-// went.
+// how often it was found and how likely another time seems. That is learnt, for
+// three kinds: what nobody has found yet, at the end of a text or within one,
+// and what was found, which the next turn of a conversation leaves behind.
+// Those that went count as found when a text comes that would have found them.
+// The age is the priority of the last one that went.
 //
 // Not thread-safe. COST: where none is given, O(1).
 class PrefixCache {
@@ -159,6 +173,9 @@ class PrefixCache {
     double age = 0;  // Of the cache, when it was used last.
     uint64_t used = 0;
     int hits = 0;
+    // The end of a text that went on from it was evicted: who would have found
+    // that finds this.
+    bool is_heir = false;
     // Of the tokens up to the last grid position; 0: there are none.
     uint64_t prefix = 0;
     std::list<Checkpoint>::iterator self = {};
@@ -171,6 +188,12 @@ class PrefixCache {
   };
 
   Found Find(const CacheQuery& query) const;
+  // Those that nobody has found yet at the end of a text; within one; those
+  // that were found.
+  static constexpr size_t kNumKinds = 3;
+  static size_t KindOf(const Checkpoint& checkpoint);
+  // The text would have found one that went.
+  void CountGhost(const CacheQuery& query, int known);
   MissReason ReasonFor(const CacheQuery& query, const Found& found) const;
   double SecondsFor(int from, int to) const;
   double PriorityOf(const Checkpoint& checkpoint) const;
@@ -185,6 +208,9 @@ class PrefixCache {
   RadixTree tree_;
   std::list<Checkpoint> all_;  // In the order of their making.
   double age_ = 0;
+  // A guess, until more is known.
+  std::array<ReuseEstimate, kNumKinds> reuse_ = {
+      ReuseEstimate(0), ReuseEstimate(0), ReuseEstimate(20)};
   uint64_t num_uses_ = 0;
   int64_t num_evicted_ = 0;
   GhostList evicted_;  // Prefixes, by key.

@@ -161,6 +161,20 @@ int RadixTree::Visit(const std::string& key, std::span<const int32_t> tokens,
   return matched + 1;
 }
 
+void RadixTree::VisitBelow(
+    const PrefixMark& mark,
+    const std::function<void(PrefixMark&)>& visit) const {
+  std::vector<const RadixNode*> nodes = {mark.node};
+  while (!nodes.empty()) {
+    const RadixNode* const node = nodes.back();
+    nodes.pop_back();
+    for (PrefixMark* other : node->marks) visit(*other);
+    for (const auto& [first, child] : node->children) {
+      nodes.push_back(child.get());
+    }
+  }
+}
+
 bool RadixTree::IsOnPathOf(const PrefixMark& upper,
                            const PrefixMark& lower) const {
   const int depth = PagesBefore(upper);

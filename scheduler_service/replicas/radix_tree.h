@@ -80,6 +80,10 @@ class RadixTree {
   // COST: O(tokens + marks on the path).
   int Visit(const std::string& key, std::span<const int32_t> tokens,
             const std::function<void(PrefixMark&)>& visit) const;
+  // Calls `visit` with `mark` and all marks that may lie below it.
+  // COST: O(nodes and marks there).
+  void VisitBelow(const PrefixMark& mark,
+                  const std::function<void(PrefixMark&)>& visit) const;
   // Every run through `lower` passes `upper`. COST: O(nodes between + page).
   bool IsOnPathOf(const PrefixMark& upper, const PrefixMark& lower) const;
   // A lease for a request of the pages of the first mark.position tokens.
