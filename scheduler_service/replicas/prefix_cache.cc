@@ -13,8 +13,6 @@
 namespace bole {
 namespace {
 
-// Of so many of a kind that were found or went is remembered which.
-constexpr double kRemembered = 2000;
 // A ghost whose return was counted.
 constexpr uint64_t kCounted = UINT64_MAX;
 
@@ -249,41 +247,13 @@ void PrefixCache::CountGhost(const CacheQuery& query, int known) {
     }
   }
   if (ghost == kCounted) return;
-  Reuse& reuse = reuse_[ghost % kNumKinds];
-  reuse.gone = std::max(reuse.gone - 1, 0.0);
-  reuse.CountFound(num_uses_ - ghost / kNumKinds);
+  reuse_[ghost % kNumKinds].CountReturned(num_uses_ - ghost / kNumKinds);
   evicted_.Add(deepest, kCounted);
 }
 
 size_t PrefixCache::KindOf(const Checkpoint& checkpoint) {
   if (checkpoint.hits > 0 && !checkpoint.is_heir) return 2;
   return checkpoint.below.empty() ? 0 : 1;
-}
-
-size_t PrefixCache::Reuse::ClassOf(uint64_t idle) {
-  return std::min<size_t>(std::bit_width(idle), kIdleClasses - 1);
-}
-
-void PrefixCache::Reuse::CountFound(uint64_t idle) {
-  ++found[ClassOf(idle)];
-  Forget();
-}
-
-void PrefixCache::Reuse::CountGone() {
-  ++gone;
-  Forget();
-}
-
-void PrefixCache::Reuse::Forget() {
-  if (std::accumulate(found.begin(), found.end(), gone) < kRemembered) return;
-  gone /= 2;
-  for (double& count : found) count /= 2;
-}
-
-double PrefixCache::Reuse::ShareFound(uint64_t idle) const {
-  const double later =
-      std::accumulate(found.begin() + ClassOf(idle), found.end(), 1.0);
-  return later / (later + gone);
 }
 
 double PrefixCache::SecondsFor(int from, int to) const {

@@ -2,7 +2,6 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_CACHE_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_CACHE_H_
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,7 @@
 
 #include "scheduler_service/replicas/ghost_list.h"
 #include "scheduler_service/replicas/radix_tree.h"
+#include "scheduler_service/replicas/reuse_estimate.h"
 #include "scheduler_service/replicas/worker_memory.h"
 
 namespace bole {
@@ -223,7 +223,9 @@ class PrefixCache {
   RadixTree tree_;
   std::list<Checkpoint> all_;  // In the order of their making.
   double age_ = 0;
-  std::array<Reuse, kNumKinds> reuse_{};
+  // A guess, until more is known.
+  std::array<ReuseEstimate, kNumKinds> reuse_ = {
+      ReuseEstimate(0), ReuseEstimate(0), ReuseEstimate(20)};
   uint64_t num_uses_ = 0;
   int64_t num_evicted_ = 0;
   GhostList evicted_;  // Prefixes, by key.

@@ -155,7 +155,7 @@ TEST_F(PlacementsTest, TheLastToComeMakesRoom) {
 
 TEST_F(PlacementsTest, ATreeTakesFreePagesButEvictsNobody) {
   Placement& first = Place(40, 80);
-  const Placement& second = Place(70, 80);
+  Placement& second = Place(70, 80);
   Commit(first, 75, /*nodes=*/8);
 
   // 75 tokens, a root and 4 rows are 5 pages, with a tree of 8 nodes 6; the
