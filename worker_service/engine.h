@@ -206,8 +206,10 @@ class Engine {
   // What an image holds: `committed` of each result is the path's length.
   Results ReadResults(Sequences sequences,
                       const std::optional<DraftShape>& shape, int image) const;
+  // How many of them the drafter sees: the first ones.
+  static int NumDrafted(Sequences sequences);
   static void AddProposals(const Drafter& drafter, const TransferBlock& down,
-                           int image, Results& results);
+                           int image, Sequences sequences, Results& results);
 
   const ModelConfig& config_;
   Backend& backend_;

@@ -199,13 +199,17 @@ SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
   }
   memory_.WriteSlot(sequence.slot, history);
   ShowCommitted(sequence,
-                plan.draft || plan.defers_draft ? Seen::kNow : Seen::kNever,
+                !sequence.skips_drafter && (plan.draft || plan.defers_draft)
+                    ? Seen::kNow
+                    : Seen::kNever,
                 chunk.tokens);
   result.committed = history.length;
   if (result.bad_logits_position) result.prompt_logprobs.clear();
   if (chunk.next_token || result.bad_logits_position) return result;
   Emitter(sequence, rule, options_.limits.vocabulary, result).Emit(history);
-  if (plan.draft) Draft(sequence, rule, history, *plan.draft, result);
+  if (plan.draft && !sequence.skips_drafter) {
+    Draft(sequence, rule, history, *plan.draft, result);
+  }
   return result;
 }
 
@@ -258,12 +262,15 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
         memory_.ReadRow(sequence.pages, sequence.committed + path[i]));
     tokens.push_back(nodes.token[path[i]]);
   }
-  const Seen later = plan.defers_draft ? Seen::kLater : Seen::kNever;
-  ShowCommitted(sequence, plan.draft ? Seen::kNow : later, tokens);
+  const bool drafts = plan.draft && !sequence.skips_drafter;
+  const Seen later = plan.defers_draft && !sequence.skips_drafter
+                         ? Seen::kLater
+                         : Seen::kNever;
+  ShowCommitted(sequence, drafts ? Seen::kNow : later, tokens);
   const History& end = path.empty() ? found : after[path.back()];
   memory_.WriteSlot(sequence.slot, end);
   result.committed = end.length;
-  if (plan.draft && !result.bad_logits_position) {
+  if (drafts && !result.bad_logits_position) {
     Draft(sequence, rule, end, *plan.draft, result);
   }
   return result;
