@@ -23,7 +23,10 @@ struct PlannedWork {
   int64_t kv_tokens = 0;  // Of these.
   int64_t prefill_tokens = 0;
   std::optional<DraftShape> draft = {};
+  // Requests that are drafted for, at least one, if they are not all.
+  std::optional<int> drafted = {};
 };
+// As if all were drafted for.
 RoundQuantities QuantitiesOf(const PlannedWork& work);
 
 // A worker's table of costs, and two corrections that are learnt from the
@@ -45,9 +48,9 @@ class CostModel {
   // Of a round in the engine, its rows and requests padded as the worker does.
   // COST: that of StepCosts::TimeOf().
   double Seconds(const RoundQuantities& quantities) const;
-  double Seconds(const PlannedWork& work) const {
-    return Seconds(QuantitiesOf(work));
-  }
+  // What a draft for some of the requests adds is what it would add to a round
+  // of these alone.
+  double Seconds(const PlannedWork& work) const;
   // What a plan costs besides its rounds.
   double trip_seconds() const { return trip_seconds_; }
 

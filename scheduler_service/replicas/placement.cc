@@ -60,9 +60,14 @@ std::vector<int32_t> Placement::DraftTail() const {
   return {tail.begin(), tail.end()};
 }
 
+void Placement::Unfollow() {
+  is_followed_ = false;
+  num_undrafted_ = 0;
+}
+
 Job::Progress Placement::Advance(SequenceResult result, bool deferred) {
   // The drafter sees the chunks of prompts in any case.
-  if (deferred && !in_prefill()) {
+  if (deferred && is_followed_ && !in_prefill()) {
     num_undrafted_ += result.committed - committed_;
   }
   if (!result.prompt_logprobs.empty()) {

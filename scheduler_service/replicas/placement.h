@@ -34,6 +34,10 @@ class Placement {
   // one, as SequencePlan::draft_tail has them.
   std::vector<int32_t> DraftTail() const;
   int num_undrafted() const { return num_undrafted_; }
+  // The drafter has seen, or can be shown, all that is committed here: it may
+  // draft. From Unfollow() on it sees nothing of this placement any more.
+  bool is_followed() const { return is_followed_; }
+  void Unfollow();
   PageLease& pages() { return pages_; }
   const PageLease& pages() const { return pages_; }
 
@@ -48,7 +52,7 @@ class Placement {
   void SawTail() { num_undrafted_ = 0; }
 
   // Takes the part of a result that is about it, and tells the job. `deferred`:
-  // the drafter is shown later what a forest has committed.
+  // the drafter, if it follows, is shown later what a forest has committed.
   Job::Progress Advance(SequenceResult result, bool deferred = false);
 
   // The worker was asked for log probabilities that it has not given.
@@ -62,6 +66,7 @@ class Placement {
   PageLease pages_;
   int committed_ = 0;
   int num_undrafted_ = 0;  // Committed tokens that the drafter has not seen.
+  bool is_followed_ = true;
   bool has_emitted_ = false;
   ProposalTree tree_;  // Root: the pending token.
 };

@@ -51,7 +51,12 @@ struct PlannedRound {
 // where a cut leaves no trace.
 //
 // What the drafter has not seen of a sequence goes with the next plan that
-// drafts, or with one after which it could be more than the worker keeps.
+// drafts, or with one after which it could be more than the worker keeps. A
+// plan that neither drafts nor defers leaves all whom it runs behind: from then
+// on the drafter does not follow them (Placement::is_followed()). Nor does it
+// follow those whose prefill begins and whom the policy does not want followed.
+// Sequences and chunks that are followed come first. A round that drafts is
+// lent only if all its sequences are followed.
 //
 // The trees are taken out of the placements.
 //

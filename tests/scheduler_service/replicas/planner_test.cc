@@ -46,13 +46,21 @@ class BudgetPolicy : public RoundPolicy {
   const RoundBounds& bounds() const override { return bounds_; }
   RoundChoice Choose(const RoundView& view) override {
     joining = view.joining;
+    arrivals = view.arrivals;
+    followed.clear();
+    for (const SequenceView& of : view.sequences) {
+      followed.push_back(of.is_followed);
+    }
     RoundChoice choice = next;
     choice.budget = nodes_per_sequence_ * static_cast<int>(view.trees.size());
-    if (!choice.defers_draft) choice.draft = bounds_.draft;
+    if (!choice.defers_draft && drafts) choice.draft = bounds_.draft;
     return choice;
   }
 
-  int joining = 0;   // In the last view.
+  bool drafts = true;  // Unless it defers.
+  int joining = 0;     // In the last view.
+  int arrivals = 0;
+  std::vector<bool> followed;
   RoundChoice next;  // But for the budget and the draft.
 
  private:
@@ -291,6 +299,62 @@ TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
   placement.SawTail();
   placement.Advance(std::move(seen), /*deferred=*/true);
   EXPECT_EQ(Plan().plan.sequences[0].draft_tail, (std::vector<int32_t>{'z'}));
+}
+
+// Of four that decode and three that arrive.
+TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
+  for (int i = 0; i < 4; ++i) AddDecoding(10 + i, 100, RandomTree(rng_, 40));
+  for (int i = 0; i < 3; ++i) Add(20 + i, 10);
+  running_[0]->Unfollow();
+  running_[2]->Unfollow();
+  BudgetPolicy policy(16);
+  policy.next.followed_arrivals = 1;
+  const auto plan = [&] {
+    return PlanRound(running_, policy,
+                     {.limits = kLimits, .bounds = policy.bounds()},
+                     PlanTime());
+  };
+  PlannedRound round = plan();
+
+  EXPECT_TRUE(Validate(round.plan, kLimits).ok())
+      << Validate(round.plan, kLimits);
+  EXPECT_EQ(policy.arrivals, 3);
+  EXPECT_EQ(policy.followed, (std::vector<bool>{true, true, false, false}));
+  EXPECT_EQ(round.sequences,
+            (std::vector<Placement*>{running_[1].get(), running_[3].get(),
+                                     running_[0].get(), running_[2].get()}));
+  for (int b = 0; b < 4; ++b) {
+    EXPECT_EQ(round.plan.sequences[b].skips_drafter, b >= 2);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(round.plan.prefills[i].sequence.skips_drafter, i >= 1);
+    EXPECT_EQ(round.prefills[i]->is_followed(), i < 1);
+  }
+
+  // The others are left behind by a plan that does not draft.
+  policy.drafts = false;
+  round = plan();
+  EXPECT_FALSE(round.plan.sequences[0].skips_drafter);
+  for (const auto& placement : running_) {
+    EXPECT_FALSE(placement->is_followed());
+  }
+}
+
+TEST_F(PlanRoundTest, ARoundThatDraftsForSomeIsNotLent) {
+  for (int i = 0; i < 2; ++i) AddDecoding(10, 100, RandomTree(rng_, 40));
+  StepLimits limits = kLimits;
+  limits.max_lease_rounds = 4;
+  BudgetPolicy policy(4);
+  policy.next = {.lease_rounds = 4, .lease_budget = 8};
+  const auto lends = [&] {
+    return PlanRound(running_, policy,
+                     {.limits = limits, .bounds = policy.bounds()}, PlanTime())
+        .plan.lease.has_value();
+  };
+  ASSERT_TRUE(lends());
+  running_[0]->Unfollow();
+
+  EXPECT_FALSE(lends());
 }
 
 TEST_F(PlanRoundTest, ThePolicyKnowsWhoseChunkEndsItsPrefill) {
