@@ -208,13 +208,6 @@ Engine::Results Engine::ReadResults(Sequences sequences,
   return results;
 }
 
-int Engine::NumDrafted(Sequences sequences) {
-  const auto first = std::find_if(
-      sequences.begin(), sequences.end(),
-      [](const SequencePlan* sequence) { return sequence->skips_drafter; });
-  return static_cast<int>(first - sequences.begin());
-}
-
 void Engine::AddProposals(const Drafter& drafter, const TransferBlock& down,
                           int image, Sequences sequences, Results& results) {
   std::vector<int32_t> roots(NumDrafted(sequences));

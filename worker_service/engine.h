@@ -206,8 +206,6 @@ class Engine {
   // What an image holds: `committed` of each result is the path's length.
   Results ReadResults(Sequences sequences,
                       const std::optional<DraftShape>& shape, int image) const;
-  // How many of them the drafter sees: the first ones.
-  static int NumDrafted(Sequences sequences);
   static void AddProposals(const Drafter& drafter, const TransferBlock& down,
                            int image, Sequences sequences, Results& results);
 
