@@ -52,6 +52,9 @@ class GoodputPolicy final : public RoundPolicy {
 
   const RoundBounds& bounds() const override { return bounds_; }
   RoundChoice Choose(const RoundView& view) override;
+  bool urgent_first() const override {
+    return options_.kind == PolicyKind::kSlo;
+  }
   void Observe(const RoundReport& report) override;
 
  private:

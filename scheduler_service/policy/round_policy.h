@@ -114,6 +114,9 @@ class RoundPolicy {
   // Fixed while it lives.
   virtual const RoundBounds& bounds() const = 0;
   virtual RoundChoice Choose(const RoundView& view) = 0;
+  // Prefill goes first to those whose target for the first token is soonest.
+  // Fixed while it lives.
+  virtual bool urgent_first() const { return false; }
   virtual void Observe(const RoundReport& /*report*/) {}
   // What it does instead of what it was asked for, because of what the worker
   // lacks: "no_table". Empty: it does as asked.

@@ -83,12 +83,35 @@ SequenceView ViewOf(const Placement& placement, TimePoint now) {
   return view;
 }
 
+using Prefills = std::vector<Placement*>;
+
+// Those in prefill in the order in which they get chunks: as they arrived, or
+// those first whose target for their first token is soonest and can still be
+// kept.
+Prefills PrefillsOf(std::span<const std::unique_ptr<Placement>> placements,
+                    bool urgent_first, TimePoint now) {
+  Prefills prefills;
+  for (const std::unique_ptr<Placement>& placement : placements) {
+    if (placement->in_prefill()) prefills.push_back(placement.get());
+  }
+  if (!urgent_first) return prefills;
+  const auto due = [now](const Placement* placement) {
+    const Job& job = placement->job();
+    const auto& target = job.request().targets.time_to_first_token;
+    if (!target || job.first_token) return TimePoint::max();
+    const TimePoint at = job.request().arrival + *target;
+    return at < now ? TimePoint::max() : at;
+  };
+  std::stable_sort(
+      prefills.begin(), prefills.end(),
+      [&](const Placement* a, const Placement* b) { return due(a) < due(b); });
+  return prefills;
+}
+
 // What the policy is told of those in prefill, if chunks get all the room that
 // there is.
-void AddPrefills(std::span<const std::unique_ptr<Placement>> placements,
-                 int room, RoundView& view) {
-  for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill()) continue;
+void AddPrefills(const Prefills& prefills, int room, RoundView& view) {
+  for (const Placement* placement : prefills) {
     const int left = placement->prefill_left();
     const int length = ChunkLength(*placement, room);
     const bool joins = length == left;
@@ -107,20 +130,28 @@ void AddPrefills(std::span<const std::unique_ptr<Placement>> placements,
   }
 }
 
-void PlanChunks(std::span<const std::unique_ptr<Placement>> placements,
-                int room, PlannedRound& round) {
+// However urgent others are, who came first gets the least chunk that there is.
+void PlanChunks(const Prefills& prefills, int room, PlannedRound& round) {
+  const auto oldest =
+      std::min_element(prefills.begin(), prefills.end(),
+                       [](const Placement* a, const Placement* b) {
+                         return ByArrival()(a->job(), b->job());
+                       });
   int arrivals = 0;
   std::vector<std::pair<Placement*, int>> chunks;
-  for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill()) continue;
-    const int length = ChunkLength(*placement, room);
+  int kept = prefills.empty()
+                 ? 0
+                 : std::min(ChunkLength(**oldest, kPrefillGrid), room);
+  for (Placement* placement : prefills) {
+    if (placement == *oldest) kept = 0;
+    const int length = ChunkLength(*placement, room - kept);
     if (length == 0) continue;
     room -= length;
     const bool arrives = placement->committed() == 0;
     if (arrives && arrivals++ >= round.choice.followed_arrivals) {
       placement->Unfollow();
     }
-    chunks.emplace_back(placement.get(), length);
+    chunks.emplace_back(placement, length);
   }
   std::stable_partition(chunks.begin(), chunks.end(), [](const auto& chunk) {
     return chunk.first->is_followed();
@@ -238,7 +269,9 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
   std::vector<SequenceView> views;
   RoundView view{.others_wait = time.others_wait};
   if (placements.empty()) return round;
-  AddPrefills(placements, options.limits.max_prefill_tokens, view);
+  const Prefills prefills =
+      PrefillsOf(placements, policy.urgent_first(), time.now);
+  AddPrefills(prefills, options.limits.max_prefill_tokens, view);
   for (const std::unique_ptr<Placement>& placement : placements) {
     if (!placement->in_prefill()) round.sequences.push_back(placement.get());
   }
@@ -257,7 +290,7 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
   round.choice = policy.Choose(view);
   round.plan.draft = round.choice.draft;
   round.plan.defers_draft = !round.plan.draft && round.choice.defers_draft;
-  PlanChunks(placements,
+  PlanChunks(prefills,
              std::min(options.limits.max_prefill_tokens,
                       std::max(round.choice.prefill_tokens, kPrefillGrid)),
              round);

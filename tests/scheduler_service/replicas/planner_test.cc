@@ -1,6 +1,7 @@
 #include "scheduler_service/replicas/planner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -57,6 +58,9 @@ class BudgetPolicy : public RoundPolicy {
     return choice;
   }
 
+  bool urgent_first() const override { return is_urgent; }
+
+  bool is_urgent = false;
   bool drafts = true;  // Unless it defers.
   int joining = 0;     // In the last view.
   int arrivals = 0;
@@ -75,6 +79,7 @@ class PlanRoundTest : public ::testing::Test {
   Placement& Add(int prompt_length, int max_tokens, int num_pages = 12) {
     auto request = MakeRequest(RandomPrompt(rng_, prompt_length), max_tokens);
     request->speculation = speculation_;
+    request->targets.time_to_first_token = target_;
     jobs_.push_back(std::make_unique<Job>(std::move(request), *tokenizer_));
     PageLease pages(memory_);
     EXPECT_TRUE(pages.GrowTo(num_pages));
@@ -102,7 +107,9 @@ class PlanRoundTest : public ::testing::Test {
     return round;
   }
 
-  std::optional<SpeculationOverride> speculation_;  // Of those that are added.
+  // Of those that are added.
+  std::optional<SpeculationOverride> speculation_;
+  std::optional<std::chrono::milliseconds> target_;
   std::mt19937 rng_{1};
   std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   WorkerMemory memory_{kLimits.num_slots, kLimits.num_pages};
@@ -338,6 +345,33 @@ TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
   for (const auto& placement : running_) {
     EXPECT_FALSE(placement->is_followed());
   }
+}
+
+// Of the room of 256 tokens the oldest gets its least chunk; the others, who
+// came in the order of their indices, get the rest by how soon they are due.
+TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
+  using std::chrono::milliseconds;
+  std::vector<std::optional<milliseconds>> targets = {
+      std::nullopt, milliseconds(500), milliseconds(200), milliseconds(10)};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    target_ = targets[i];
+    Add(128, 10, /*num_pages=*/12);
+  }
+  BudgetPolicy policy(16);
+  policy.is_urgent = true;
+  // The last one is late already.
+  const TimePoint now =
+      jobs_[3]->request().arrival + std::chrono::milliseconds(20);
+
+  const PlannedRound round =
+      PlanRound(running_, policy,
+                {.limits = kLimits, .bounds = policy.bounds()}, {.now = now});
+
+  const auto at = [&](int i) { return running_[i].get(); };
+  EXPECT_EQ(round.prefills, (std::vector<Placement*>{at(2), at(1), at(0)}));
+  EXPECT_EQ(round.plan.prefills[0].tokens.size(), 128u);
+  EXPECT_EQ(round.plan.prefills[1].tokens.size(), 64u);
+  EXPECT_EQ(round.plan.prefills[2].tokens.size(), 64u);
 }
 
 TEST_F(PlanRoundTest, ARoundThatDraftsForSomeIsNotLent) {
