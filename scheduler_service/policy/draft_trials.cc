@@ -49,7 +49,10 @@ bool DraftTrials::Tries(const Offer& chosen, const Offer& other, bool goes_well,
   credit_ -= lost;
   since_ = 0;
   ++count_;
-  gap_ = std::min(2 * gap_, kMostGap);
+  // Trees teach most of what there is to know of chains.
+  const bool is_wider =
+      chosen.draft && chosen.draft->top_k > other.draft->top_k;
+  gap_ = std::min(2 * gap_, is_wider ? kMostGapOfTrees : kMostGap);
   rounds_ = kRounds;
   rounds_left_ = kRounds;
   return true;

@@ -242,6 +242,7 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
   RoundChoice lends{.lease_rounds = 4, .lease_budget = 40};
   StepLimits limits = kLimits;
   limits.max_lease_rounds = 4;
+  bool is_left_behind = false;
   const auto lease_with = [&](const SpeculationOverride& own, bool knows_bounds,
                               const DraftShape& draft) {
     running_.clear();
@@ -249,6 +250,7 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
     AddDecoding(10, 100, RandomTree(rng_, 40));
     speculation_ = own;
     AddDecoding(10, 100, RandomTree(rng_, 40));
+    if (is_left_behind) running_[0]->Unfollow();
     FixedPolicy policy({.draft = draft, .max_nodes_per_tree = 16},
                        /*lease_rounds=*/4, OffReason::kAsked);
     return PlanRound(running_, policy,
@@ -273,6 +275,8 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
   EXPECT_EQ(few->bounds, (std::vector<TreeBounds>{{.cap = 16}, {.cap = 5}}));
   EXPECT_EQ(chains->bounds,
             (std::vector<TreeBounds>{{.cap = 16}, {.cap = 16}}));
+  is_left_behind = true;  // A lease that drafts is for those alone who are not.
+  EXPECT_FALSE(lease_with({.mode = Mode::kChain}, true, chain).has_value());
 }
 
 TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
@@ -372,23 +376,6 @@ TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
   EXPECT_EQ(round.plan.prefills[0].tokens.size(), 128u);
   EXPECT_EQ(round.plan.prefills[1].tokens.size(), 64u);
   EXPECT_EQ(round.plan.prefills[2].tokens.size(), 64u);
-}
-
-TEST_F(PlanRoundTest, ARoundThatDraftsForSomeIsNotLent) {
-  for (int i = 0; i < 2; ++i) AddDecoding(10, 100, RandomTree(rng_, 40));
-  StepLimits limits = kLimits;
-  limits.max_lease_rounds = 4;
-  BudgetPolicy policy(4);
-  policy.next = {.lease_rounds = 4, .lease_budget = 8};
-  const auto lends = [&] {
-    return PlanRound(running_, policy,
-                     {.limits = limits, .bounds = policy.bounds()}, PlanTime())
-        .plan.lease.has_value();
-  };
-  ASSERT_TRUE(lends());
-  running_[0]->Unfollow();
-
-  EXPECT_FALSE(lends());
 }
 
 TEST_F(PlanRoundTest, ThePolicyKnowsWhoseChunkEndsItsPrefill) {
