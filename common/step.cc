@@ -111,6 +111,7 @@ absl::Status CheckSequence(const SequencePlan& sequence, const Rows& of,
 
 absl::Status CheckDraftTail(const SequencePlan& sequence, int most,
                             const StepLimits& limits, const std::string& who) {
+  if (sequence.skips_drafter) most = 0;
   BOLE_RETURN_IF_ERROR(CheckRange(who, "length of the draft tail",
                                   static_cast<int>(sequence.draft_tail.size()),
                                   0, most));
@@ -121,12 +122,25 @@ absl::Status CheckDraftTail(const SequencePlan& sequence, int most,
   return absl::OkStatus();
 }
 
+// Whoever skips the drafter comes last.
+absl::Status CheckSkips(const SequencePlan& sequence, const std::string& who,
+                        bool& others_skip) {
+  if (others_skip && !sequence.skips_drafter) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, ": skips_drafter is false, and true of the one before"));
+  }
+  others_skip = sequence.skips_drafter;
+  return absl::OkStatus();
+}
+
 absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
                            Taken& taken) {
   int total = 0;
+  bool others_skip = false;
   for (size_t i = 0; i < plan.prefills.size(); ++i) {
     const PrefillPlan& chunk = plan.prefills[i];
     const std::string who = absl::StrCat("prefill ", i);
+    BOLE_RETURN_IF_ERROR(CheckSkips(chunk.sequence, who, others_skip));
     BOLE_RETURN_IF_ERROR(CheckRange(who, "number of tokens",
                                     static_cast<int>(chunk.tokens.size()), 1,
                                     limits.max_prefill_tokens - total));
@@ -172,8 +186,10 @@ absl::Status CheckForest(const StepPlan& plan, const StepLimits& limits,
                                   forest.num_requests(),
                                   static_cast<int>(plan.sequences.size()),
                                   static_cast<int>(plan.sequences.size())));
+  bool others_skip = false;
   for (int b = 0; b < forest.num_requests(); ++b) {
     const std::string who = absl::StrCat("sequence ", b);
+    BOLE_RETURN_IF_ERROR(CheckSkips(plan.sequences[b], who, others_skip));
     const int first = forest.first_node[b];
     const int rows = forest.first_node[b + 1] - first;
     BOLE_RETURN_IF_ERROR(
@@ -229,6 +245,11 @@ absl::Status CheckLease(const StepPlan& plan, const StepLimits& limits) {
   BOLE_RETURN_IF_ERROR(CheckRange("lease", "max_nodes_per_tree",
                                   plan.lease->max_nodes_per_tree, 1,
                                   limits.max_nodes_per_tree));
+  if (plan.draft && plan.sequences.back().skips_drafter) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lease: sequence ", num_sequences - 1,
+                     ": skips_drafter is true, in a lease that drafts"));
+  }
   return CheckLeaseBounds(*plan.lease, num_sequences);
 }
 

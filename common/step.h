@@ -37,6 +37,10 @@ struct SequencePlan {
   // before the round. At most kMaxDraftTail, and no more than `committed`. For
   // a chunk, its own first token is the pending one.
   std::vector<int32_t> draft_tail = {};
+  // Neither this plan nor any later one drafts for the sequence, and so the
+  // drafter need not see its tokens. It has no draft tail and gets no proposal,
+  // and it comes after those that do not skip.
+  bool skips_drafter = false;
 };
 
 // Hidden vectors that a slot keeps of its last committed tokens, for a drafter
@@ -127,7 +131,9 @@ struct StepPlan {
   PackedForest forest =
       {};  // Request b is sequences[b]; one root each, its pending
            // token. A forest of lone roots is plain decoding.
-  std::optional<DraftShape> draft = {};  // Propose trees for the next round.
+  // Propose trees for the next round, to those that do not skip the drafter. A
+  // lease that drafts is for such sequences alone.
+  std::optional<DraftShape> draft = {};
   // Only without a draft: a later plan may draft again. The drafter still sees
   // the chunks of prompts; of the tokens that the forest commits, their slots
   // keep what it needs to see them later (SequencePlan::draft_tail).

@@ -22,7 +22,10 @@ struct ExtendRowsParams {
   const int32_t* token;       // [.] the target rows' tokens.
   const int32_t* next_token;  // [B] kNoToken counts as token 0.
   const int32_t* committed;   // [B] before this path.
-  int32_t* next_committed;    // [B] out: committed + length of the path.
+  // [1] Requests that are extended, the first ones; the paths of the others
+  // count as empty.
+  const int32_t* num_extended;
+  int32_t* next_committed;  // [B] out: committed + length of the path.
   // Out, of the extend batch:
   int32_t* num_rows;    // [1]
   int32_t* request;     // [N]

@@ -71,6 +71,7 @@ void EncodeSequence(const SequencePlan& sequence, wire::SequencePlan& message) {
   message.set_prompt_length(sequence.prompt_length);
   message.set_max_new_tokens(sequence.max_new_tokens);
   EncodeArray(sequence.draft_tail, message.mutable_draft_tail());
+  message.set_skips_drafter(sequence.skips_drafter);
 }
 
 absl::StatusOr<SequencePlan> DecodeSequence(const wire::SequencePlan& message,
@@ -83,6 +84,7 @@ absl::StatusOr<SequencePlan> DecodeSequence(const wire::SequencePlan& message,
       .prompt_length = message.prompt_length(),
       .max_new_tokens = message.max_new_tokens(),
       .draft_tail = DecodeArray(message.draft_tail()),
+      .skips_drafter = message.skips_drafter(),
   };
   sequence.pages.reserve(message.pages_size());
   for (const int32_t page : message.pages()) sequence.pages.emplace_back(page);

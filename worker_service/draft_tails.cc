@@ -15,6 +15,13 @@ int TailOf(const SequencePlan& sequence) {
 
 }  // namespace
 
+int NumDrafted(std::span<const SequencePlan* const> sequences) {
+  const auto first = std::find_if(
+      sequences.begin(), sequences.end(),
+      [](const SequencePlan* sequence) { return sequence->skips_drafter; });
+  return static_cast<int>(first - sequences.begin());
+}
+
 DraftTails::DraftTails(const SequenceMemory& memory, Backend& backend,
                        MtpLayer& layer, const Capacity& capacity,
                        DeviceArrays& arrays)

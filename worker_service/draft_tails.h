@@ -20,6 +20,9 @@
 
 namespace bole {
 
+// How many of the sequences do not skip the drafter: the first ones.
+int NumDrafted(std::span<const SequencePlan* const> sequences);
+
 // One pass of the MTP layer over the tails of some sequences. It does what
 // Drafter::Extend() would have done round by round, with hidden vectors that
 // SequenceMemory::hidden has kept, and leaves the same keys and values.

@@ -93,6 +93,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
                            .token = committed.token,
                            .next_token = committed.next_token,
                            .committed = committed.batch.committed,
+                           .num_extended = committed.num_seen,
                            .next_committed = next_committed_,
                            .num_rows = num_rows_,
                            .request = request_,

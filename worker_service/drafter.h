@@ -48,6 +48,8 @@ class Drafter {
     int max_path_rows;  // Rows of all paths together: the extend's bucket.
     const int32_t* next_token;  // [B] the token after the path.
     const Activation* hidden;   // [N, H] of the target, by row.
+    // [1] Requests whose paths the drafter sees, the first ones.
+    const int32_t* num_seen;
   };
 
   // Takes what Grow() reads of a batch of at most max_requests, and the trees
@@ -55,15 +57,18 @@ class Drafter {
   // the shape.
   void Lay(int max_requests, const DraftShape& shape, TransferBlock& up,
            TransferBlock& down);
-  // Writes what depends on how many requests there are.
+  // Writes what depends on how many requests are drafted for: the first ones of
+  // a batch.
   void Fill(int num_requests);
+  // The same number, once it has gone up. [1]
+  const int32_t* num_drafted() const { return counts_.device; }
 
   // Fills the drafter's slots of the committed tokens.
   absl::Status Extend(const Committed& committed);
 
-  // Grows a tree of the shape last laid out for every request.
+  // Grows a tree of the shape last laid out for every request of Fill().
   // REQUIRES: Extend() ran for `committed`, whose batch has the max_requests
-  // of Lay(), and every request had a path since Fill(); pages for
+  // of Lay(), and each of these requests had a path since Fill(); pages for
   // shape.num_draft_nodes() KV rows beyond the path.
   absl::Status Grow(const Committed& committed);
 
@@ -73,8 +78,8 @@ class Drafter {
   // committed + length of the path, after Extend(). [B]
   const int32_t* next_committed() const { return next_committed_; }
 
-  // The trees in an image of the block that came down; `root` is each tree's
-  // pending token.
+  // The first trees in an image of the block that came down; `root` is each
+  // tree's pending token.
   std::vector<ProposalTree> Results(const TransferBlock& down, int image,
                                     std::span<const int32_t> root) const;
 

@@ -208,19 +208,19 @@ Engine::Results Engine::ReadResults(Sequences sequences,
                                     const std::optional<DraftShape>& shape,
                                     int image) const {
   Results results = sampling_.Results(down_, image, sequences);
-  if (shape) AddProposals(*drafter_, down_, image, results);
+  if (shape) AddProposals(*drafter_, down_, image, sequences, results);
   return results;
 }
 
 void Engine::AddProposals(const Drafter& drafter, const TransferBlock& down,
-                          int image, Results& results) {
-  std::vector<int32_t> roots;
-  roots.reserve(results.size());
-  for (const SequenceResult& result : results) {
-    roots.push_back(result.emitted.empty() ? 0 : result.emitted.back().token);
+                          int image, Sequences sequences, Results& results) {
+  std::vector<int32_t> roots(NumDrafted(sequences));
+  for (size_t b = 0; b < roots.size(); ++b) {
+    const std::vector<EmittedToken>& emitted = results[b].emitted;
+    roots[b] = emitted.empty() ? 0 : emitted.back().token;
   }
   std::vector<ProposalTree> trees = drafter.Results(down, image, roots);
-  for (size_t b = 0; b < results.size(); ++b) {
+  for (size_t b = 0; b < trees.size(); ++b) {
     const bool goes_on =
         !results[b].emitted.empty() && !results[b].bad_logits_position;
     if (goes_on) results[b].proposal = std::move(trees[b]);

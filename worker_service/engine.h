@@ -207,7 +207,7 @@ class Engine {
   Results ReadResults(Sequences sequences,
                       const std::optional<DraftShape>& shape, int image) const;
   static void AddProposals(const Drafter& drafter, const TransferBlock& down,
-                           int image, Results& results);
+                           int image, Sequences sequences, Results& results);
 
   const ModelConfig& config_;
   Backend& backend_;

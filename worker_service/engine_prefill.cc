@@ -29,6 +29,8 @@ void Engine::AllocatePrefills() {
 Engine::PrefillShape Engine::PrefillShapeOf(const StepPlan& plan) const {
   int num_rows = 0;
   int num_last = 0;
+  bool feeds_drafter = drafter_ && (plan.draft || plan.defers_draft);
+  if (feeds_drafter) feeds_drafter = !plan.prefills[0].sequence.skips_drafter;
   for (const PrefillPlan& chunk : plan.prefills) {
     num_rows += static_cast<int>(chunk.tokens.size());
     num_last += chunk.next_token ? 0 : 1;
@@ -40,8 +42,7 @@ Engine::PrefillShape Engine::PrefillShapeOf(const StepPlan& plan) const {
                                 options_.max_requests),
       .rows = RowBucket(num_rows, options_.max_prefill_tokens),
       .draft = plan.draft,
-      .extends_drafter =
-          drafter_.has_value() && (plan.draft || plan.defers_draft),
+      .extends_drafter = feeds_drafter,
       .forest_rows = nodes,
       .forward_rows = RowBucket(nodes + num_rows, options_.MaxForwardRows()),
       .head_rows = num_head_rows == 0
@@ -61,7 +62,7 @@ void Engine::LayPrefill(const PrefillShape& shape) {
   pass.rows.Lay(capacity, pass.up);
   capacity.max_rows = shape.requests;
   pass.last_rows.Lay(capacity, pass.up);
-  pass.counts = pass.up.Take<int32_t>(2);
+  pass.counts = pass.up.Take<int32_t>(3);
   pass.head_row = pass.up.Take<int32_t>(shape.head_rows);
   pass.sampling.LayParameters(
       {.requests = shape.requests, .rows = shape.requests}, pass.up);
@@ -102,12 +103,14 @@ void Engine::FillPrefill(const StepPlan& plan) {
   pass.last_rows.Fill(last_rows, last_memory);
   pass.counts.host[0] = pass.shape.forest_rows + rows.num_rows();
   pass.counts.host[1] = static_cast<int32_t>(head_row.size());
+  const int num_drafted = NumDrafted(pass.sequences());
+  pass.counts.host[2] = num_drafted;
   if (pass.shape.head_rows > 0) {
     std::ranges::copy(head_row, pass.head_row.host);
   }
   pass.sampling.Fill(pass.sequences());
   pass.sampling.SetNextTokens(next_token);
-  if (plan.draft) pass.drafter->Fill(static_cast<int>(plan.prefills.size()));
+  if (plan.draft) pass.drafter->Fill(num_drafted);
 }
 
 absl::Status Engine::UploadPrefills(const StepPlan& plan) {
@@ -183,7 +186,8 @@ absl::Status Engine::QueuePrefillDraft() {
       .max_path_rows = pass.rows.batch().rows.max,
       .next_token = pass.sampling.next_token(),
       .hidden = ElementAt(hidden_, first * config_.hidden_size,
-                          backend_.activation_type())};
+                          backend_.activation_type()),
+      .num_seen = pass.num_drafted()};
   BOLE_RETURN_IF_ERROR(draft_tails_->Keep(committed, /*most=*/1));
   BOLE_RETURN_IF_ERROR(pass.drafter->Extend(committed));
   const bool draws = pass.shape.head_rows > 0;
@@ -203,7 +207,8 @@ absl::StatusOr<Engine::Results> Engine::ReadPrefills(const StepPlan& plan) {
   if (pass.shape.head_rows > 0) {
     results = pass.sampling.Results(pass.down, /*image=*/0, pass.sequences());
     if (plan.draft) {
-      AddProposals(*pass.drafter, pass.down, /*image=*/0, results);
+      AddProposals(*pass.drafter, pass.down, /*image=*/0, pass.sequences(),
+                   results);
     }
   }
   for (size_t b = 0; b < results.size(); ++b) {

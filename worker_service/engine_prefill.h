@@ -37,13 +37,15 @@ struct Engine::PrefillPass {
   Sequences sequences() const { return planned; }
   RowCount forward_rows() const { return {counts.device, shape.forward_rows}; }
   RowCount head_rows() const { return {counts.DeviceFrom(1), shape.head_rows}; }
+  const int32_t* num_drafted() const { return counts.DeviceFrom(2); }
 
   std::vector<const SequencePlan*> planned = {};  // Of the plan filled in.
   TransferBlock up = {}, down = {};
   RowArrays rows = {};       // All rows of the chunks.
   RowArrays last_rows = {};  // The last row of every chunk that ends its
                              // prompt, or rows that a token of it follows.
-  TransferArray<int32_t> counts = {};    // [2] forward_rows, head_rows.
+  TransferArray<int32_t> counts = {};    // [3] forward_rows, head_rows,
+                                         // chunks that the drafter sees.
   TransferArray<int32_t> head_row = {};  // [head_rows] rows of hidden_.
   SamplingBuffer sampling;
   std::optional<Drafter> drafter = {};  // A copy of the engine's.

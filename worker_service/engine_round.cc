@@ -110,7 +110,7 @@ void Engine::FillRound(const StepPlan& plan, Sequences sequences) {
   rows_.Fill(RowsOf(plan.forest), memory);
   sampling_.Fill(sequences);
   FillLease(plan.lease.value_or(Lease{}));
-  if (plan.draft) drafter_->Fill(static_cast<int>(sequences.size()));
+  if (plan.draft) drafter_->Fill(NumDrafted(sequences));
 }
 
 void Engine::FillLease(const Lease& lease) {
@@ -293,7 +293,8 @@ Drafter::Committed Engine::CommittedOf(const RoundShape& shape) const {
           .path = sampling_.path(),
           .max_path_rows = shape.path_rows,
           .next_token = sampling_.next_token(),
-          .hidden = hidden_};
+          .hidden = hidden_,
+          .num_seen = drafter_->num_drafted()};
 }
 
 absl::Status Engine::QueueDraft(const RoundShape& shape) {

@@ -5,9 +5,10 @@
 namespace bole::reference {
 
 void ExtendRows(const ExtendRowsParams& p) {
+  const int extended = std::min(*p.num_extended, p.max_requests);
   for (int b = 0; b < p.max_requests; ++b) {
     const int32_t first = p.path.first[b];
-    const int32_t end = p.path.first[b + 1];
+    const int32_t end = b < extended ? p.path.first[b + 1] : first;
     for (int32_t i = first; i < end; ++i) {
       const bool is_last = i == end - 1;
       p.request[i] = b;
@@ -20,7 +21,7 @@ void ExtendRows(const ExtendRowsParams& p) {
     p.next_committed[b] = p.committed[b] + (end - first);
     if (end > first) p.last_row[b] = end - 1;
   }
-  *p.num_rows = p.path.first[p.max_requests];
+  *p.num_rows = p.path.first[extended];
 }
 
 }  // namespace bole::reference

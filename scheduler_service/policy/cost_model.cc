@@ -99,6 +99,22 @@ double CostModel::Seconds(const RoundQuantities& quantities) const {
   return seconds.count() * std::exp(LogFactor(BucketOf(padded)));
 }
 
+double CostModel::Seconds(const PlannedWork& work) const {
+  if (!work.draft || !work.drafted || *work.drafted >= work.requests) {
+    return Seconds(QuantitiesOf(work));
+  }
+  PlannedWork plain = work;
+  plain.draft.reset();
+  const int drafted = std::max(*work.drafted, 1);
+  PlannedWork own{.rows = drafted,
+                  .requests = drafted,
+                  .kv_tokens = work.kv_tokens * drafted / work.requests};
+  const double without = Seconds(QuantitiesOf(own));
+  own.draft = work.draft;
+  return Seconds(QuantitiesOf(plain)) +
+         std::max(Seconds(QuantitiesOf(own)) - without, 0.0);
+}
+
 double CostModel::factor() const { return std::exp(log_factor_); }
 
 std::vector<int> CostModel::Borders(int least, int most, int64_t rest) const {

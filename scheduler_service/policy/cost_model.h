@@ -24,7 +24,10 @@ struct PlannedWork {
   int64_t prefill_tokens = 0;
   std::optional<DraftShape> draft = {};
   int64_t tail_tokens = 0;  // That the drafter has not seen.
+  // Requests that are drafted for, at least one, if they are not all.
+  std::optional<int> drafted = {};
 };
+// As if all were drafted for.
 RoundQuantities QuantitiesOf(const PlannedWork& work);
 
 // A worker's table of costs, and two corrections that are learnt from the
@@ -47,9 +50,9 @@ class CostModel {
   // which it pads as well, cost what they are, as rounds show on a GPU.
   // COST: that of StepCosts::TimeOf().
   double Seconds(const RoundQuantities& quantities) const;
-  double Seconds(const PlannedWork& work) const {
-    return Seconds(QuantitiesOf(work));
-  }
+  // What a draft for some of the requests adds is what it would add to a round
+  // of these alone.
+  double Seconds(const PlannedWork& work) const;
   // What a plan costs besides its rounds.
   double trip_seconds() const { return trip_seconds_; }
 

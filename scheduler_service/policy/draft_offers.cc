@@ -75,6 +75,7 @@ void DraftOffers::Price(const OfferedBatch& batch) {
     PlannedWork work{.requests = batch.requests,
                      .kv_tokens = batch.kv_tokens,
                      .draft = shape};
+    if (batch.is_mixed) work.drafted = batch.open;
     for (const int budget : priced.budgets) {
       work.rows = budget;
       work.prefill_tokens = 0;
@@ -97,21 +98,28 @@ double DraftOffers::RateOf(const Offer& offer,
   return seconds > 0 ? tokens / seconds : 0;
 }
 
+Offer DraftOffers::OfferAt(size_t shape, size_t i,
+                           const OfferedBatch& batch) const {
+  const Priced& priced = priced_[shape];
+  Offer offer{.draft = shapes_[shape],
+              .budget = priced.budgets[i],
+              .seconds = priced.seconds[i],
+              .stall = priced.stalls[i]};
+  if (batch.is_mixed) offer.drafted = batch.open;
+  if (batch.lends && !(offer.draft && batch.is_mixed)) {
+    offer.lease_rounds = LeaseRounds(options_, worker_.limits, offer.seconds);
+  }
+  return offer;
+}
+
 Offer DraftOffers::Best(size_t shape, const OfferedBatch& batch) {
   Offer best{.draft = shapes_[shape]};
-  const Priced& priced = priced_[shape];
-  for (size_t i = 0; i < priced.budgets.size(); ++i) {
-    Offer offer{.draft = shapes_[shape],
-                .budget = priced.budgets[i],
-                .seconds = priced.seconds[i],
-                .stall = priced.stalls[i]};
+  for (size_t i = 0; i < priced_[shape].budgets.size(); ++i) {
+    Offer offer = OfferAt(shape, i, batch);
     if (offer.draft && batch.open > 0) {
       const double nodes =
           1 + static_cast<double>(offer.budget - batch.requests) / batch.open;
       offer.gain = batch.open * forecast_.Gain(*offer.draft, nodes);
-    }
-    if (batch.lends) {
-      offer.lease_rounds = LeaseRounds(options_, worker_.limits, offer.seconds);
     }
     offer.rate = RateOf(offer, batch);
     if (offer.rate > best.rate) best = offer;
@@ -122,15 +130,36 @@ Offer DraftOffers::Best(size_t shape, const OfferedBatch& batch) {
   return best;
 }
 
+double DraftOffers::RateIf(double chance) const {
+  double best = 0;
+  for (size_t shape = 1; shape < shapes_.size(); ++shape) {
+    for (size_t i = 0; i < priced_[shape].budgets.size(); ++i) {
+      Offer offer = OfferAt(shape, i, batch_);
+      double drafts =
+          static_cast<double>(offer.budget - batch_.requests) / batch_.open;
+      drafts = std::min<double>(drafts, shapes_[shape]->depth);
+      double likely = batch_.open;
+      for (; drafts > 0; drafts -= 1) {
+        likely *= chance;
+        offer.gain += likely * std::min(drafts, 1.0);
+      }
+      best = std::max(best, RateOf(offer, batch_));
+    }
+  }
+  return best;
+}
+
 const std::vector<Offer>& DraftOffers::For(const OfferedBatch& batch) {
   const bool is_like_before =
       priced_at_ == worker_.costs.version() &&
       priced_for_.requests == batch.requests &&
       priced_for_.open == batch.open &&
+      priced_for_.is_mixed == batch.is_mixed &&
       priced_for_.chunk_tokens == batch.chunk_tokens &&
       std::abs(priced_for_.kv_tokens - batch.kv_tokens) <=
           std::max<int64_t>(priced_for_.kv_tokens / 16, 64);
   if (!is_like_before) Price(batch);
+  batch_ = batch;
   offers_.clear();
   for (size_t shape = 0; shape < shapes_.size(); ++shape) {
     offers_.push_back(Best(shape, batch));

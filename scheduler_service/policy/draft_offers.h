@@ -24,10 +24,11 @@ std::vector<std::optional<DraftShape>> ShapesOf(const Speculation& speculation,
 // Round after round with one shape, at the budget that is best for it.
 struct Offer {
   std::optional<DraftShape> draft = {};
-  int budget = 0;      // Of each round.
-  double gain = 0;     // Drafts that are accepted in a round.
-  double seconds = 0;  // A round in the engine.
-  double stall = 0;    // Seconds that a chunk adds to a round.
+  std::optional<int> drafted = {};  // PlannedWork::drafted
+  int budget = 0;                   // Of each round.
+  double gain = 0;                  // Drafts that are accepted in a round.
+  double seconds = 0;               // A round in the engine.
+  double stall = 0;                 // Seconds that a chunk adds to a round.
   int lease_rounds = 1;
   double rate = 0;  // Tokens per second, with the share of the trip.
 };
@@ -36,6 +37,9 @@ struct Offer {
 struct OfferedBatch {
   int requests = 1;
   int open = 1;  // Of these, those that let drafts be verified.
+  // Some of them are not followed: the open ones alone are drafted for, and a
+  // round that drafts cannot be lent.
+  bool is_mixed = false;
   int64_t kv_tokens = 0;
   bool lends = false;  // Its rounds may be lent.
   // Requests end, and their successors' prompts share rounds: the tokens of
@@ -63,6 +67,10 @@ class DraftOffers {
   // One for each shape, in order. COST: O(shapes * borders); the costs are
   // looked up again only when the batch or the model of costs has changed.
   const std::vector<Offer>& For(const OfferedBatch& batch);
+  // Tokens per second of the best draft for the batch of the last For(), if
+  // each draft came true with this chance where the one before it did. Of a
+  // tree no more than a chain is counted. COST: O(shapes * borders).
+  double RateIf(double chance) const;
 
  private:
   struct Priced {
@@ -71,6 +79,8 @@ class DraftOffers {
     std::vector<double> stalls;
   };
   void Price(const OfferedBatch& batch);
+  // Shape `shape` at its i-th budget, without a gain.
+  Offer OfferAt(size_t shape, size_t i, const OfferedBatch& batch) const;
   double RateOf(const Offer& offer, const OfferedBatch& batch) const;
   Offer Best(size_t shape, const OfferedBatch& batch);
 
@@ -79,6 +89,7 @@ class DraftOffers {
   const std::vector<std::optional<DraftShape>> shapes_;
   DraftForecast& forecast_;
 
+  OfferedBatch batch_;  // The last one.
   OfferedBatch priced_for_{.requests = 0};
   int64_t priced_at_ = -1;  // CostModel::version().
   std::vector<Priced> priced_;

@@ -9,37 +9,51 @@ constexpr double kShare = 0.01;      // Of the time.
 constexpr double kMostCredit = 1;    // Seconds.
 constexpr double kLongestRound = 1;  // Of time that earns credit.
 
-// Seconds that a round of `other` loses: if it is as good as it seems, but at
-// least a tenth, since nobody knows how good it is; or beside plain decoding,
-// where nothing is known, if none of its drafts is accepted.
-double LossOf(const Offer& chosen, const Offer& other) {
-  constexpr double kLeast = 0.1;
-  if (!chosen.draft) return std::max(other.seconds - chosen.seconds, 0.0);
-  return other.seconds * std::max(1 - other.rate / chosen.rate, kLeast);
-}
-
 }  // namespace
 
-bool DraftTrials::Tries(const Offer& chosen, const Offer& other, double now,
-                        bool& begins) {
-  begins = false;
+void DraftTrials::Earn(double now) {
   const double passed =
       last_ ? std::clamp(now - *last_, 0.0, kLongestRound) : 0;
   last_ = now;
   credit_ = std::min(credit_ + kShare * passed, kMostCredit);
+}
+
+double DraftTrials::LossOf(const Offer& chosen, const Offer& other) {
+  constexpr double kLeast = 0.1;
+  if (!chosen.draft) {
+    return kRounds * std::max(other.seconds - chosen.seconds, 0.0);
+  }
+  return kRounds * other.seconds *
+         std::max(1 - other.rate / chosen.rate, kLeast);
+}
+
+bool DraftTrials::Tries(const Offer& chosen, const Offer& other, bool goes_well,
+                        bool& begins) {
+  begins = false;
   if (chosen.draft == other.draft) {
     rounds_left_ = 0;
     return false;
   }
-  if (rounds_left_ > 0) return --rounds_left_ > 0;
+  const double lost = LossOf(chosen, other);
+  if (rounds_left_ > 0) {
+    if (--rounds_left_ > 0) return true;
+    if (!goes_well || rounds_ >= kMostRounds) return false;
+    credit_ -= lost;
+    rounds_ += kRounds;
+    rounds_left_ = kRounds;
+    return true;
+  }
   ++since_;
-  const double lost = kRounds * LossOf(chosen, other);
   if (since_ < gap_ || credit_ < lost) return false;
   begins = true;
   credit_ -= lost;
   since_ = 0;
   ++count_;
-  gap_ = std::min(2 * gap_, kMostGap);
+  // Trees teach most of what there is to know of chains.
+  const bool is_wider =
+      chosen.draft && chosen.draft->top_k > other.draft->top_k;
+  gap_ = std::min(2 * gap_, is_wider ? kMostGapOfTrees : kMostGap);
+  rounds_ = kRounds;
   rounds_left_ = kRounds;
   return true;
 }

@@ -13,17 +13,31 @@ namespace bole {
 // Plain decoding teaches nothing of drafts, and chains nothing of trees. So
 // what is not chosen is tried for a few rounds, if all trials together cost no
 // more than a hundredth of the time, and ever more rarely while they change
-// nothing.
+// nothing: chains beside trees, which teach most of what there is to know of
+// them, a quarter as often as else. A trial that goes well, though not so well
+// yet that its shape is chosen, goes on for as long again, up to eight times.
 //
 // Not thread-safe.
 class DraftTrials {
  public:
   static constexpr int kRounds = 3;  // Of a trial, each a plan.
 
-  // To be called for every plan, at `now` seconds: whether `other` is to be
-  // drafted as a trial instead of `chosen`. Sets `begins` in the first round of
-  // a trial.
-  bool Tries(const Offer& chosen, const Offer& other, double now, bool& begins);
+  // To be called for every plan, at `now` seconds.
+  void Earn(double now);
+  // The seconds that a trial of `other` loses: if it is as good as it seems,
+  // but at least a tenth, since nobody knows how good it is; or beside plain
+  // decoding, where nothing is known, if none of its drafts is accepted.
+  static double LossOf(const Offer& chosen, const Offer& other);
+  // Seconds that trials may lose now, and that they have lost.
+  double credit() const { return credit_; }
+  void Spend(double seconds) { credit_ -= seconds; }
+
+  // To be called for every plan in which something can be drafted: whether
+  // `other` is to be drafted as a trial instead of `chosen`. Sets `begins` in
+  // the first round of a trial. `goes_well`: the one that is on does.
+  bool Tries(const Offer& chosen, const Offer& other, bool goes_well,
+             bool& begins);
+  void Stop() { rounds_left_ = 0; }  // Nothing can be drafted.
   bool on() const { return rounds_left_ > 0; }
   int64_t count() const { return count_; }  // That have begun.
   // Another shape is chosen than before.
@@ -32,8 +46,12 @@ class DraftTrials {
  private:
   static constexpr int64_t kLeastGap = 4;  // Plans.
   static constexpr int64_t kMostGap = 16;
+  static constexpr int64_t kMostGapOfTrees = 64;
+
+  static constexpr int kMostRounds = 24;  // Of a trial that goes on.
 
   int rounds_left_ = 0;
+  int rounds_ = 0;  // Of the last trial.
   int64_t count_ = 0;
   int64_t since_ = 0;  // Plans since the last one.
   int64_t gap_ = kLeastGap;

@@ -27,25 +27,19 @@ constexpr double kHopelesslyLate = 32;
 // Of so many rounds with trees one is looked at as if it had chains.
 constexpr int kRoundsOfChains = 4;
 
+// Whether the likeliest child of the root was the next token, verified or not.
+bool IsFirstRight(const TreeReport& report) {
+  const ProposalTree& tree = report.tree;
+  int likeliest = 1;
+  for (int i = 2; i < tree.size(); ++i) {
+    if (tree.parent[i] == 0 && tree.log_rho[i] > tree.log_rho[likeliest]) {
+      likeliest = i;
+    }
+  }
+  return tree.token[likeliest] == report.emitted.front();
+}
+
 }  // namespace
-
-void SharedPrefills::Shared(int64_t chunk_tokens) {
-  chunks_ += 1;
-  chunk_tokens_ += static_cast<double>(chunk_tokens);
-}
-
-void SharedPrefills::Emitted(double tokens) {
-  constexpr double kKept = 0.997;  // In every round.
-  chunks_ *= kKept;
-  chunk_tokens_ *= kKept;
-  tokens_ = kKept * tokens_ + tokens;
-}
-
-int SharedPrefills::chunk_tokens() const {
-  if (chunks_ < 0.1) return 0;
-  const double grids = chunk_tokens_ / chunks_ / kPrefillGrid;
-  return std::max(static_cast<int>(std::lround(grids)), 1) * kPrefillGrid;
-}
 
 GoodputPolicy::GoodputPolicy(const PolicyOptions& options,
                              CalibratedWorker worker,
@@ -55,31 +49,10 @@ GoodputPolicy::GoodputPolicy(const PolicyOptions& options,
       history_(std::move(history)),
       bounds_(WidestBounds(ShapesOf(options.speculation, worker_.limits),
                            worker_.limits)),
-      offers_(options, worker_, history_->forecast) {}
+      offers_(options, worker_, history_->forecast),
+      whole_offers_(options, worker_, history_->forecast) {}
 
-OfferedBatch GoodputPolicy::BatchOf(const RoundView& view) const {
-  const auto requests = static_cast<int>(view.sequences.size());
-  const auto open = static_cast<int>(
-      std::count_if(view.sequences.begin(), view.sequences.end(),
-                    [](const SequenceView& of) { return of.speculates; }));
-  // Those whose prefill ends are in the next round.
-  OfferedBatch batch{.requests = std::max(requests + view.joining, 1),
-                     .open = open + view.joining,
-                     .kv_tokens = view.kv_tokens,
-                     .lends = !view.others_wait && view.prefill_tokens == 0,
-                     .chunk_tokens = prefills_.chunk_tokens(),
-                     .chunks_per_token = prefills_.chunks_per_token()};
-  if (requests == 0) batch.open = batch.requests;
-  if (!batch.lends) return batch;
-  for (const SequenceView& of : view.sequences) {
-    batch.tokens_left.push_back(of.tokens_left);
-  }
-  return batch;
-}
-
-GoodputPolicy::Next GoodputPolicy::NextDraft(const RoundView& view,
-                                             const OfferedBatch& batch) {
-  const std::vector<Offer>& offers = offers_.For(batch);
+const Offer& GoodputPolicy::BestOf(const std::vector<Offer>& offers) const {
   const auto score = [this](const Offer& offer) {
     // Whoever may not stop to draft compares drafts alone.
     if (!offer.draft) return worker_.can_defer ? kMargin * offer.rate : -1;
@@ -89,14 +62,34 @@ GoodputPolicy::Next GoodputPolicy::NextDraft(const RoundView& view,
   for (const Offer& offer : offers) {
     if (score(offer) > score(*best)) best = &offer;
   }
-  const Offer& other = ToTry(offers, *best);
-  if (best->draft != best_draft_) trials_.Changed();
-  best_draft_ = best->draft;
+  return *best;
+}
+
+GoodputPolicy::Next GoodputPolicy::NextDraft(const OfferedBatch& batch) {
+  const std::vector<Offer>& offers = offers_.For(batch);
+  if (batch.open == 0 || is_hopeless_) {
+    trials_.Stop();
+    return {.draft = offers.front(), .rate = offers.front().rate};
+  }
+  const Offer& best = BestOf(offers);
+  const Offer& other = ToTry(offers, best);
+  if (best.draft != best_draft_) trials_.Changed();
+  best_draft_ = best.draft;
+  const bool was_on = trials_.on();
   bool begins = false;
-  const bool tries = trials_.Tries(*best, other, view.now, begins);
-  if (begins) tried_ = other.draft;
-  if (begins && !best->draft) history_->forecast.Doubt();
-  return {.draft = tries ? other : *best, .rate = best->rate};
+  const bool goes_well =
+      !best.draft && tried_trees_ > 0 &&
+      whole_offers_.RateIf(static_cast<double>(tried_right_) /
+                           static_cast<double>(tried_trees_)) > plain_rate_;
+  const bool tries = trials_.Tries(best, other, goes_well, begins);
+  if (begins) {
+    tried_ = other.draft;
+    tried_trees_ = 0;
+    tried_right_ = 0;
+  }
+  if (begins && !best.draft) history_->forecast.Doubt();
+  if (was_on && !tries) following_.Tried();
+  return {.draft = tries ? other : best, .rate = best.rate};
 }
 
 // What is to be tried instead of `best`: of the widest shape all others can be
@@ -135,7 +128,8 @@ void GoodputPolicy::ChooseBudget(const RoundView& view, const Offer& next,
   PlannedWork work{.requests = requests,
                    .kv_tokens = view.kv_tokens,
                    .prefill_tokens = chunk,
-                   .draft = next.draft};
+                   .draft = next.draft,
+                   .drafted = next.drafted};
   double best = 0;
   for (const int budget :
        worker_.costs.Borders(requests, static_cast<int>(most), chunk)) {
@@ -183,7 +177,8 @@ int64_t GoodputPolicy::ChoosePrefill(const RoundView& view,
                    .requests = static_cast<int>(view.trees.size()),
                    .kv_tokens = view.kv_tokens,
                    .prefill_tokens = chunk,
-                   .draft = next.draft};
+                   .draft = next.draft,
+                   .drafted = next.drafted};
   while (chunk > kPrefillGrid && worker_.costs.Seconds(work) > allowed) {
     chunk /= 2;
     work.prefill_tokens = chunk;
@@ -262,11 +257,13 @@ void GoodputPolicy::ChooseBounds(const RoundView& view, double least_value,
 }
 
 RoundChoice GoodputPolicy::Choose(const RoundView& view) {
-  const OfferedBatch batch = BatchOf(view);
-  const auto [next, rate] = NextDraft(view, batch);
-  RoundChoice choice{.draft = next.draft};
+  trials_.Earn(view.now);
+  const Following::Decision follow = Follow(view);
+  const OfferedBatch batch = BatchOf(view, follow.arrivals);
+  const auto [next, rate] = NextDraft(batch);
+  RoundChoice choice{.draft = next.draft, .followed_arrivals = follow.arrivals};
   if (!next.draft) {
-    choice.defers_draft = worker_.can_defer;
+    choice.defers_draft = worker_.can_defer && follow.keeps_up;
     choice.off_reason = OffReason::kNotFaster;
   }
   if (!view.trees.empty()) {
@@ -279,6 +276,7 @@ RoundChoice GoodputPolicy::Choose(const RoundView& view) {
     choice.lease_budget = next.budget;
   }
   drafted_ = choice.draft;
+  drafted_for_some_ = batch.is_mixed && choice.draft;
   tokens_of_round_ =
       static_cast<double>(view.trees.size()) * (1 + next.gain / batch.requests);
   const int64_t chunk =
@@ -288,8 +286,21 @@ RoundChoice GoodputPolicy::Choose(const RoundView& view) {
   return choice;
 }
 
+void GoodputPolicy::LearnFrom(const TreeReport& tree) {
+  history_->forecast.Observe(tree);
+  history_->acceptance.Observe(tree);
+  if (tree.tree.size() == 1) return;
+  ++history_->trees;
+  ++tried_trees_;
+  const bool is_right = IsFirstRight(tree);
+  tried_right_ += is_right ? 1 : 0;
+  // All that it knows is of other drafts than those that there are now.
+  if (surprise_.Observe(is_right ? 1 : 0)) history_->forecast = {};
+}
+
 void GoodputPolicy::Observe(const RoundReport& report) {
-  ObserveCosts(report, worker_.costs);
+  // The model has no costs of drafts for some.
+  if (!drafted_for_some_) ObserveCosts(report, worker_.costs);
   prefills_.Emitted(tokens_of_round_);
   for (const TreeReport& tree : report.trees) {
     if (tree.tree.size() > 1 && tree.acceptance != nullptr) {
@@ -298,8 +309,7 @@ void GoodputPolicy::Observe(const RoundReport& report) {
     } else if (tree.acceptance != nullptr) {
       tree.acceptance->Forget();
     }
-    history_->forecast.Observe(tree);
-    history_->acceptance.Observe(tree);
+    LearnFrom(tree);
   }
   if (!report.trees.empty()) history_->acceptance.EndRound();
 }

@@ -13,8 +13,11 @@
 #include "scheduler_service/policy/draft_forecast.h"
 #include "scheduler_service/policy/draft_offers.h"
 #include "scheduler_service/policy/draft_trials.h"
+#include "scheduler_service/policy/following.h"
 #include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/policy/round_policy.h"
+#include "scheduler_service/policy/shared_prefills.h"
+#include "scheduler_service/policy/surprise.h"
 
 namespace bole {
 
@@ -23,22 +26,7 @@ namespace bole {
 struct DraftHistory {
   Acceptance acceptance;
   DraftForecast forecast;
-};
-
-// How much prefill shares the rounds lately.
-class SharedPrefills {
- public:
-  void Shared(int64_t chunk_tokens);
-  void Emitted(double tokens);  // In a round.
-
-  // Of a chunk, on a grid; 0 if there were none.
-  int chunk_tokens() const;
-  double chunks_per_token() const { return chunks_ / tokens_; }
-
- private:
-  double chunks_ = 0;
-  double chunk_tokens_ = 0;
-  double tokens_ = 256;
+  int64_t trees = 0;  // That were verified.
 };
 
 // Every round asks two questions. What to draft for the next one: the shape
@@ -54,7 +42,9 @@ class SharedPrefills {
 // the worker takes. "slo" also gives requests that fall behind their targets
 // the nodes that bring them back (FloorsFor()).
 //
-// What plain decoding leaves unknown is tried now and then (DraftTrials).
+// What plain decoding leaves unknown is tried now and then (DraftTrials). While
+// it is known that drafting does not pay, the drafter is dormant (Following).
+// Where some of the batch are not followed, the others are drafted for.
 class GoodputPolicy final : public RoundPolicy {
  public:
   GoodputPolicy(const PolicyOptions& options, CalibratedWorker worker,
@@ -62,16 +52,26 @@ class GoodputPolicy final : public RoundPolicy {
 
   const RoundBounds& bounds() const override { return bounds_; }
   RoundChoice Choose(const RoundView& view) override;
+  bool urgent_first() const override {
+    return options_.kind == PolicyKind::kSlo;
+  }
   void Observe(const RoundReport& report) override;
 
  private:
-  // The batch as offers see it.
-  OfferedBatch BatchOf(const RoundView& view) const;
+  // The batch as offers see it, if of the arrivals so many are followed.
+  OfferedBatch BatchOf(const RoundView& view, int followed_arrivals) const;
+  // All that are there, once their prefill has ended, and as if all were
+  // followed.
+  OfferedBatch WholeBatchOf(const RoundView& view) const;
+  double LostInPrefill(const RoundView& view) const;
+  Following::Decision Follow(const RoundView& view);
+  const Offer& BestOf(const std::vector<Offer>& offers) const;
   struct Next {
     const Offer& draft;  // For the next round.
     double rate;         // The best in the long run.
   };
-  Next NextDraft(const RoundView& view, const OfferedBatch& batch);
+  Next NextDraft(const OfferedBatch& batch);
+  void LearnFrom(const TreeReport& tree);
   const Offer& ToTry(const std::vector<Offer>& offers, const Offer& best) const;
   void ChooseBudget(const RoundView& view, const Offer& next, double rate,
                     RoundChoice& choice);
@@ -86,12 +86,20 @@ class GoodputPolicy final : public RoundPolicy {
   const std::shared_ptr<DraftHistory> history_;
   const RoundBounds bounds_;
   DraftOffers offers_;
+  DraftOffers whole_offers_;  // For whole batches.
   DraftTrials trials_;
+  Following following_;
+  double plain_rate_ = 0;     // Of the whole batch.
+  bool is_hopeless_ = false;  // It is drafted for in vain, whatever comes true.
   SharedPrefills prefills_;
+  Surprise surprise_;
   double tokens_of_round_ = 0;  // Expected of the last plan, each round.
   int64_t rounds_with_trees_ = 0;
-  std::optional<DraftShape> drafted_;     // By the last plan.
-  std::optional<DraftShape> tried_;       // Last.
+  std::optional<DraftShape> drafted_;  // By the last plan,
+  bool drafted_for_some_ = false;      // and not for all.
+  std::optional<DraftShape> tried_;    // Last. Since then:
+  int64_t tried_trees_ = 0;
+  int64_t tried_right_ = 0;               // Of these, by their first node.
   std::optional<DraftShape> best_draft_;  // In the last round.
 };
 

@@ -13,7 +13,8 @@
 namespace bole {
 
 // From this version of the protocol on a worker knows deferred drafts, draft
-// tails, and bounds of single trees in a lease.
+// tails, sequences that skip the drafter, and bounds of single trees in a
+// lease.
 inline constexpr uint32_t kDeferralProtocolVersion = 2;
 
 // `history` is that of the worker's model. Policies that need costs do as the

@@ -25,6 +25,7 @@ struct RoundBounds {
 struct SequenceView {
   RequestAcceptance* acceptance = nullptr;  // Null: nothing is known of it.
   bool speculates = true;                   // It lets drafts be verified.
+  bool is_followed = true;                  // The drafter can draft for it.
   double seconds_per_token = 0;    // It is to have; 0: it does not matter.
   double seconds_since_first = 0;  // Since its first token,
   int tokens_since_first = 0;      // and those that came after that.
@@ -38,7 +39,13 @@ struct RoundView {
   std::span<const ProposalTree> trees = {};
   int64_t kv_tokens = 0;       // Committed, of these together.
   int64_t prefill_tokens = 0;  // That wait to be run on this worker.
+  int prefilling = 0;          // Requests whose prefill has not ended.
+  int arrivals = 0;            // Of these, those whose prefill has not begun,
+  int64_t arrival_tokens = 0;  // and the prompt of the first of them.
+  int followed_prefills = 0;   // Those that have begun and are followed.
   int joining = 0;             // Requests whose prefill may end in the round.
+  int joining_arrivals = 0;    // Of these, arrivals,
+  int joining_followed = 0;    // and those that have begun and are followed.
   bool others_wait = false;    // Requests wait, or the worker is to leave.
   double now = 0;              // Seconds, from any beginning.
 };
@@ -60,8 +67,12 @@ struct RoundChoice {
   // RoundBounds::max_nodes_per_tree. The floors are at most `budget` together.
   std::vector<TreeBounds> bounds = {};
   std::optional<DraftShape> draft = {};  // For the next round.
-  // A later round may draft again although this one does not.
+  // A later round may draft again, for those that are followed, although this
+  // one does not. If a round neither drafts nor defers, nobody whom it runs is
+  // followed from then on.
   bool defers_draft = false;
+  // Of the arrivals the first ones that are followed.
+  int followed_arrivals = INT_MAX;
   OffReason off_reason = OffReason::kNone;
   // Rounds that the worker runs by itself, and for those after the first one
   // the same as above.
@@ -103,6 +114,9 @@ class RoundPolicy {
   // Fixed while it lives.
   virtual const RoundBounds& bounds() const = 0;
   virtual RoundChoice Choose(const RoundView& view) = 0;
+  // Prefill goes first to those whose target for the first token is soonest.
+  // Fixed while it lives.
+  virtual bool urgent_first() const { return false; }
   virtual void Observe(const RoundReport& /*report*/) {}
   // What it does instead of what it was asked for, because of what the worker
   // lacks: "no_table". Empty: it does as asked.

@@ -79,7 +79,7 @@ class Placement {
   void SawTail() { num_undrafted_ = 0; }
 
   // Takes the part of a result that is about it, and tells the job. `deferred`:
-  // the drafter is shown later what a forest has committed.
+  // the drafter, if it follows, is shown later what a forest has committed.
   Job::Progress Advance(SequenceResult result, bool deferred = false);
 
   // The worker was asked for log probabilities that it has not given.

@@ -73,6 +73,7 @@ SequenceView ViewOf(const Placement& placement, TimePoint now) {
       .acceptance = &job.acceptance,
       .speculates = !own || (own->mode != SpeculationMode::kOff &&
                              own->max_nodes > 1 && own->max_depth > 0),
+      .is_followed = placement.is_followed(),
       .tokens_left = job.max_new_tokens()};
   const auto& target = job.request().targets.time_per_output_token;
   if (!target || !job.first_token) return view;
@@ -83,28 +84,100 @@ SequenceView ViewOf(const Placement& placement, TimePoint now) {
   return view;
 }
 
-// Requests whose prefill ends if chunks get all the room that there is.
-int NumJoining(std::span<const std::unique_ptr<Placement>> placements,
-               int room) {
-  int joining = 0;
+using Prefills = std::vector<Placement*>;
+
+// Those in prefill in the order in which they get chunks: as they arrived, or
+// those first whose target for their first token is soonest and can still be
+// kept.
+Prefills PrefillsOf(std::span<const std::unique_ptr<Placement>> placements,
+                    bool urgent_first, TimePoint now) {
+  Prefills prefills;
   for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill() || placement->waits()) continue;
-    const int length = ChunkLength(*placement, room);
-    room -= length;
-    joining += length == placement->prefill_left() ? 1 : 0;
+    const bool runs = placement->in_prefill() && !placement->waits();
+    if (runs) prefills.push_back(placement.get());
   }
-  return joining;
+  if (!urgent_first) return prefills;
+  const auto due = [now](const Placement* placement) {
+    const Job& job = placement->job();
+    const auto& target = job.request().targets.time_to_first_token;
+    if (!target || job.first_token) return TimePoint::max();
+    const TimePoint at = job.request().arrival + *target;
+    return at < now ? TimePoint::max() : at;
+  };
+  std::stable_sort(
+      prefills.begin(), prefills.end(),
+      [&](const Placement* a, const Placement* b) { return due(a) < due(b); });
+  return prefills;
 }
 
-void PlanChunks(std::span<const std::unique_ptr<Placement>> placements,
-                int room, PlannedRound& round) {
-  for (const std::unique_ptr<Placement>& placement : placements) {
-    if (!placement->in_prefill() || placement->waits()) continue;
+// What the policy is told of those in prefill, if chunks get all the room that
+// there is.
+void AddPrefills(const Prefills& prefills, int room, RoundView& view) {
+  for (const Placement* placement : prefills) {
+    const int left = placement->prefill_left();
     const int length = ChunkLength(*placement, room);
+    const bool joins = length == left;
+    const bool arrives = !placement->has_run() && placement->is_followed();
+    room -= length;
+    view.prefill_tokens += left;
+    ++view.prefilling;
+    view.joining += joins ? 1 : 0;
+    if (arrives) {
+      if (view.arrivals++ == 0) view.arrival_tokens = left;
+      view.joining_arrivals += joins ? 1 : 0;
+    } else if (placement->is_followed()) {
+      ++view.followed_prefills;
+      view.joining_followed += joins ? 1 : 0;
+    }
+  }
+}
+
+// However urgent others are, who came first gets the least chunk that there is.
+void PlanChunks(const Prefills& prefills, int room, PlannedRound& round) {
+  const auto oldest =
+      std::min_element(prefills.begin(), prefills.end(),
+                       [](const Placement* a, const Placement* b) {
+                         return ByArrival()(a->job(), b->job());
+                       });
+  int arrivals = 0;
+  std::vector<std::pair<Placement*, int>> chunks;
+  int kept = prefills.empty()
+                 ? 0
+                 : std::min(ChunkLength(**oldest, kPrefillGrid), room);
+  for (Placement* placement : prefills) {
+    if (placement == *oldest) kept = 0;
+    const int length = ChunkLength(*placement, room - kept);
     if (length == 0) continue;
     room -= length;
-    round.prefills.push_back(placement.get());
+    const bool arrives = !placement->has_run() && placement->is_followed();
+    if (arrives && arrivals++ >= round.choice.followed_arrivals) {
+      placement->Unfollow();
+    }
+    chunks.emplace_back(placement, length);
+  }
+  std::stable_partition(chunks.begin(), chunks.end(), [](const auto& chunk) {
+    return chunk.first->is_followed();
+  });
+  for (const auto& [placement, length] : chunks) {
+    round.prefills.push_back(placement);
     round.plan.prefills.push_back(placement->Chunk(length));
+  }
+}
+
+// Whom the drafter misses something of in this round, it does not follow.
+void PlanFollowing(PlannedRound& round) {
+  StepPlan& plan = round.plan;
+  if (!plan.draft && !plan.defers_draft) {
+    for (Placement* placement : round.prefills) placement->Unfollow();
+    for (PrefillPlan& chunk : plan.prefills) chunk.sequence.draft_tail.clear();
+    for (Placement* placement : round.sequences) placement->Unfollow();
+    return;
+  }
+  for (size_t i = 0; i < round.prefills.size(); ++i) {
+    plan.prefills[i].sequence.skips_drafter = !round.prefills[i]->is_followed();
+  }
+  for (size_t b = 0; b < round.sequences.size(); ++b) {
+    plan.sequences[b].skips_drafter = !round.sequences[b]->is_followed();
   }
 }
 
@@ -145,6 +218,7 @@ void PlanLease(const PlanOptions& options, PlannedRound& round) {
   const int rounds =
       std::min(choice.lease_rounds, options.limits.max_lease_rounds);
   if (rounds < 2 || !round.prefills.empty() || round.sequences.empty()) return;
+  if (round.plan.draft && !round.sequences.back()->is_followed()) return;
   const int num_trees = static_cast<int>(round.trees.size());
   const int cap = options.bounds.max_nodes_per_tree;
   for (int b = 0; b < num_trees; ++b) {
@@ -196,29 +270,34 @@ PlannedRound PlanRound(std::span<const std::unique_ptr<Placement>> placements,
                        const PlanTime& time) {
   PlannedRound round;
   std::vector<SequenceView> views;
-  RoundView view{
-      .joining = NumJoining(placements, options.limits.max_prefill_tokens),
-      .others_wait = time.others_wait};
+  RoundView view{.others_wait = time.others_wait};
+  if (placements.empty()) return round;
+  const Prefills prefills =
+      PrefillsOf(placements, policy.urgent_first(), time.now);
+  AddPrefills(prefills, options.limits.max_prefill_tokens, view);
   for (const std::unique_ptr<Placement>& placement : placements) {
-    view.prefill_tokens += placement->prefill_left();
-    if (placement->in_prefill()) continue;
+    if (!placement->in_prefill()) round.sequences.push_back(placement.get());
+  }
+  std::stable_partition(
+      round.sequences.begin(), round.sequences.end(),
+      [](const Placement* placement) { return placement->is_followed(); });
+  for (Placement* placement : round.sequences) {
     view.kv_tokens += placement->committed();
-    round.sequences.push_back(placement.get());
     round.plan.sequences.push_back(placement->Plan());
     round.trees.push_back(UsableTree(*placement, options));
     views.push_back(ViewOf(*placement, time.now));
   }
-  if (placements.empty()) return round;
   view.sequences = views;
   view.trees = round.trees;
   view.now = std::chrono::duration<double>(time.now.time_since_epoch()).count();
   round.choice = policy.Choose(view);
   round.plan.draft = round.choice.draft;
   round.plan.defers_draft = !round.plan.draft && round.choice.defers_draft;
-  PlanChunks(placements,
+  PlanChunks(prefills,
              std::min(options.limits.max_prefill_tokens,
                       std::max(round.choice.prefill_tokens, kPrefillGrid)),
              round);
+  PlanFollowing(round);
   if (round.trees.empty()) return round;
   PlanForest(options, round);
   PlanLease(options, round);

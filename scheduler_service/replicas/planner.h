@@ -47,11 +47,19 @@ struct PlannedRound {
 // only if the worker can keep to what the requests allow: it knows caps, but
 // neither chains within trees nor bounds of depth. The others get the next
 // chunk of their prefill, oldest first, until the worker's limit on tokens, or
-// what the policy lets share the round, is reached. Chunks end on kPrefillGrid,
-// where a cut leaves no trace.
+// what the policy lets share the round, is reached. If the policy wants the
+// urgent first (RoundPolicy::urgent_first()), the oldest gets the least chunk
+// that there is, and the rest goes to those whose first token is due soonest,
+// while it can still come in time. Chunks end on kPrefillGrid, where a cut
+// leaves no trace.
 //
 // What the drafter has not seen of a sequence goes with the next plan that
-// drafts, or with one after which it could be more than the worker keeps.
+// drafts, or with one after which it could be more than the worker keeps. A
+// plan that neither drafts nor defers leaves all whom it runs behind: from then
+// on the drafter does not follow them (Placement::is_followed()). Nor does it
+// follow those whose prefill begins and whom the policy does not want followed.
+// Sequences and chunks that are followed come first. A round that drafts is
+// lent only if all its sequences are followed.
 //
 // The trees are taken out of the placements.
 //

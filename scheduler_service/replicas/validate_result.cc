@@ -117,13 +117,14 @@ absl::Status CheckSiblings(const Answer& answer, const ProposalTree& tree) {
                    tree.parent[*twin], " carry token ", tree.token[*twin]));
 }
 
-// `draft`: absent if no proposal may be there.
+// `draft`: absent if no proposal may be there; nor may one where the sequence
+// skips the drafter.
 absl::Status CheckProposal(const Answer& answer,
                            const std::optional<DraftShape>& draft,
                            int vocabulary) {
   if (!answer.result.proposal) return absl::OkStatus();
   const ProposalTree& tree = *answer.result.proposal;
-  if (!draft || answer.result.emitted.empty()) {
+  if (!draft || answer.plan.skips_drafter || answer.result.emitted.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(answer.who, ": a proposal of ", tree.size(),
                      " nodes, where none was requested"));

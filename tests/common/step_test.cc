@@ -295,6 +295,28 @@ TEST(StepTest, ACopyFromOrToWhatIsNotThereIsRefused) {
   EXPECT_TRUE(Validate(chained, Limits()).ok());
 }
 
+TEST(StepTest, WhoSkipsTheDrafterComesLastAndHasNoTail) {
+  ExpectRefusals({
+      {"sequence 1: skips_drafter is false, and true of the one before",
+       [](StepPlan& p) { p.sequences[0].skips_drafter = true; }},
+      {"sequence 1: length of the draft tail is 1, not in [0, 0]",
+       [](StepPlan& p) {
+         p.sequences[1].skips_drafter = true;
+         p.sequences[1].draft_tail = {1};
+       }},
+      {"lease: sequence 1: skips_drafter is true, in a lease that drafts",
+       [](StepPlan& p) {
+         p.prefills.clear();
+         p.draft = {.top_k = 1, .depth = 1};
+         p.lease = Lease{.rounds = 1, .budget = 2, .max_nodes_per_tree = 1};
+         p.sequences[1].skips_drafter = true;
+       }},
+  });
+  StepPlan plan = MixedPlan();
+  plan.sequences[1].skips_drafter = true;
+  EXPECT_TRUE(Validate(plan, Limits()).ok()) << Validate(plan, Limits());
+}
+
 TEST(StepTest, AForestThatDoesNotFitThePlanIsRefused) {
   const NodeList root = {.token = {1}, .parent = {kNoParent}};
   const NodeList chain = {.token = {1, 2, 3, 4, 5, 6},

@@ -95,8 +95,20 @@ TEST_F(SchedulerPolicyTest, WhatPaysIsDrafted) {
   EXPECT_GT(seen.leases, 0);
 }
 
-TEST_F(SchedulerPolicyTest, WhatDoesNotPayIsDeferredAndTriedAgain) {
+// Nine tokens of a request in the time of a draft are fewer than without.
+TEST_F(SchedulerPolicyTest, WhatCannotPayIsNotTried) {
   worker_.set_costs(Table(/*draft_us=*/150));
+  Tell(worker_.Connect());
+
+  const Seen seen = RunSome(/*num_requests=*/3, /*max_tokens=*/400);
+
+  EXPECT_EQ(seen.drafts, 0);
+  EXPECT_EQ(seen.deferred, 0);
+  EXPECT_GT(seen.leases, 0);
+}
+
+TEST_F(SchedulerPolicyTest, WhatDoesNotPayIsDeferredAndTriedAgain) {
+  worker_.set_costs(Table(/*draft_us=*/40));
   Tell(worker_.Connect());
 
   const Seen seen = RunSome(/*num_requests=*/3, /*max_tokens=*/400);

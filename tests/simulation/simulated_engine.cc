@@ -230,9 +230,13 @@ SequenceResult SimulatedEngine::RunPrefill(const PrefillPlan& chunk,
                .Emit(history);
   }
   ShowCommitted(sequence,
-                plan.draft || plan.defers_draft ? Seen::kNow : Seen::kNever,
+                !sequence.skips_drafter && (plan.draft || plan.defers_draft)
+                    ? Seen::kNow
+                    : Seen::kNever,
                 tokens, next);
-  if (draws && plan.draft) Draft(sequence, rule, history, *plan.draft, result);
+  if (draws && plan.draft && !sequence.skips_drafter) {
+    Draft(sequence, rule, history, *plan.draft, result);
+  }
   return result;
 }
 
@@ -285,13 +289,16 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
         memory_.ReadRow(sequence.pages, sequence.committed + path[i]));
     tokens.push_back({nodes.token[path[i]], after[path[i]]});
   }
-  const Seen later = plan.defers_draft ? Seen::kLater : Seen::kNever;
-  ShowCommitted(sequence, plan.draft ? Seen::kNow : later, tokens,
+  const bool drafts = plan.draft && !sequence.skips_drafter;
+  const Seen later = plan.defers_draft && !sequence.skips_drafter
+                         ? Seen::kLater
+                         : Seen::kNever;
+  ShowCommitted(sequence, drafts ? Seen::kNow : later, tokens,
                 result.emitted.empty() ? 0 : result.emitted.back().token);
   const History& end = path.empty() ? found : after[path.back()];
   memory_.WriteSlot(sequence.slot, end);
   result.committed = end.length;
-  if (plan.draft && !result.bad_logits_position) {
+  if (drafts && !result.bad_logits_position) {
     Draft(sequence, rule, end, *plan.draft, result);
   }
   return result;

@@ -120,6 +120,10 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     }
     plan.prefills.push_back(std::move(prefill));
   }
+  const int skip = UniformInt(rng, 0, 2 * prefills);
+  for (int i = 0; i < prefills; ++i) {
+    plan.prefills[i].sequence.skips_drafter = i + skip >= 2 * prefills;
+  }
   const int sequences = UniformInt(rng, 0, 4);
   std::vector<NodeList> trees;
   for (int b = 0; b < sequences; ++b) {
@@ -132,6 +136,9 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     sequence.draft_tail =
         RandomTokens(rng, UniformInt(rng, 0, 1) * UniformInt(rng, 0, most_tail),
                      limits.vocabulary);
+    sequence.skips_drafter = b > 0 && (plan.sequences[b - 1].skips_drafter ||
+                                       UniformInt(rng, 0, 4) == 0);
+    if (sequence.skips_drafter) sequence.draft_tail.clear();
   }
   plan.forest = *BuildForest(trees);
   if (UniformInt(rng, 0, 1) == 0) {
@@ -141,7 +148,9 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
     plan.defers_draft = UniformInt(rng, 0, 1) == 0;
   }
   // The lease has one round, because more rounds need more pages.
-  if (prefills == 0 && sequences > 0) {
+  const bool can_lend =
+      sequences > 0 && !(plan.draft && plan.sequences.back().skips_drafter);
+  if (prefills == 0 && can_lend) {
     plan.lease = {
         .rounds = 1,
         .budget = UniformInt(rng, sequences, limits.max_nodes),

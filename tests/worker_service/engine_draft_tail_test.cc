@@ -51,7 +51,8 @@ struct Turn {
   bool drafts = false;  // Or else defers.
   bool shows_tails = true;
   int nodes_per_tree = 1;
-  int rounds = 1;  // Of a lease, if there is more than one.
+  int rounds = 1;       // Of a lease, if there is more than one.
+  size_t skipping = 0;  // Of those that run the last ones, from now on.
 };
 
 // Two engines that verify the same forests: a steady one, which drafts after
@@ -115,7 +116,9 @@ class Twins {
     }
     for (size_t i = 0; i < turn.running.size(); ++i) {
       Sequence& sequence = sequences_[turn.running[i]];
-      if (turn.shows_tails) {
+      sequence.plan.skips_drafter = i + turn.skipping >= turn.running.size();
+      own.sequences[i].skips_drafter = sequence.plan.skips_drafter;
+      if (turn.shows_tails && !sequence.plan.skips_drafter) {
         own.sequences[i].draft_tail = Tail(turn.running[i]);
         sequence.seen = committed(turn.running[i]);
       }
@@ -166,6 +169,7 @@ class Twins {
     std::vector<ProposalTree> trees;
     for (const int b : running) {
       plan.sequences.push_back(sequences_[b].plan);
+      plan.sequences.back().skips_drafter = false;
       trees.push_back(sequences_[b].tree);
     }
     const int budget = nodes_per_tree * static_cast<int>(running.size());
@@ -184,11 +188,14 @@ class Twins {
       const int b = turn.running[i];
       EXPECT_EQ(theirs.emitted, own.emitted) << "sequence " << b;
       EXPECT_EQ(theirs.committed, own.committed);
-      EXPECT_EQ(theirs.proposal.has_value(), turn.drafts && other.is_last);
+      EXPECT_EQ(theirs.proposal.has_value(),
+                turn.drafts && other.is_last &&
+                    i < std::ssize(turn.running) - turn.skipping);
       if (theirs.proposal) Compare(b, *theirs.proposal, *own.proposal);
       Advance(b, own);
       if (turn.drafts) sequences_[b].seen = committed(b);
       plan.sequences[i] = sequences_[b].plan;
+      plan.sequences[i].skips_drafter = false;
     }
   }
   void Compare(int b, const ProposalTree& theirs, const ProposalTree& own) {
@@ -305,6 +312,47 @@ TEST(EngineDraftTailTest, ChunksThatDeferFillTheDraftersMemory) {
     twins.Run({.running = {2}, .drafts = true});
     EXPECT_EQ(twins.num_proposals(), 1);
   }
+}
+
+// They verify trees as the others do, but get none, and the others get what
+// they would have got.
+TEST(EngineDraftTailTest, SomeSequencesSkipTheDrafter) {
+  Twins twins;
+  twins.PrefillAll();
+  twins.Run({.running = {0, 1, 2}, .drafts = true, .nodes_per_tree = 6});
+  for (int i = 0; i < 12; ++i) {
+    twins.Run({.running = {2, 0, 1},
+               .drafts = i % 4 != 1,
+               .shows_tails = i % 4 == 2,
+               .nodes_per_tree = 6,
+               .skipping = i < 6 ? 1u : 2u});
+  }
+  EXPECT_EQ(twins.num_proposals(), kRequests + 4 * 2 + 5 * 1);
+}
+
+TEST(EngineDraftTailTest, AChunkThatSkipsTheDrafterGetsNoTree) {
+  const auto prompts = DemoModel::Get().Prompts();
+  const std::unique_ptr<Engine> engine = MakeEngine();
+  StepPlan plan{.draft = kTree};
+  for (int b = 0; b < 2; ++b) {
+    PrefillPlan chunk{.tokens = prompts[b]};
+    chunk.tokens.resize(std::min<size_t>(chunk.tokens.size(), 30));
+    chunk.sequence.slot = SlotId(b);
+    chunk.sequence.prompt_length = static_cast<int>(chunk.tokens.size());
+    for (int i = 0; i < 5; ++i) chunk.sequence.pages.emplace_back(5 * b + i);
+    plan.prefills.push_back(chunk);
+  }
+  const absl::StatusOr<StepResult> both = engine->Step(plan);
+  ASSERT_TRUE(both.ok()) << both.status();
+  plan.prefills[1].sequence.skips_drafter = true;
+
+  const absl::StatusOr<StepResult> one = engine->Step(plan);
+
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->prefills[0], both->prefills[0]);
+  EXPECT_TRUE(one->prefills[0].proposal);
+  EXPECT_EQ(one->prefills[1].emitted, both->prefills[1].emitted);
+  EXPECT_FALSE(one->prefills[1].proposal);
 }
 
 // What the tests above would see if nothing were shown.

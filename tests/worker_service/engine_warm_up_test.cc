@@ -90,8 +90,9 @@ class KeepingBackend final : public ReferenceBackend {
     return ReferenceBackend::Sample(p);
   }
   absl::Status ExtendRows(const ExtendRowsParams& p) override {
-    calls_.insert(calls_.end(), {p.max_requests, p.max_rows, p.path.first,
-                                 p.token, p.next_token, p.committed});
+    calls_.insert(calls_.end(),
+                  {p.max_requests, p.max_rows, p.path.first, p.token,
+                   p.next_token, p.committed, p.num_extended});
     return ReferenceBackend::ExtendRows(p);
   }
   absl::Status StoreHidden(const StoreHiddenParams& p) override {

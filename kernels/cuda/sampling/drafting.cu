@@ -18,8 +18,9 @@ __global__ void __launch_bounds__(kThreads)
   const int b = blockIdx.x;
   WaitForPrevious();
   StartNext();
+  const int32_t extended = min(*p.num_extended, p.max_requests);
   const int32_t first = p.path.first[b];
-  const int32_t end = p.path.first[b + 1];
+  const int32_t end = b < extended ? p.path.first[b + 1] : first;
   for (int32_t i = first + static_cast<int>(threadIdx.x); i < end;
        i += kThreads) {
     const bool is_last = i == end - 1;
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x > 0) return;
   p.next_committed[b] = p.committed[b] + (end - first);
   if (end > first) p.last_row[b] = end - 1;
-  if (b == 0) *p.num_rows = p.path.first[p.max_requests];
+  if (b == 0) *p.num_rows = p.path.first[extended];
 }
 
 // One request's part of a level.

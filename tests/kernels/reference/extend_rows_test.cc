@@ -29,6 +29,7 @@ struct ExtendBatch {
       out->assign(max_rows, kUntouched);
     }
     last_row.assign(num_requests, kUntouched);
+    num_extended = num_requests;
     next_committed.assign(num_requests, kUntouched);
   }
 
@@ -39,6 +40,7 @@ struct ExtendBatch {
                 .token = token.data(),
                 .next_token = next_token.data(),
                 .committed = committed.data(),
+                .num_extended = &num_extended,
                 .next_committed = next_committed.data(),
                 .num_rows = &num_rows,
                 .request = request.data(),
@@ -50,6 +52,7 @@ struct ExtendBatch {
   }
 
   int num_requests;
+  int32_t num_extended;
   int max_rows;
   std::vector<int32_t> token, first = {0}, row, next_token, committed;
   int32_t num_rows = kUntouched;
@@ -94,6 +97,19 @@ TEST(ExtendRowsTest, ARequestWithoutAPathHasNoRows) {
   EXPECT_EQ(batch.request, (std::vector<int32_t>{1}));
   EXPECT_EQ(batch.last_row, (std::vector<int32_t>{kUntouched, 0, kUntouched}));
   EXPECT_EQ(batch.next_committed, (std::vector<int32_t>{0, 11, 20}));
+}
+
+TEST(ExtendRowsTest, OnlyTheFirstRequestsAreExtended) {
+  ExtendBatch batch({{0}, {1, 2}, {3}}, {70, 71, 72, 73}, /*spare=*/0);
+  batch.num_extended = 1;
+
+  batch.Run();
+
+  using Ints = std::vector<int32_t>;
+  EXPECT_EQ(batch.num_rows, 1);
+  EXPECT_EQ(batch.request, (Ints{0, kUntouched, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.last_row, (Ints{0, kUntouched, kUntouched}));
+  EXPECT_EQ(batch.next_committed, (Ints{1, 10, 20}));
 }
 
 // Random tokens of target rows, and a path through the rows of each request.

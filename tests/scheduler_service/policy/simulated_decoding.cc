@@ -19,7 +19,10 @@ SimulatedDecoding::SimulatedDecoding(const SimulatedCosts& costs,
       trip_seconds_(costs.trip_seconds),
       batch_(std::move(batch)),
       rng_(seed),
-      acceptance_(batch_.requests) {
+      requests_(batch_.requests) {
+  for (int b = 0; b < batch_.requests; ++b) {
+    requests_[b].left = batch_.tokens_each * (b + 1) / batch_.requests;
+  }
   absl::StatusOr<StepCosts> parsed = StepCosts::Parse(costs.json);
   BOLE_CHECK(parsed.ok());
   table_->costs = *std::move(parsed);
@@ -39,6 +42,7 @@ SimulatedDecoding::SimulatedDecoding(const SimulatedCosts& costs,
   worker_.has_drafter = true;
   worker_.row_buckets = costs.row_buckets;
   worker_.costs = table_;
+  SetRunning();
   DraftAll(std::nullopt);
 }
 
@@ -90,12 +94,44 @@ SimulatedDecoding::Drafted SimulatedDecoding::Draft(
 }
 
 void SimulatedDecoding::DraftAll(const std::optional<DraftShape>& shape) {
-  drafts_.clear();
   trees_.clear();
-  for (int b = 0; b < batch_.requests; ++b) {
-    drafts_.push_back(Draft(b, shape));
-    trees_.push_back(drafts_.back().tree);
+  for (const int b : running_) {
+    Request& request = requests_[b];
+    const bool drafts = request.is_followed && !request.has_ended;
+    request.drafted = Draft(b, drafts ? shape : std::nullopt);
+    trees_.push_back(request.drafted.tree);
   }
+}
+
+void SimulatedDecoding::SetRunning() {
+  running_.clear();
+  for (int b = 0; b < batch_.requests; ++b) {
+    if (requests_[b].arrives || requests_[b].has_ended) continue;
+    running_.push_back(b);
+  }
+}
+
+void SimulatedDecoding::Arrive() {
+  for (Request& request : requests_) {
+    request.arrives = request.has_ended;
+    request.has_ended = false;
+  }
+}
+
+void SimulatedDecoding::Begin(int followed) {
+  for (Request& request : requests_) {
+    if (!request.arrives) continue;
+    request = {.left = batch_.tokens_each, .is_followed = followed > 0};
+    ++num_arrivals_;
+    num_followed_ += followed > 0 ? 1 : 0;
+    --followed;
+  }
+}
+
+void SimulatedDecoding::ForgetChosen() {
+  chosen_ = {};
+  num_arrivals_ = 0;
+  num_followed_ = 0;
 }
 
 double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
@@ -106,15 +142,20 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
           ? std::vector<TreeBounds>(trees_.size(),
                                     {.cap = worker_.limits.max_nodes_per_tree})
           : lent.bounds;
+  const auto requests = static_cast<int>(running_.size());
   const std::vector<NodeRef> selected =
-      SelectNodes(trees_, std::max(lent.budget, batch_.requests), bounds);
+      SelectNodes(trees_, std::max(lent.budget, requests), bounds);
   std::vector<std::vector<int32_t>> nodes(trees_.size());
   for (const NodeRef ref : selected) nodes[ref.tree].push_back(ref.node);
   double tokens = 0;
+  int followed = 0;
   std::vector<std::vector<int32_t>> emitted(trees_.size());
   std::vector<TreeReport> reports;
   for (size_t b = 0; b < trees_.size(); ++b) {
-    const Drafted& of = drafts_[b];
+    Request& request = requests_[running_[b]];
+    const Drafted& of = request.drafted;
+    followed += request.is_followed ? 1 : 0;
+    if (request.has_ended) continue;  // In a lease.
     for (const int32_t node : nodes[b]) {
       if (node != 0 && of.right[node])
         emitted[b].push_back(of.tree.token[node]);
@@ -128,7 +169,8 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
       if (of.tree.parent[i] == last && of.right[i]) own = of.tree.token[i];
     }
     emitted[b].push_back(own);
-    const double says = batch_.quality[b % batch_.quality.size()].says;
+    const double says =
+        batch_.quality[running_[b] % batch_.quality.size()].says;
     for (const int32_t node : nodes[b]) {
       tokens += std::exp(of.tree.log_rho[node] / says);
     }
@@ -136,14 +178,18 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
                        .selected = nodes[b],
                        .emitted = emitted[b],
                        .accepted = accepted,
-                       .acceptance = &acceptance_[b]});
+                       .acceptance = &request.acceptance});
+    request.left -= static_cast<int>(emitted[b].size());
+    request.has_ended = batch_.tokens_each > 0 && request.left <= 0;
   }
   // What the worker takes: rows are padded.
   const auto num_nodes = static_cast<int>(selected.size());
   const PlannedWork work{.rows = num_nodes,
-                         .requests = batch_.requests,
-                         .kv_tokens = batch_.requests * batch_.kv_tokens_each,
-                         .draft = draft};
+                         .requests = requests,
+                         .kv_tokens = requests * batch_.kv_tokens_each,
+                         .prefill_tokens = lent.prefill_tokens,
+                         .draft = draft,
+                         .drafted = followed};
   const CostModel truth(table_, worker_.row_buckets);
   const double seconds = truth.Seconds(work) / speed_;
   now_ += seconds + (is_first ? trip_seconds_ : 0);
@@ -160,14 +206,23 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
 }
 
 RoundChoice SimulatedDecoding::Ask(RoundPolicy& policy) {
+  Arrive();
+  const int arrivals = batch_.requests - static_cast<int>(running_.size());
   std::vector<SequenceView> sequences;
-  for (RequestAcceptance& acceptance : acceptance_) {
-    sequences.push_back({.acceptance = &acceptance});
+  for (const int b : running_) {
+    sequences.push_back({.acceptance = &requests_[b].acceptance,
+                         .is_followed = requests_[b].is_followed});
   }
   const RoundChoice choice =
       policy.Choose({.sequences = sequences,
                      .trees = trees_,
-                     .kv_tokens = batch_.requests * batch_.kv_tokens_each,
+                     .kv_tokens = std::ssize(running_) * batch_.kv_tokens_each,
+                     .prefill_tokens = int64_t{arrivals} * batch_.prompt_tokens,
+                     .prefilling = arrivals,
+                     .arrivals = arrivals,
+                     .arrival_tokens = batch_.prompt_tokens,
+                     .joining = arrivals,
+                     .joining_arrivals = arrivals,
                      .now = now_});
   const int kind = !choice.draft ? 0 : choice.draft->top_k == 1 ? 1 : 2;
   chosen_[kind] += choice.lease_rounds;
@@ -179,25 +234,44 @@ double SimulatedDecoding::Run(RoundPolicy& policy, int rounds) {
   double tokens = 0;
   for (int round = 0; round < rounds;) {
     const RoundChoice choice = Ask(policy);
-    for (int i = 0; i < choice.lease_rounds; ++i, ++round) {
-      const Lent lent = i == 0 ? Lent{choice.budget, choice.bounds}
-                               : Lent{choice.lease_budget, choice.lease_bounds};
+    const auto arrivals =
+        std::count_if(requests_.begin(), requests_.end(),
+                      [](const Request& request) { return request.arrives; });
+    if (running_.empty()) ++round;
+    const bool follows = choice.draft || choice.defers_draft;
+    const int rounds_of_plan = running_.empty() ? 0 : choice.lease_rounds;
+    for (int i = 0; i < rounds_of_plan; ++i, ++round) {
+      const Lent lent =
+          i == 0 ? Lent{choice.budget, choice.bounds,
+                        static_cast<int>(arrivals) * batch_.prompt_tokens}
+                 : Lent{choice.lease_budget, choice.lease_bounds};
+      const bool is_last = i + 1 == choice.lease_rounds;
       tokens += Verify(lent, &policy, i == 0, choice.draft);
-      DraftAll(choice.draft);
+      if (!is_last) DraftAll(choice.draft);
     }
+    for (Request& request : requests_) {
+      request.is_followed = request.is_followed && follows;
+    }
+    Begin(follows ? choice.followed_arrivals : 0);
+    SetRunning();
+    DraftAll(choice.draft);
   }
   return tokens / (now_ - start);
 }
 
 double SimulatedDecoding::Run(const FixedChoice& choice, int rounds) {
-  DraftAll(choice.draft);
   const double start = now_;
   double tokens = 0;
   for (int round = 0; round < rounds; ++round) {
     const bool is_first = round % choice.lease_rounds == 0;
+    if (is_first) {
+      Begin(batch_.requests);
+      SetRunning();
+      Arrive();
+    }
+    DraftAll(choice.draft);
     tokens += Verify({.budget = choice.budget, .bounds = {}}, nullptr, is_first,
                      choice.draft);
-    DraftAll(choice.draft);
   }
   return tokens / (now_ - start);
 }

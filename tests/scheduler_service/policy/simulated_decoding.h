@@ -40,11 +40,15 @@ struct SimulatedCosts {
   double trip_seconds = 0.0002;
 };
 
-// The decoding of a batch whose requests never end, as in the paper's Eq. 12.
+// The decoding of a batch.
 struct SimulatedBatch {
   int requests = 1;
   int64_t kv_tokens_each = 1000;
   std::vector<DraftQuality> quality;  // Of request b: b modulo the size.
+  // After so many tokens a request ends, and another one takes its place, whose
+  // prompt is a chunk of the next plan. 0: none ends, as in the paper's Eq. 12.
+  int tokens_each = 0;
+  int prompt_tokens = 64;
 };
 
 // What one budget and shape bring: `nodes` for each request.
@@ -73,7 +77,10 @@ class SimulatedDecoding {
 
   // What the policy chose, by draft: none, a chain, a tree.
   const std::array<int, 3>& chosen() const { return chosen_; }
-  void ForgetChosen() { chosen_ = {}; }
+  // Requests that came, and those whom the drafter was to follow.
+  int num_arrivals() const { return num_arrivals_; }
+  int num_followed() const { return num_followed_; }
+  void ForgetChosen();
 
  private:
   // A tree and which of its nodes are right.
@@ -84,9 +91,24 @@ class SimulatedDecoding {
   struct Lent {
     int budget;
     std::vector<TreeBounds> bounds;
+    int prefill_tokens = 0;
+  };
+  struct Request {
+    int left = 0;            // Tokens.
+    bool has_ended = false;  // The next one in its place has not come yet,
+    bool arrives = false;    // or has, and is in its prefill.
+    bool is_followed = true;
+    RequestAcceptance acceptance = {};
+    Drafted drafted = {};
   };
   Drafted Draft(int request, const std::optional<DraftShape>& shape);
   void DraftAll(const std::optional<DraftShape>& shape);
+  // Between plans: somebody comes in the place of each that has ended.
+  void Arrive();
+  // Those that have come begin to decode, of them so many followed.
+  void Begin(int followed);
+  // Between plans: sets who decodes in the next one.
+  void SetRunning();
   // Verifies the trees that there are. Returns the tokens that are expected of
   // the nodes, roots included: what came is noise around that.
   double Verify(const Lent& lent, RoundPolicy* observer, bool is_first,
@@ -100,10 +122,12 @@ class SimulatedDecoding {
   std::mt19937 rng_;
   double speed_ = 1;
   double now_ = 0;
-  std::vector<Drafted> drafts_;
-  std::vector<ProposalTree> trees_;  // Of these.
-  std::vector<RequestAcceptance> acceptance_;
+  std::vector<Request> requests_;
+  std::vector<int> running_;         // Of these, those that decode.
+  std::vector<ProposalTree> trees_;  // Of those.
   std::array<int, 3> chosen_{};
+  int num_arrivals_ = 0;
+  int num_followed_ = 0;
 };
 
 }  // namespace bole::testing

@@ -1,6 +1,7 @@
 #include "scheduler_service/replicas/planner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -46,13 +47,24 @@ class BudgetPolicy : public RoundPolicy {
   const RoundBounds& bounds() const override { return bounds_; }
   RoundChoice Choose(const RoundView& view) override {
     joining = view.joining;
+    arrivals = view.arrivals;
+    followed.clear();
+    for (const SequenceView& of : view.sequences) {
+      followed.push_back(of.is_followed);
+    }
     RoundChoice choice = next;
     choice.budget = nodes_per_sequence_ * static_cast<int>(view.trees.size());
-    if (!choice.defers_draft) choice.draft = bounds_.draft;
+    if (!choice.defers_draft && drafts) choice.draft = bounds_.draft;
     return choice;
   }
 
-  int joining = 0;   // In the last view.
+  bool urgent_first() const override { return is_urgent; }
+
+  bool is_urgent = false;
+  bool drafts = true;  // Unless it defers.
+  int joining = 0;     // In the last view.
+  int arrivals = 0;
+  std::vector<bool> followed;
   RoundChoice next;  // But for the budget and the draft.
 
  private:
@@ -67,6 +79,7 @@ class PlanRoundTest : public ::testing::Test {
   Placement& Add(int prompt_length, int max_tokens, int num_pages = 12) {
     auto request = MakeRequest(RandomPrompt(rng_, prompt_length), max_tokens);
     request->speculation = speculation_;
+    request->targets.time_to_first_token = target_;
     jobs_.push_back(std::make_unique<Job>(std::move(request), *tokenizer_));
     PageLease pages(memory_);
     EXPECT_TRUE(pages.GrowTo(num_pages));
@@ -94,7 +107,9 @@ class PlanRoundTest : public ::testing::Test {
     return round;
   }
 
-  std::optional<SpeculationOverride> speculation_;  // Of those that are added.
+  // Of those that are added.
+  std::optional<SpeculationOverride> speculation_;
+  std::optional<std::chrono::milliseconds> target_;
   std::mt19937 rng_{1};
   std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   WorkerMemory memory_{kLimits.num_slots, kLimits.num_pages};
@@ -227,6 +242,7 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
   RoundChoice lends{.lease_rounds = 4, .lease_budget = 40};
   StepLimits limits = kLimits;
   limits.max_lease_rounds = 4;
+  bool is_left_behind = false;
   const auto lease_with = [&](const SpeculationOverride& own, bool knows_bounds,
                               const DraftShape& draft) {
     running_.clear();
@@ -234,6 +250,7 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
     AddDecoding(10, 100, RandomTree(rng_, 40));
     speculation_ = own;
     AddDecoding(10, 100, RandomTree(rng_, 40));
+    if (is_left_behind) running_[0]->Unfollow();
     FixedPolicy policy({.draft = draft, .max_nodes_per_tree = 16},
                        /*lease_rounds=*/4, OffReason::kAsked);
     return PlanRound(running_, policy,
@@ -258,6 +275,8 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
   EXPECT_EQ(few->bounds, (std::vector<TreeBounds>{{.cap = 16}, {.cap = 5}}));
   EXPECT_EQ(chains->bounds,
             (std::vector<TreeBounds>{{.cap = 16}, {.cap = 16}}));
+  is_left_behind = true;  // A lease that drafts is for those alone who are not.
+  EXPECT_FALSE(lease_with({.mode = Mode::kChain}, true, chain).has_value());
 }
 
 TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
@@ -291,6 +310,72 @@ TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
   placement.SawTail();
   placement.Advance(std::move(seen), /*deferred=*/true);
   EXPECT_EQ(Plan().plan.sequences[0].draft_tail, (std::vector<int32_t>{'z'}));
+}
+
+// Of four that decode and three that arrive.
+TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
+  for (int i = 0; i < 4; ++i) AddDecoding(10 + i, 100, RandomTree(rng_, 40));
+  for (int i = 0; i < 3; ++i) Add(20 + i, 10);
+  running_[0]->Unfollow();
+  running_[2]->Unfollow();
+  BudgetPolicy policy(16);
+  policy.next.followed_arrivals = 1;
+  const auto plan = [&] {
+    return PlanRound(running_, policy,
+                     {.limits = kLimits, .bounds = policy.bounds()},
+                     PlanTime());
+  };
+  PlannedRound round = plan();
+
+  EXPECT_TRUE(Validate(round.plan, kLimits).ok())
+      << Validate(round.plan, kLimits);
+  EXPECT_EQ(policy.arrivals, 3);
+  EXPECT_EQ(policy.followed, (std::vector<bool>{true, true, false, false}));
+  EXPECT_EQ(round.sequences,
+            (std::vector<Placement*>{running_[1].get(), running_[3].get(),
+                                     running_[0].get(), running_[2].get()}));
+  for (int b = 0; b < 4; ++b) {
+    EXPECT_EQ(round.plan.sequences[b].skips_drafter, b >= 2);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(round.plan.prefills[i].sequence.skips_drafter, i >= 1);
+    EXPECT_EQ(round.prefills[i]->is_followed(), i < 1);
+  }
+
+  // The others are left behind by a plan that does not draft.
+  policy.drafts = false;
+  round = plan();
+  EXPECT_FALSE(round.plan.sequences[0].skips_drafter);
+  for (const auto& placement : running_) {
+    EXPECT_FALSE(placement->is_followed());
+  }
+}
+
+// Of the room of 256 tokens the oldest gets its least chunk; the others, who
+// came in the order of their indices, get the rest by how soon they are due.
+TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
+  using std::chrono::milliseconds;
+  std::vector<std::optional<milliseconds>> targets = {
+      std::nullopt, milliseconds(500), milliseconds(200), milliseconds(10)};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    target_ = targets[i];
+    Add(128, 10, /*num_pages=*/12);
+  }
+  BudgetPolicy policy(16);
+  policy.is_urgent = true;
+  // The last one is late already.
+  const TimePoint now =
+      jobs_[3]->request().arrival + std::chrono::milliseconds(20);
+
+  const PlannedRound round =
+      PlanRound(running_, policy,
+                {.limits = kLimits, .bounds = policy.bounds()}, {.now = now});
+
+  const auto at = [&](int i) { return running_[i].get(); };
+  EXPECT_EQ(round.prefills, (std::vector<Placement*>{at(2), at(1), at(0)}));
+  EXPECT_EQ(round.plan.prefills[0].tokens.size(), 128u);
+  EXPECT_EQ(round.plan.prefills[1].tokens.size(), 64u);
+  EXPECT_EQ(round.plan.prefills[2].tokens.size(), 64u);
 }
 
 TEST_F(PlanRoundTest, ThePolicyKnowsWhoseChunkEndsItsPrefill) {

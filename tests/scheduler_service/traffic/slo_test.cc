@@ -1,5 +1,5 @@
-// Requests with targets for their time per token, more of them than a worker
-// can serve in time: `slo` beside AdaServe's allocation, in virtual time.
+// Requests with latency targets, more of them than a worker can serve in time:
+// `slo` beside AdaServe's allocation, in virtual time.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -34,6 +34,9 @@ using ::bole::testing::PoissonArrivals;
 constexpr int kTokenFactor = 3;  // Of the outputs of PoissonArrivals().
 constexpr std::chrono::milliseconds kTight{8};
 constexpr std::chrono::milliseconds kLoose{25};
+// For the first token, of a third of the requests and of the others.
+constexpr std::chrono::milliseconds kSoon{150};
+constexpr std::chrono::milliseconds kLate{1500};
 
 // A dense 9B on one H200, about.
 constexpr char kCosts[] = R"({"terms": [
@@ -77,18 +80,21 @@ simulation::VirtualWorkerOptions Worker() {
 
 struct Outcome {
   int requests = 0;
-  int kept = 0;  // Their targets.
+  int kept = 0;  // Their targets for the time per token,
+  int soon = 0;  // and for the first token.
   double tokens_per_second = 0;
   double kept_tokens_per_second = 0;
 
   double share() const { return static_cast<double>(kept) / requests; }
+  double share_soon() const { return static_cast<double>(soon) / requests; }
 };
 
 // Asks one after the other. Every second one has a tight target.
 class Clients {
  public:
-  Clients(VirtualFleet& fleet, std::vector<Arrival> arrivals)
-      : fleet_(fleet), start_(fleet.now()) {
+  // `tells_first`: the requests tell their targets for the first token.
+  Clients(VirtualFleet& fleet, std::vector<Arrival> arrivals, bool tells_first)
+      : fleet_(fleet), tells_first_(tells_first), start_(fleet.now()) {
     for (const Arrival& arrival : arrivals) {
       fleet_.At(After(start_, arrival.seconds),
                 [this, arrival] { Ask(arrival); });
@@ -106,17 +112,22 @@ class Clients {
 
  private:
   void Ask(const Arrival& arrival) {
+    const std::chrono::milliseconds first =
+        outcome_.requests % 3 == 0 ? kSoon : kLate;
     const std::chrono::milliseconds target =
         outcome_.requests++ % 2 == 0 ? kTight : kLoose;
     Question question{.prompt = Letters(rng_, arrival.prompt_tokens),
                       .max_tokens = kTokenFactor * arrival.output_tokens,
                       .targets = {.time_per_output_token = target}};
-    fleet_.Ask(std::move(question), [this, target](const Answer& answer) {
+    if (tells_first_) question.targets.time_to_first_token = first;
+    const TimePoint asked = fleet_.now();
+    fleet_.Ask(std::move(question), [=, this](const Answer& answer) {
       EXPECT_TRUE(answer.status.ok() && answer.is_right);
       const auto tokens = static_cast<double>(answer.tokens.size());
       const bool kept =
           answer.end - *answer.first_token <= target * (tokens - 1);
       outcome_.kept += kept ? 1 : 0;
+      outcome_.soon += *answer.first_token - asked <= first ? 1 : 0;
       tokens_ += tokens;
       kept_tokens_ += kept ? tokens : 0;
       last_ = answer.end;
@@ -124,6 +135,7 @@ class Clients {
   }
 
   VirtualFleet& fleet_;
+  const bool tells_first_;
   const TimePoint start_;
   TimePoint last_;
   std::mt19937 rng_{3};
@@ -132,14 +144,16 @@ class Clients {
   double kept_tokens_ = 0;
 };
 
-Outcome RunFleet(PolicyKind kind, double per_second, double seconds) {
+Outcome RunFleet(PolicyKind kind, double per_second, double seconds,
+                 bool tells_first = false) {
   simulation::VirtualFleetOptions options;
   options.scheduler.policy = kind;
   options.scheduler.admission.max_requests = 1 << 20;
   options.scheduler.admission.max_tokens = 1 << 30;
   options.workers.push_back(Worker());
   VirtualFleet fleet(std::move(options));
-  const Clients clients(fleet, PoissonArrivals(11, per_second, seconds));
+  const Clients clients(fleet, PoissonArrivals(11, per_second, seconds),
+                        tells_first);
   fleet.RunUntil(After(fleet.now(), seconds));
   fleet.RunUntilIdle(After(fleet.now(), 600));
   EXPECT_EQ(fleet.num_open(), 0u);
@@ -169,6 +183,27 @@ TEST(SloTest, MoreRequestsKeepTheirTargetsThanByAdaServesAllocation) {
     most = std::max(most, slo.share() - ada.share());
   }
   EXPECT_GE(most, 0.05);
+}
+
+// The same requests, with and without telling when they want their first token.
+TEST(SloTest, TheFirstTokenComesInTimeMoreOftenIfItIsToldWhenThatIs) {
+  const double seconds = testing::Exhaustive() ? 60 : 6;
+  double most = -1;
+  for (const double per_second : {50, 55, 60, 80}) {
+    const Outcome told = RunFleet(PolicyKind::kSlo, per_second, seconds, true);
+    const Outcome untold =
+        RunFleet(PolicyKind::kSlo, per_second, seconds, false);
+    std::printf(
+        "{\"bench\": \"slo_first\", \"requests_per_second\": %.0f, "
+        "\"requests\": %d, \"told_soon\": %.3f, \"untold_soon\": %.3f, "
+        "\"told_kept\": %.3f, \"untold_kept\": %.3f}\n",
+        per_second, told.requests, told.share_soon(), untold.share_soon(),
+        told.share(), untold.share());
+    EXPECT_GE(told.share_soon(), untold.share_soon()) << per_second;
+    EXPECT_GE(told.share(), untold.share() - 0.01) << per_second;
+    most = std::max(most, told.share_soon() - untold.share_soon());
+  }
+  EXPECT_GE(most, 0.1);
 }
 
 }  // namespace

@@ -88,12 +88,15 @@ struct Paths {
                                                      : kNoToken);
       committed.push_back(UniformInt(rng, 0, 99999));
     }
+    num_extended[0] =
+        UniformInt(rng, 0, 1) == 0 ? requests : UniformInt(rng, 0, requests);
   }
 
   int requests() const { return static_cast<int>(committed.size()); }
 
   std::vector<int32_t> first = {0};
   std::vector<int32_t> row, token, next_token, committed;
+  std::vector<int32_t> num_extended = {0};
 };
 
 TEST_P(DraftingTest, ExtendRowsIsEqual) {
@@ -111,6 +114,7 @@ TEST_P(DraftingTest, ExtendRowsIsEqual) {
                               .token = place(paths.token),
                               .next_token = place(paths.next_token),
                               .committed = place(paths.committed),
+                              .num_extended = place(paths.num_extended),
                               .next_committed = place(out.next_committed),
                               .num_rows = place(out.num_rows),
                               .request = place(out.request),
