@@ -11,8 +11,8 @@ namespace bole {
 // placement again. So this decides for newcomers as they arrive, and for those
 // who run together.
 //
-// - While drafting pays for the batch as it is, or nobody knows yet whether it
-//   would, all are followed.
+// - While drafting pays for the batch as it is, or would make one request alone
+//   much faster, or nobody knows yet whether it would, all are followed.
 // - While it is known not to pay, newcomers are not followed. Those who are
 // stay
 //   so until kTrials trials on them have failed, or until it was hopeless for
@@ -35,7 +35,9 @@ class Following {
   static constexpr int kHopelessPlans = 64;
 
   struct Turn {
-    bool pays = false;         // Drafting would, were all followed.
+    // Drafting would, were all followed, or it would be of much use to whoever
+    // is left alone.
+    bool pays = false;
     bool is_known = false;     // How drafts come true, or that it is hopeless.
     bool is_hopeless = false;  // Drafting does not pay whatever comes true.
     int64_t trials = 0;        // That have begun.

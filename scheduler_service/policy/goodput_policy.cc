@@ -50,7 +50,8 @@ GoodputPolicy::GoodputPolicy(const PolicyOptions& options,
       bounds_(WidestBounds(ShapesOf(options.speculation, worker_.limits),
                            worker_.limits)),
       offers_(options, worker_, history_->forecast),
-      whole_offers_(options, worker_, history_->forecast) {}
+      whole_offers_(options, worker_, history_->forecast),
+      alone_offers_(options, worker_, history_->forecast) {}
 
 const Offer& GoodputPolicy::BestOf(const std::vector<Offer>& offers) const {
   const auto score = [this](const Offer& offer) {

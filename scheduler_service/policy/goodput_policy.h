@@ -63,6 +63,7 @@ class GoodputPolicy final : public RoundPolicy {
   // All that are there, once their prefill has ended, and as if all were
   // followed.
   OfferedBatch WholeBatchOf(const RoundView& view) const;
+  bool IsWorthKeeping(const OfferedBatch& batch);
   double LostInPrefill(const RoundView& view) const;
   Following::Decision Follow(const RoundView& view);
   const Offer& BestOf(const std::vector<Offer>& offers) const;
@@ -86,7 +87,8 @@ class GoodputPolicy final : public RoundPolicy {
   const std::shared_ptr<DraftHistory> history_;
   const RoundBounds bounds_;
   DraftOffers offers_;
-  DraftOffers whole_offers_;  // For whole batches.
+  DraftOffers whole_offers_;  // For whole batches,
+  DraftOffers alone_offers_;  // and for one request.
   DraftTrials trials_;
   Following following_;
   double plain_rate_ = 0;     // Of the whole batch.

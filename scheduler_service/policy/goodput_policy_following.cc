@@ -18,6 +18,9 @@ constexpr double kDrafterShare = 0.1;
 // Drafting is hopeless if it had less than this share of plain decoding's rate
 // although every draft came true: the table of costs may be wrong by the rest.
 constexpr double kHopeless = 0.9;
+// By which a request alone has to be faster with drafts to be followed in a
+// batch that is too large for them.
+constexpr double kWorthKeeping = 1.75;
 
 }  // namespace
 
@@ -66,6 +69,14 @@ OfferedBatch GoodputPolicy::WholeBatchOf(const RoundView& view) const {
           .chunks_per_token = prefills_.chunks_per_token()};
 }
 
+// Whether whoever is left alone when the others have ended would gain so much
+// that the drafter is kept up for it.
+bool GoodputPolicy::IsWorthKeeping(const OfferedBatch& batch) {
+  const std::vector<Offer>& alone = alone_offers_.For(
+      {.kv_tokens = batch.kv_tokens / batch.requests, .lends = batch.lends});
+  return BestOf(alone).rate > kWorthKeeping * alone.front().rate;
+}
+
 // What a probe loses before its trial, by its prompt.
 double GoodputPolicy::LostInPrefill(const RoundView& view) const {
   const PlannedWork prompt{
@@ -81,7 +92,7 @@ Following::Decision GoodputPolicy::Follow(const RoundView& view) {
   OfferedBatch batch = WholeBatchOf(view);
   const std::vector<Offer>& offers = whole_offers_.For(batch);
   plain_rate_ = offers.front().rate;
-  const bool pays = BestOf(offers).draft.has_value();
+  const bool pays = BestOf(offers).draft.has_value() || IsWorthKeeping(batch);
   is_hopeless_ = !pays && batch.open > 0 &&
                  whole_offers_.RateIf(1) < kHopeless * plain_rate_;
   const auto followed = static_cast<int>(

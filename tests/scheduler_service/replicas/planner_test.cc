@@ -47,7 +47,6 @@ class BudgetPolicy : public RoundPolicy {
   const RoundBounds& bounds() const override { return bounds_; }
   RoundChoice Choose(const RoundView& view) override {
     joining = view.joining;
-    arrivals = view.arrivals;
     followed.clear();
     for (const SequenceView& of : view.sequences) {
       followed.push_back(of.is_followed);
@@ -63,7 +62,6 @@ class BudgetPolicy : public RoundPolicy {
   bool is_urgent = false;
   bool drafts = true;  // Unless it defers.
   int joining = 0;     // In the last view.
-  int arrivals = 0;
   std::vector<bool> followed;
   RoundChoice next;  // But for the budget and the draft.
 
@@ -275,7 +273,7 @@ TEST_F(PlanRoundTest, ALeaseKeepsToWhatRequestsAllowOrThereIsNone) {
   EXPECT_EQ(few->bounds, (std::vector<TreeBounds>{{.cap = 16}, {.cap = 5}}));
   EXPECT_EQ(chains->bounds,
             (std::vector<TreeBounds>{{.cap = 16}, {.cap = 16}}));
-  is_left_behind = true;  // A lease that drafts is for those alone who are not.
+  is_left_behind = true;
   EXPECT_FALSE(lease_with({.mode = Mode::kChain}, true, chain).has_value());
 }
 
@@ -329,7 +327,6 @@ TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
 
   EXPECT_TRUE(Validate(round.plan, kLimits).ok())
       << Validate(round.plan, kLimits);
-  EXPECT_EQ(policy.arrivals, 3);
   EXPECT_EQ(policy.followed, (std::vector<bool>{true, true, false, false}));
   EXPECT_EQ(round.sequences,
             (std::vector<Placement*>{running_[1].get(), running_[3].get(),
@@ -342,13 +339,10 @@ TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
     EXPECT_EQ(round.prefills[i]->is_followed(), i < 1);
   }
 
-  // The others are left behind by a plan that does not draft.
-  policy.drafts = false;
+  policy.drafts = false;  // All are left behind.
   round = plan();
   EXPECT_FALSE(round.plan.sequences[0].skips_drafter);
-  for (const auto& placement : running_) {
-    EXPECT_FALSE(placement->is_followed());
-  }
+  for (const auto& of : running_) EXPECT_FALSE(of->is_followed());
 }
 
 // Of the room of 256 tokens the oldest gets its least chunk; the others, who
@@ -364,15 +358,15 @@ TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
   BudgetPolicy policy(16);
   policy.is_urgent = true;
   // The last one is late already.
-  const TimePoint now =
-      jobs_[3]->request().arrival + std::chrono::milliseconds(20);
+  const TimePoint now = jobs_[3]->request().arrival + milliseconds(20);
 
   const PlannedRound round =
       PlanRound(running_, policy,
                 {.limits = kLimits, .bounds = policy.bounds()}, {.now = now});
 
-  const auto at = [&](int i) { return running_[i].get(); };
-  EXPECT_EQ(round.prefills, (std::vector<Placement*>{at(2), at(1), at(0)}));
+  EXPECT_EQ(round.prefills,
+            (std::vector<Placement*>{running_[2].get(), running_[1].get(),
+                                     running_[0].get()}));
   EXPECT_EQ(round.plan.prefills[0].tokens.size(), 128u);
   EXPECT_EQ(round.plan.prefills[1].tokens.size(), 64u);
   EXPECT_EQ(round.plan.prefills[2].tokens.size(), 64u);
