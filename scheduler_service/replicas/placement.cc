@@ -26,7 +26,7 @@ void Placement::StartFrom(PrefixCache::Hit hit, PageLease pages, bool follows) {
   last_checkpoint_ = committed_;
   if (follows && hit.from.has_drafter) {
     // The entry of the last one depends on the token that follows.
-    num_undrafted_ = std::max(hit.from.num_undrafted, 1);
+    num_undrafted_ = hit.num_undrafted();
   } else {
     Unfollow();
   }

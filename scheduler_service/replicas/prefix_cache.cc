@@ -153,12 +153,10 @@ PrefixCache::Hit PrefixCache::Take(const CacheQuery& query) {
   best->used = ++num_uses_;
   ++best->hits;
   best->is_heir = false;
-  const int rewritten = best->facts.num_undrafted + 1;
-  Hit hit{.from = best->facts,
-          .pages = tree_.PagesOf(*best),
-          .first_written =
-              std::max(best->position - rewritten, 0) / options_.page_size,
-          .slot = best->slot};
+  Hit hit{
+      .from = best->facts, .pages = tree_.PagesOf(*best), .slot = best->slot};
+  hit.first_written =
+      (best->position - hit.num_undrafted()) / options_.page_size;
   hit.from.has_drafter =
       hit.from.has_drafter && tree_.DraftedPagesOf(*best) >= hit.first_written;
   return hit;

@@ -2,6 +2,7 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_CACHE_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_CACHE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -129,6 +130,10 @@ class PrefixCache {
     int first_written = 0;  // Page index. The drafter shows its tail there.
     // The checkpoint is not evicted while somebody holds this.
     std::shared_ptr<const SlotLease> slot = {};
+
+    // Those that the drafter has to be shown before it can go on: what it had
+    // not seen, and the last one, for another token may follow it now.
+    int num_undrafted() const { return std::max(from.num_undrafted, 1); }
   };
   // The same, and counts as its use. COST: O(tokens).
   Hit Take(const CacheQuery& query);

@@ -103,7 +103,8 @@ TEST_F(PrefixCacheTest, WhatTheDrafterHasNotSeenIsCopied) {
 
   const PrefixCache::Hit hit = cache_->Take(QueryOf(first + Text{1}));
   EXPECT_EQ(hit.from.num_undrafted, 20);
-  EXPECT_EQ(hit.first_written, (100 - 21) / kPageSize);
+  EXPECT_EQ(hit.num_undrafted(), 20);
+  EXPECT_EQ(hit.first_written, (100 - 20) / kPageSize);
 }
 
 TEST_F(PrefixCacheTest, EqualBeginningsShareTheirPages) {
@@ -293,7 +294,7 @@ void RandomPrefixCacheTest::CheckHit(const PrefixCache::Hit& hit,
   for (int i = 0; i < position; ++i) {
     const Row& row = RowAt(*hit.pages, i);
     ASSERT_EQ(row.token, tokens[i]) << i << " of " << position;
-    if (i + 1 + hit.from.num_undrafted < position) {
+    if (i + hit.num_undrafted() < position) {
       ASSERT_EQ(row.next, tokens[i + 1]) << i << " of " << position;
     }
   }
@@ -332,8 +333,7 @@ void RandomPrefixCacheTest::Start() {
     for (int i = hit.first_written; hit.pages && i < hit.pages->size(); ++i) {
       rows_[pages.ids()[i].value()] = rows_[hit.pages->ids()[i].value()];
     }
-    Write(pages, tokens,
-          std::max(hit.from.position - 1 - hit.from.num_undrafted, 0));
+    Write(pages, tokens, std::max(hit.from.position - hit.num_undrafted(), 0));
     running_.push_back({key, tokens, prompt_length, *memory_.TakeSlot(),
                         std::move(pages), UniformInt(rng_, 0, 20)});
   }
