@@ -43,12 +43,13 @@ WorkerNews SimulatedWorker::Connect() {
   engine_.emplace(simulation::SimulatedEngineOptions{
       .limits = limits_, .text = simulation::LetterText(), .accept = {0.8}});
   plans_.clear();
+  const uint32_t version = costs_ == nullptr ? 0 : 2;
   return WorkerConnected{
       .epoch = epoch_,
       .description = {.model = model_,
                       .device = "none",
                       .version = "",
-                      .protocol_version = costs_ == nullptr ? 0u : 2u,
+                      .protocol_version = copies_ ? 3 : version,
                       .limits = limits_,
                       .has_drafter = true,
                       .stop_tokens = {},

@@ -44,6 +44,8 @@ class SimulatedWorker : public WorkerClient {
   WorkerNews Lose();
   // What it is from the next connection on.
   void set_model(std::string model) { model_ = std::move(model); }
+  // Whether it copies slots and pages, from the next connection on.
+  void set_copies(bool copies) { copies_ = copies; }
   // With a table it knows deferred drafts and the bounds of leases as well.
   void set_costs(std::shared_ptr<const CostTable> costs) {
     costs_ = std::move(costs);
@@ -79,6 +81,7 @@ class SimulatedWorker : public WorkerClient {
 
   const StepLimits limits_;
   std::string model_ = "simulated";
+  bool copies_ = false;
   std::shared_ptr<const CostTable> costs_;
   std::optional<simulation::SimulatedEngine> engine_;  // Once connected.
   uint64_t epoch_ = 0;
