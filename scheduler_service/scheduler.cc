@@ -234,8 +234,7 @@ void Scheduler::PlaceWaiting(ServedModel& model) {
   for (;;) {
     Job* const job = model.waiting().Front();
     if (job == nullptr) return;
-    const absl::StatusOr<ServedModel::PlaceFound> place =
-        model.PlaceFor(*job, jobs_.at(job->id()).lost_on, now_);
+    const auto place = model.PlaceFor(*job, jobs_.at(job->id()).lost_on, now_);
     if (!place.ok()) {
       End(*job, place.status());
     } else if (place->replica == nullptr) {

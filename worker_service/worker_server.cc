@@ -142,8 +142,7 @@ WorkerInfo WorkerServer::Parts::Describe(
       .row_buckets = pads ? RowBuckets(sizes.max_nodes) : std::vector<int>(),
       .request_buckets =
           pads ? RequestBuckets(sizes.max_requests) : std::vector<int>(),
-      .experts = {.count = moe.num_experts,
-                  .per_token = moe.experts_per_token},
+      .experts = {.count = moe.num_experts, .per_token = moe.experts_per_token},
       .slot_bytes = memory.slot_bytes(),
       .page_bytes = memory.page_bytes()};
 }

@@ -136,17 +136,15 @@ struct Metrics::Families {
   Counter& prompt_tokens =
       OneCounter(registry, "bole_prompt_tokens_total",
                  "Tokens of the prompts that began to run.");
-  Counter& prefix_queries = OneCounter(
-      registry, "bole_prefix_cache_queries_tokens_total",
-      "Tokens that requests looked for in a worker's prefix cache, when they "
-      "got a place there.");
+  Counter& prefix_queries =
+      OneCounter(registry, "bole_prefix_cache_queries_tokens_total",
+                 "Tokens that requests which got a place looked for there.");
   Counter& prefix_hits =
       OneCounter(registry, "bole_prefix_cache_hits_tokens_total",
                  "Those of them that were there, with a state to go on from.");
-  Family<Counter>& prefix_misses = Counters(
-      registry, "bole_prefix_cache_misses_total",
-      "Requests that did not find more of their tokens, by reason: cold, "
-      "below_granularity, evicted, no_checkpoint, salt, other_worker.");
+  Family<Counter>& prefix_misses =
+      Counters(registry, "bole_prefix_cache_misses_total",
+               "Requests that did not find more, by reason.");
   Counter& prefill_tokens = OneCounter(
       registry, "bole_prefill_tokens_total",
       "Tokens run in prefill chunks, those run again after a preemption "
@@ -154,10 +152,9 @@ struct Metrics::Families {
   Counter& generation_tokens =
       OneCounter(registry, "bole_generation_tokens_total", "Output tokens.");
 
-  Counter& spec_rounds = OneCounter(
-      registry, "bole_spec_rounds_total",
-      "Verifications: one for each request and round. Mean accepted tokens are "
-      "1 + bole_spec_accepted_tokens_total / bole_spec_rounds_total.");
+  Counter& spec_rounds =
+      OneCounter(registry, "bole_spec_rounds_total",
+                 "Verifications: one for each request and round.");
   Counter& draft_tokens = OneCounter(registry, "bole_spec_draft_tokens_total",
                                      "Drafted tokens that were verified.");
   Counter& accepted_tokens =
@@ -168,8 +165,7 @@ struct Metrics::Families {
                  "Nodes of the forests that were verified, roots included.");
   Counter& promised_tokens = OneCounter(
       registry, "bole_spec_promised_tokens_total",
-      "Drafted tokens that would have been accepted, had the drafter's "
-      "probabilities been right, of the nodes that the scheduler chose.");
+      "Drafts that would have been accepted, had the drafter been right.");
   Counter& kept_tokens =
       OneCounter(registry, "bole_spec_kept_tokens_total",
                  "Drafted tokens that were accepted of those.");
@@ -225,12 +221,11 @@ struct Metrics::Families {
       Gauges(registry, "bole_policy_fallback",
              "1 while the policy does less for the worker than it was asked "
              "to, by reason: no_table (it has no table of costs).");
-  Family<Gauge>& checkpoints =
-      Gauges(registry, "bole_prefix_cache_checkpoints",
-             "States that the worker's prefix cache holds.");
+  Family<Gauge>& checkpoints = Gauges(registry, "bole_prefix_cache_checkpoints",
+                                      "States that it holds.");
   Family<Gauge>& evicted_checkpoints =
       Gauges(registry, "bole_prefix_cache_evicted_checkpoints",
-             "States that gave way since the worker was connected.");
+             "States that gave way.");
   std::map<std::string, WorkerGauges> workers;  // By their names.
 
   WorkerGauges& Of(const std::string& worker);
@@ -294,12 +289,10 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
         {{"choice", "off"}, {"reason", NameOf(reason)}});
   }
   for (const char* reason : {"cold", "below_granularity", "evicted",
-                             "no_checkpoint", "salt", "other_worker"}) {
+                             "no_checkpoint", "salt", "other_worker"})
     families_->prefix_misses.Add({{"reason", reason}});
-  }
-  for (const char* reason : {"lost", "evicted", "preempted", "drained"}) {
+  for (const char* reason : {"lost", "evicted", "preempted", "drained"})
     families_->migrations.Add({{"reason", reason}});
-  }
 }
 
 Metrics::~Metrics() = default;

@@ -24,8 +24,6 @@
 #include "worker_service/compute_loop.h"
 #include "worker_service/memory_plan.h"
 #include "worker_service/worker_metrics.h"
-#include "worker_service/memory_plan.h"
-#include "worker_service/worker_metrics.h"
 
 namespace bole {
 namespace {
