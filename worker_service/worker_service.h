@@ -53,7 +53,7 @@ struct WorkerInfo {
   // ascending; empty: they are not.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
-  Experts experts = {};         // Of the model.
+  Experts experts = {};  // Of the model.
   // What a slot and a page hold; 0: not told.
   uint64_t slot_bytes = 0;
   uint64_t page_bytes = 0;
