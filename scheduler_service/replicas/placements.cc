@@ -111,7 +111,14 @@ bool Placements::HasRoomFor(const Job& job) const {
 PoolStatus Placements::slots() const {
   PoolStatus slots = memory_.slots();
   slots.cached = num_checkpoints();
+  slots.free = slots.available();
   return slots;
+}
+
+PoolStatus Placements::pages() const {
+  PoolStatus pages = memory_.pages();
+  pages.free = pages.available();
+  return pages;
 }
 
 bool Placements::FreePages(int count) {

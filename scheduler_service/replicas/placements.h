@@ -110,8 +110,9 @@ class Placements {
   int NumInPrefill() const;
 
   const WorkerMemory& memory() const { return memory_; }
-  // With those of checkpoints as cached.
+  // For a status: what the cache has is free for who needs it.
   PoolStatus slots() const;
+  PoolStatus pages() const;
   bool has_cache() const { return cache_.has_value(); }
   int num_checkpoints() const { return cache_ ? cache_->num_checkpoints() : 0; }
   int64_t num_evicted() const { return cache_ ? cache_->num_evicted() : 0; }

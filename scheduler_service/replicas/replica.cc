@@ -321,7 +321,7 @@ void Replica::UpdateStatus() {
   status_.slots = placements().slots();
   status_.num_checkpoints = placements().num_checkpoints();
   status_.num_evicted = placements().num_evicted();
-  status_.pages = placements().memory().pages();
+  status_.pages = placements().pages();
   status_.audit = placements().Audit();
   if (status_.audit.empty() && free() && num_running() > 0) {
     status_.audit = absl::StrCat(num_running(),

@@ -27,6 +27,7 @@ struct WorkerStatus {
   // What its policy lacks to do as asked: "no_table". Empty: nothing.
   std::string policy_fallback = {};
   int in_prefill = 0;  // Those that run and have not decoded here yet.
+  // Those that its prefix cache holds are free as well, and cached.
   PoolStatus slots = {};
   PoolStatus pages = {};
   // Of its prefix cache: those there are, and those that gave way.
