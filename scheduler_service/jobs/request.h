@@ -53,8 +53,7 @@ struct Request {
   TextParams text;
   std::optional<SpeculationOverride> speculation;  // It bounds something.
   LatencyTargets targets = {};
-  // Those with equal salts may share a cached prefix. Nothing reads it yet,
-  // because nothing is shared between requests.
+  // Those of a tenant with equal salts may share a cached prefix.
   std::string cache_salt;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
