@@ -102,8 +102,7 @@ struct Metrics::Families {
                "Admitted requests that ended, by gRPC status code.");
   Counter& preemptions =
       OneCounter(registry, "bole_preemptions_total",
-                 "Times that a request gave its place to others and waited to "
-                 "run again.");
+                 "Times that a request gave its place to others and waited.");
   Family<Counter>& migrations =
       Counters(registry, "bole_migrations_total",
                "Times that a request lost its place and waited for another "
@@ -145,10 +144,9 @@ struct Metrics::Families {
   Family<Counter>& prefix_misses =
       Counters(registry, "bole_prefix_cache_misses_total",
                "Requests that did not find more, by reason.");
-  Counter& prefill_tokens = OneCounter(
-      registry, "bole_prefill_tokens_total",
-      "Tokens run in prefill chunks, those run again after a preemption "
-      "included.");
+  Counter& prefill_tokens =
+      OneCounter(registry, "bole_prefill_tokens_total",
+                 "Tokens run in prefill chunks, again ones included.");
   Counter& generation_tokens =
       OneCounter(registry, "bole_generation_tokens_total", "Output tokens.");
 
@@ -289,10 +287,12 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
         {{"choice", "off"}, {"reason", NameOf(reason)}});
   }
   for (const char* reason : {"cold", "below_granularity", "evicted",
-                             "no_checkpoint", "salt", "other_worker"})
+                             "no_checkpoint", "salt", "other_worker"}) {
     families_->prefix_misses.Add({{"reason", reason}});
-  for (const char* reason : {"lost", "evicted", "preempted", "drained"})
+  }
+  for (const char* reason : {"lost", "evicted", "preempted", "drained"}) {
     families_->migrations.Add({{"reason", reason}});
+  }
 }
 
 Metrics::~Metrics() = default;
