@@ -146,7 +146,7 @@ struct Metrics::Families {
                "Requests that did not find more, by reason.");
   Counter& prefill_tokens =
       OneCounter(registry, "bole_prefill_tokens_total",
-                 "Tokens run in prefill chunks, again ones included.");
+                 "Tokens run in prefill chunks, those run again included.");
   Counter& generation_tokens =
       OneCounter(registry, "bole_generation_tokens_total", "Output tokens.");
 
