@@ -16,6 +16,7 @@ void DraftTrials::Earn(double now) {
       last_ ? std::clamp(now - *last_, 0.0, kLongestRound) : 0;
   last_ = now;
   credit_ = std::min(credit_ + kShare * passed, kMostCredit);
+  earned_ += kShare * passed;
 }
 
 double DraftTrials::LossOf(const Offer& chosen, const Offer& other) {
@@ -45,6 +46,9 @@ bool DraftTrials::Tries(const Offer& chosen, const Offer& other, bool goes_well,
   }
   ++since_;
   if (since_ < gap_ || credit_ < lost) return false;
+  if (in_burst_ >= kMostInBurst && earned_ < lost) return false;
+  in_burst_ = earned_ < lost ? in_burst_ + 1 : 0;
+  earned_ = 0;
   begins = true;
   credit_ -= lost;
   since_ = 0;

@@ -41,7 +41,10 @@ class DraftTrials {
   bool on() const { return rounds_left_ > 0; }
   int64_t count() const { return count_; }  // That have begun.
   // Another shape is chosen than before.
-  void Changed() { gap_ = kLeastGap; }
+  void Changed() {
+    gap_ = kLeastGap;
+    in_burst_ = 0;
+  }
 
  private:
   static constexpr int64_t kLeastGap = 4;  // Plans.
@@ -56,6 +59,11 @@ class DraftTrials {
   int64_t since_ = 0;  // Plans since the last one.
   int64_t gap_ = kLeastGap;
   double credit_ = 0;  // Seconds.
+  // What was saved up may be spent on so many trials in a row, and then no
+  // faster than it is earned.
+  static constexpr int kMostInBurst = 6;
+  int in_burst_ = 0;
+  double earned_ = 0;  // Seconds, since the last trial.
   std::optional<double> last_;
 };
 

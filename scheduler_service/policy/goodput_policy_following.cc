@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/step.h"
 #include "scheduler_service/policy/cost_model.h"
 #include "scheduler_service/policy/goodput_policy.h"
 
@@ -21,6 +22,8 @@ constexpr double kHopeless = 0.9;
 // By which a request alone has to be faster with drafts to be followed in a
 // batch that is too large for them.
 constexpr double kWorthKeeping = 1.75;
+// And what showing the drafter all tokens may add to the rounds meanwhile.
+constexpr double kKeepingShare = 0.02;
 
 }  // namespace
 
@@ -69,9 +72,18 @@ OfferedBatch GoodputPolicy::WholeBatchOf(const RoundView& view) const {
           .chunks_per_token = prefills_.chunks_per_token()};
 }
 
-// Whether whoever is left alone when the others have ended would gain so much
-// that the drafter is kept up for it.
+// Whether whoever is left alone when the others have ended would gain so much,
+// and it costs so little, that the drafter is kept up for it.
 bool GoodputPolicy::IsWorthKeeping(const OfferedBatch& batch) {
+  const PlannedWork plain{.rows = batch.requests,
+                          .requests = batch.requests,
+                          .kv_tokens = batch.kv_tokens};
+  PlannedWork shown = plain;
+  shown.tail_tokens = kMaxDraftTail;
+  const double seconds = worker_.costs.Seconds(plain);
+  const double added =
+      (worker_.costs.Seconds(shown) - seconds) * batch.requests / kMaxDraftTail;
+  if (added > kKeepingShare * seconds) return false;
   const std::vector<Offer>& alone = alone_offers_.For(
       {.kv_tokens = batch.kv_tokens / batch.requests, .lends = batch.lends});
   return BestOf(alone).rate > kWorthKeeping * alone.front().rate;
