@@ -44,7 +44,7 @@ struct Completion {
   MatchedStop matched;
   int rounds = 0;           // Forwards that verified a tree.
   int accepted_drafts = 0;  // Output tokens that the drafter proposed.
-  int cached_tokens = 0;    // Of the prompt, that were not run again.
+  int cached_tokens = 0;    // Prompt tokens that the prefix cache had.
   SpeculationSummary speculation = {};
   double queue_seconds = 0;
   double first_token_seconds = 0;

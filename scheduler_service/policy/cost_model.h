@@ -23,7 +23,8 @@ struct PlannedWork {
   int64_t kv_tokens = 0;  // Of these.
   int64_t prefill_tokens = 0;
   std::optional<DraftShape> draft = {};
-  int64_t tail_tokens = 0;  // That the drafter has not seen.
+  // Committed tokens that the drafter is shown before the round.
+  int64_t tail_tokens = 0;
   // Requests that are drafted for, at least one, if they are not all.
   std::optional<int> drafted = {};
 };
@@ -46,8 +47,9 @@ class CostModel {
   CostModel(std::shared_ptr<const CostTable> table,
             std::vector<int> row_buckets);
 
-  // Of a round in the engine. Rows are padded as the worker does; requests,
-  // which it pads as well, cost what they are, as rounds show on a GPU.
+  // What a round takes in the engine. Its rows are padded as the worker pads
+  // them. The worker pads requests as well, but rounds on a GPU cost by the
+  // requests that there are, so those are not padded here.
   // COST: that of StepCosts::TimeOf().
   double Seconds(const RoundQuantities& quantities) const;
   // What a draft for some of the requests adds is what it would add to a round

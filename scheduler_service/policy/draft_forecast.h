@@ -59,7 +59,8 @@ class DraftForecast {
   };
 
   void ObserveChild(int depth, int rank, int num_children, bool in_row);
-  // Of as many depths and ranks as the shape has; rank 0 alone for chains.
+  // The chances of the depths and ranks that the shape has. A chain has rank 0
+  // alone.
   RankChances Chances(const DraftShape& shape) const;
   void Make(Known& known) const;
   Known& Of(const DraftShape& shape);

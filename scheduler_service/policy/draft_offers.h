@@ -25,7 +25,7 @@ std::vector<std::optional<DraftShape>> ShapesOf(const Speculation& speculation,
 struct Offer {
   std::optional<DraftShape> draft = {};
   std::optional<int> drafted = {};  // PlannedWork::drafted
-  int budget = 0;                   // Of each round.
+  int budget = 0;                   // Nodes that each round verifies.
   double gain = 0;                  // Drafts that are accepted in a round.
   double seconds = 0;               // A round in the engine.
   double stall = 0;                 // Seconds that a chunk adds to a round.

@@ -39,7 +39,8 @@ class DraftTrials {
              bool& begins);
   void Stop() { rounds_left_ = 0; }  // Nothing can be drafted.
   bool on() const { return rounds_left_ > 0; }
-  int64_t count() const { return count_; }  // That have begun.
+  // How many trials have begun so far.
+  int64_t count() const { return count_; }
   // Another shape is chosen than before.
   void Changed() {
     gap_ = kLeastGap;
@@ -51,10 +52,11 @@ class DraftTrials {
   static constexpr int64_t kMostGap = 16;
   static constexpr int64_t kMostGapOfTrees = 64;
 
-  static constexpr int kMostRounds = 24;  // Of a trial that goes on.
+  // A trial that goes well ends after so many rounds.
+  static constexpr int kMostRounds = 24;
 
   int rounds_left_ = 0;
-  int rounds_ = 0;  // Of the last trial.
+  int rounds_ = 0;  // How many the last trial was given so far.
   int64_t count_ = 0;
   int64_t since_ = 0;  // Plans since the last one.
   int64_t gap_ = kLeastGap;

@@ -13,11 +13,10 @@ namespace bole {
 //
 // - While drafting pays for the batch as it is, or would make one request alone
 //   much faster, or nobody knows yet whether it would, all are followed.
-// - While it is known not to pay, newcomers are not followed. Those who are
-// stay
-//   so until kTrials trials on them have failed, or until it was hopeless for
-//   kHopelessPlans plans on end, in which nothing is tried. Then they are left
-//   behind: the drafter is dormant, and rounds cost what they cost with
+// - While it is known not to pay, newcomers are not followed. Who is followed
+//   stays so until kTrials trials have failed, or until drafting was hopeless
+//   for kHopelessPlans plans on end, in which nothing is tried. Then all are
+//   left behind: the drafter is dormant, and rounds cost what they cost with
 //   speculation off.
 // - A probe is a newcomer that is followed even so, for a trial on it alone.
 //   Probes and trials together may lose a hundredth of the time (DraftTrials).
@@ -40,14 +39,14 @@ class Following {
     bool pays = false;
     bool is_known = false;     // How drafts come true, or that it is hopeless.
     bool is_hopeless = false;  // Drafting does not pay whatever comes true.
-    int64_t trials = 0;        // That have begun.
+    int64_t trials = 0;        // How many trials have begun so far.
     int followed = 0;          // Placements, in prefill or past it.
     int arrivals = 0;
     bool affords_probe = false;
   };
   struct Decision {
     bool keeps_up = true;  // Who is followed stays so.
-    int arrivals = 0;      // That are followed.
+    int arrivals = 0;      // How many newcomers are followed.
     bool probes = false;   // The first of them is a probe.
   };
   // To be called for every plan.

@@ -26,7 +26,7 @@ namespace bole {
 struct DraftHistory {
   Acceptance acceptance;
   DraftForecast forecast;
-  int64_t trees = 0;  // That were verified.
+  int64_t trees = 0;  // How many trees were verified.
 };
 
 // Every round asks two questions. What to draft for the next one: the shape
@@ -91,7 +91,7 @@ class GoodputPolicy final : public RoundPolicy {
   DraftOffers alone_offers_;  // and for one request.
   DraftTrials trials_;
   Following following_;
-  double plain_rate_ = 0;     // Of the whole batch.
+  double plain_rate_ = 0;     // What plain decoding of the whole batch gives.
   bool is_hopeless_ = false;  // It is drafted for in vain, whatever comes true.
   SharedPrefills prefills_;
   Surprise surprise_;
@@ -101,7 +101,7 @@ class GoodputPolicy final : public RoundPolicy {
   bool drafted_for_some_ = false;      // and not for all.
   std::optional<DraftShape> tried_;    // Last. Since then:
   int64_t tried_trees_ = 0;
-  int64_t tried_right_ = 0;               // Of these, by their first node.
+  int64_t tried_right_ = 0;  // Those of them whose first node was right.
   std::optional<DraftShape> best_draft_;  // In the last round.
 };
 
