@@ -85,6 +85,14 @@ void RadixTree::TakeDrafted(RadixNode& node, const PageLease& pages,
   const int count = std::min(drafted, node.end_page()) - node.first_page;
   const auto end = node.drafted.begin() + std::max(count, 0);
   if (std::find(node.drafted.begin(), end, false) == end) return;
+  // A request that begins from a checkpoint below keeps the pages of its path
+  // from going. Others in their place could not go either, and yet would count
+  // as the cache's alone.
+  const std::vector<PageId>& ids = node.pages.ids();
+  const bool all_idle =
+      std::all_of(ids.begin(), ids.begin() + count,
+                  [this](PageId id) { return memory_.IsCacheOnly(id); });
+  if (!all_idle) return;
   PageLease rest = node.pages.SplitAt(count);
   node.pages = pages.Share(node.first_page, count, PageHolder::kCache);
   node.pages.Append(std::move(rest));

@@ -68,7 +68,7 @@ class RadixTree {
   // Adds the mark. `pages` has those of the first mark.position tokens; of the
   // first `drafted` of them the drafter has seen every token. Where the tree
   // has equal tokens already it keeps its own pages, but for those that the
-  // drafter has not seen, if it has seen the others.
+  // drafter has not seen and no request holds, if it has seen the others.
   // REQUIRES: 0 < mark.position <= tokens.size(); nothing of its kind is there
   // (Visit()). COST: O(position).
   void Put(PrefixMark& mark, const std::string& key,
