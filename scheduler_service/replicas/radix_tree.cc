@@ -69,8 +69,9 @@ void RadixTree::Put(PrefixMark& mark, const std::string& key,
     }
     node = child.get();
     const int equal = CountEqual(node->label, label) / page_size_;
-    if (equal < node->pages.size() && first + equal < depth)
+    if (equal < node->pages.size() && first + equal < depth) {
       Split(*node, equal);
+    }
     TakeDrafted(*node, pages, drafted);
   }
   mark.node = node;
