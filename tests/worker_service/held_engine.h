@@ -43,7 +43,8 @@ class Watched {
 };
 
 // In the place of an engine: takes any plan, and can be held in the middle of a
-// step. The name of a NamedPlan() is the committed length in its result.
+// step. The name of a NamedPlan() is the committed length in its result. Of a
+// plan's forest it says nothing.
 class HeldEngine {
  public:
   absl::Status Step(const StepPlan& plan, const OnRound& on_round) {
@@ -54,8 +55,9 @@ class HeldEngine {
     if (fails_) return absl::UnavailableError("the device is gone");
     StepResult result = answer_.value_or(StepResult());
     if (!answer_) {
-      result.prefills.resize(1);
-      result.prefills[0].committed = plan.prefills[0].sequence.committed;
+      for (const PrefillPlan& prefill : plan.prefills) {
+        result.prefills.emplace_back().committed = prefill.sequence.committed;
+      }
     }
     on_round(std::move(result));
     return absl::OkStatus();
