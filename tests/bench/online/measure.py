@@ -150,6 +150,7 @@ class Run:
                 report = self.replay(scheduler, repetition)
         row = {"model": model, "device": self.device, "system": name,
                "repetition": repetition, "rate": self.options.rate,
+               "think": self.options.think, "sessions": self.options.sessions,
                "memory_fraction": self.options.memory_fraction,
                "counts": report["counts"], "rates": report["rates"],
                "speculation": report["speculation"],
@@ -171,7 +172,8 @@ class Run:
                 "bole", "bench", options.trace, "--server", scheduler.address,
                 "--rate", str(options.rate), "--sessions",
                 str(options.sessions), "--shuffle", "--load-seed",
-                str(repetition), "--think-scale", str(options.think_scale),
+                str(repetition), "--think", str(options.think),
+                "--think-scale", str(options.think_scale),
                 "--length-scale", str(options.length_scale),
                 "--temperature", "0.2", "--ignore-eos", "--retries", "20",
                 "--connections", "8", "--slo", options.slo, "--out", out.name,
@@ -199,6 +201,8 @@ def parse():
     parser.add_argument("--rate", type=float, default=0.6,
                         help="conversations that begin in a second")
     parser.add_argument("--sessions", type=int, default=75)
+    parser.add_argument("--think", type=float, default=3,
+                        help="seconds, where the trace does not say")
     parser.add_argument("--think-scale", type=float, default=1)
     parser.add_argument("--length-scale", type=float, default=1)
     parser.add_argument("--slo", default="ttft:2000,tpot:30",
