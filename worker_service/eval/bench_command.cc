@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,6 @@
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/eval/bench_prefill.h"
 #include "worker_service/eval/bench_report.h"
-#include "worker_service/eval/bench_steps.h"
 #include "worker_service/eval/commands.h"
 #include "worker_service/eval/flags.h"
 #include "worker_service/eval/json_file.h"
@@ -21,8 +21,6 @@ namespace bole {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kPathNodes = 7;  // Nodes of the paths of commits timed alone.
 
 struct Flags {
   ModelFlags model;
@@ -36,10 +34,6 @@ struct Flags {
   int output_tokens = 256;
   float temperature = 0;
   int lease_rounds = 1;
-  bool steps = false;
-  std::vector<int> step_nodes = {1,  2,  4,   8,   16,  24,  32, 48,
-                                 64, 96, 128, 192, 256, 384, 512};
-  std::vector<int> step_kv = {1024, 8192, 32768};
   bool breakdown = false;
   int prefill = 0;  // Tokens; 0: none.
   int prefill_chunk = 8192;
@@ -57,9 +51,8 @@ class Bench {
     out_["model"] = ModelName(flags_.model.name);
     if (!model_.text.empty()) out_["text"] = model_.text;
     out_["commit"] = flags_.commit;
-    BOLE_RETURN_IF_ERROR(Bytes());
-    if (flags_.steps) BOLE_RETURN_IF_ERROR(Steps());
-    if (flags_.breakdown) BOLE_RETURN_IF_ERROR(Breakdown());
+    out_["step_bytes"] = StepBytes();
+    if (flags_.breakdown) BOLE_RETURN_IF_ERROR(Phases());
     if (flags_.prefill > 0) BOLE_RETURN_IF_ERROR(Prefill());
     BOLE_RETURN_IF_ERROR(Decode());
     return absl::OkStatus();
@@ -69,26 +62,22 @@ class Bench {
   const Json& out() const { return out_; }
 
  private:
-  int Largest(const std::vector<int>& values) const {
-    return *std::max_element(values.begin(), values.end());
+  // Of the i-th batch.
+  int TreeNodes(size_t i) const {
+    return flags_.tree_nodes[std::min(i, flags_.tree_nodes.size() - 1)];
   }
 
   // What a step of one row has to move at least, for floors.
-  absl::Status Bytes() {
-    BOLE_ASSIGN_OR_RETURN(
-        const auto bench,
-        StepBench::Create(model_, backend_,
-                          {.batch = 1, .nodes = 1, .kv_tokens = 64}));
+  Json StepBytes() const {
     const auto element =
         static_cast<int64_t>(ElementBytes(backend_.activation_type()));
     Json weights = Json::object();
     for (const int batch : flags_.batch) {
       weights[std::to_string(batch)] = ElementsRead(model_, batch) * element;
     }
-    out_["step_bytes"] = {{"weights_at_batch", weights},
-                          {"state_of_request", bench->state_bytes()},
-                          {"kv_of_token", bench->kv_bytes()}};
-    return absl::OkStatus();
+    return {{"weights_at_batch", weights},
+            {"state_of_request", StateBytes(model_.config)},
+            {"kv_of_token", KvElements(model_.config) * element}};
   }
 
   absl::Status Decode() {
@@ -97,10 +86,8 @@ class Bench {
     }
     PrintDecodeHeader();
     for (size_t i = 0; i < flags_.batch.size(); ++i) {
-      const int nodes =
-          flags_.tree_nodes[std::min(i, flags_.tree_nodes.size() - 1)];
       for (const std::string& mode : flags_.modes) {
-        BOLE_RETURN_IF_ERROR(DecodeMode(mode, flags_.batch[i], nodes));
+        BOLE_RETURN_IF_ERROR(DecodeMode(mode, flags_.batch[i], TreeNodes(i)));
       }
     }
     return absl::OkStatus();
@@ -151,96 +138,35 @@ class Bench {
     return absl::OkStatus();
   }
 
-  absl::Status Steps() {
-    const StepBench::Capacity capacity{.batch = Largest(flags_.batch),
-                                       .nodes = Largest(flags_.step_nodes),
-                                       .kv_tokens = Largest(flags_.step_kv)};
-    BOLE_ASSIGN_OR_RETURN(const auto bench,
-                          StepBench::Create(model_, backend_, capacity));
-    std::printf("%5s %6s %6s %9s %9s\n", "batch", "kv", "nodes", "ms",
-                "of plain");
-    for (const int batch : flags_.batch) {
-      for (const int kv : flags_.step_kv) {
-        BOLE_RETURN_IF_ERROR(StepsOf(batch, kv, *bench));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status StepsOf(int batch, int kv, StepBench& bench) {
-    double plain = 0;
-    for (const int nodes : flags_.step_nodes) {
-      if (nodes < batch || nodes > kMaxTreeNodes * batch) continue;
-      BOLE_ASSIGN_OR_RETURN(
-          const double seconds,
-          bench.ForwardSeconds(
-              {.batch = batch, .nodes = nodes, .kv_tokens = kv}));
-      if (nodes == batch) plain = seconds;
-      const double ratio = plain > 0 ? seconds / plain : 0;
-      std::printf("%5d %6d %6d %9.3f %9.3f\n", batch, kv, nodes, 1e3 * seconds,
-                  ratio);
-      std::fflush(stdout);
-      out_["steps"].push_back({{"batch", batch},
-                               {"kv_tokens", kv},
-                               {"nodes", nodes},
-                               {"ms", 1e3 * seconds}});
-    }
-    return absl::OkStatus();
-  }
-
-  // The shares of a round, and a commit by itself.
-  absl::Status Breakdown() {
-    const int batch = Largest(flags_.batch);
-    const int nodes = flags_.tree_nodes[0];
-    BOLE_ASSIGN_OR_RETURN(
-        const auto bench,
-        StepBench::Create(model_, backend_,
-                          {.batch = batch,
-                           .nodes = batch * nodes,
-                           .kv_tokens = flags_.prompt_tokens}));
-    std::printf("%5s %11s %10s %9s %9s\n", "batch", "forward ms", "commit ms",
-                "share", "GB/s");
-    for (const int b : flags_.batch) {
-      const StepBench::Step step{
-          .batch = b, .nodes = b * nodes, .kv_tokens = flags_.prompt_tokens};
-      BOLE_ASSIGN_OR_RETURN(const double forward, bench->ForwardSeconds(step));
-      BOLE_ASSIGN_OR_RETURN(const double commit,
-                            bench->CommitSeconds(step, kPathNodes));
-      const auto bytes = static_cast<double>(2 * b * bench->state_bytes());
-      std::printf("%5d %11.3f %10.4f %8.2f%% %9.0f\n", b, 1e3 * forward,
-                  1e3 * commit, 100 * commit / forward, 1e-9 * bytes / commit);
-      std::fflush(stdout);
-      out_["commits"].push_back({{"batch", b},
-                                 {"nodes", b * nodes},
-                                 {"path", kPathNodes},
-                                 {"forward_ms", 1e3 * forward},
-                                 {"commit_ms", 1e3 * commit},
-                                 {"state_bytes_moved", bytes}});
-    }
-    return Phases();
-  }
-
+  // The shares of a round: of plain decoding, and of trees.
   absl::Status Phases() {
-    std::printf("%5s %11s %10s %9s  draft/forward\n", "batch", "forward ms",
-                "accept ms", "draft ms");
-    for (const int b : flags_.batch) {
-      const DecodeCase decode{.draft = flags_.shape,
-                              .nodes = flags_.tree_nodes[0],
-                              .batch = b,
-                              .prompt_tokens = flags_.prompt_tokens,
-                              .output_tokens = flags_.output_tokens,
-                              .temperature = flags_.temperature,
-                              .time_phases = true};
-      BOLE_ASSIGN_OR_RETURN(const DecodeTimes times,
-                            RunDecode(model_, backend_, decode));
-      const double ms = 1e3 / static_cast<double>(times.device.rounds);
-      std::printf("%5d %11.3f %10.4f %9.3f %8.1f%%\n", b,
-                  times.device.forward * ms, times.device.accept * ms,
-                  times.device.draft * ms,
-                  100 * times.device.draft / times.device.forward);
-      std::fflush(stdout);
-      out_["phases"].push_back(ToJson({"blocks", decode, times, 0}));
+    std::printf("%-8s %5s %5s %11s %10s %9s  draft/forward\n", "mode", "batch",
+                "nodes", "forward ms", "accept ms", "draft ms");
+    for (size_t i = 0; i < flags_.batch.size(); ++i) {
+      DecodeCase decode{.draft = std::nullopt,
+                        .batch = flags_.batch[i],
+                        .prompt_tokens = flags_.prompt_tokens,
+                        .output_tokens = flags_.output_tokens,
+                        .temperature = flags_.temperature,
+                        .time_phases = true};
+      BOLE_RETURN_IF_ERROR(PhasesOf("plain", decode));
+      decode.draft = flags_.shape;
+      decode.nodes = TreeNodes(i);
+      BOLE_RETURN_IF_ERROR(PhasesOf("blocks", decode));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status PhasesOf(const std::string& mode, const DecodeCase& decode) {
+    BOLE_ASSIGN_OR_RETURN(const DecodeTimes times,
+                          RunDecode(model_, backend_, decode));
+    const double ms = 1e3 / static_cast<double>(times.device.rounds);
+    std::printf("%-8s %5d %5d %11.3f %10.4f %9.3f %8.1f%%\n", mode.c_str(),
+                decode.batch, decode.nodes, times.device.forward * ms,
+                times.device.accept * ms, times.device.draft * ms,
+                100 * times.device.draft / times.device.forward);
+    std::fflush(stdout);
+    out_["phases"].push_back(ToJson({mode, decode, times, 0}));
     return absl::OkStatus();
   }
 
@@ -325,14 +251,8 @@ void AddDecodeFlags(CommandLine& command, Flags& flags) {
 }
 
 void AddPartFlags(CommandLine& command, Flags& flags) {
-  command.AddSwitch("--steps", flags.steps,
-                    "the target's forward by itself, for every batch");
-  AddNumbers(command, "--step-nodes", flags.step_nodes,
-             "with --steps: nodes of the whole batch");
-  AddNumbers(command, "--step-kv", flags.step_kv,
-             "with --steps: committed tokens of a request");
   command.AddSwitch("--breakdown", flags.breakdown,
-                    "a commit by itself, and the phases of a round");
+                    "the phases of a round, of plain decoding and of a tree");
   command
       .Add("--prefill", flags.prefill,
            "also time the prefill of so many tokens; 0: none")
@@ -353,7 +273,7 @@ Command AddBenchCommand(CommandLine& app) {
   CommandLine& command =
       app.AddCommand("bench",
                      "Time offline decoding at a fixed batch in several ways, "
-                     "and the parts of a step.");
+                     "and the parts of a round.");
   flags->model.AddTo(command);
   AddDecodeFlags(command, *flags);
   AddPartFlags(command, *flags);

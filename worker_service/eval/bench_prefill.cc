@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "common/status_macros.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/engine.h"
-#include "worker_service/eval/bench_steps.h"
 #include "worker_service/eval/generator.h"
 
 namespace bole {
@@ -39,6 +39,28 @@ std::vector<StepPlan> PlansOf(const LoadedModel& model, const Engine& engine,
     plans.back().prefills.push_back(prefill);
   }
   return plans;
+}
+
+// Mean seconds of what `queue` queues, over so many replays that they take
+// about 50 ms, after a few that are not counted.
+absl::StatusOr<double> SecondsOf(Backend& backend,
+                                 const std::function<absl::Status()>& queue) {
+  constexpr double kTimedSeconds = 0.05;
+  const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs(1);
+  const auto run = [&](int times) -> absl::StatusOr<double> {
+    BOLE_RETURN_IF_ERROR(backend.SetMark(0));
+    for (int i = 0; i < times; ++i) {
+      BOLE_RETURN_IF_ERROR(graphs->Replay({}, queue));
+    }
+    BOLE_RETURN_IF_ERROR(backend.SetMark(1));
+    BOLE_RETURN_IF_ERROR(backend.AwaitMark(1));
+    BOLE_ASSIGN_OR_RETURN(const double seconds, backend.SecondsBetween(0, 1));
+    return seconds / times;
+  };
+  BOLE_RETURN_IF_ERROR(run(2).status());  // Chooses, captures.
+  BOLE_ASSIGN_OR_RETURN(const double guess, run(2));
+  const double times = kTimedSeconds / std::max(guess, 1e-6);
+  return run(static_cast<int>(std::clamp(times, 3.0, 200.0)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "nlohmann/json.hpp"
+#include "worker_service/model/layer_context.h"
 
 namespace bole {
 namespace {
@@ -46,6 +47,16 @@ int64_t ElementsRead(const LoadedModel& model, int rows) {
 
 int64_t ElementsPerToken(const LoadedModel& model) {
   return ElementsRead(model, 1) - Size(model.weights->head);
+}
+
+int64_t StateBytes(const ModelConfig& config) {
+  const GdnShape shape = GdnShapeOf(config);
+  return int64_t{sizeof(float)} * config.num_linear_layers() *
+         shape.value_heads * shape.value_dim * shape.key_dim;
+}
+
+int64_t KvElements(const ModelConfig& config) {
+  return int64_t{2} * config.num_attention_layers() * config.kv_dim();
 }
 
 void PrintDecodeHeader() {

@@ -8,6 +8,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/loaded_model.h"
+#include "worker_service/model/model_config.h"
 
 namespace bole {
 
@@ -18,6 +19,13 @@ int64_t ElementsRead(const LoadedModel& model, int rows);
 // Matrix elements of the layers alone, for one row: the multiply-adds of a
 // prefilled token.
 int64_t ElementsPerToken(const LoadedModel& model);
+
+// Bytes of a request's recurrent states, which a step of plain decoding reads
+// and writes.
+int64_t StateBytes(const ModelConfig& config);
+
+// Elements of a token's keys and values, the drafter's left out.
+int64_t KvElements(const ModelConfig& config);
 
 // One row of the table of decoding; `plain_speed` is the tokens per second of
 // plain decoding at the same batch, 0 if it was not run.

@@ -112,20 +112,22 @@ model lease8_9B "${decode_9B[@]}" --modes plain,blocks --batch 1,8 \
 # How acceptance varies over rounds and requests.
 model text_9B synthetic:9B,accept=6.9 --modes blocks --batch 32 \
   --tree-nodes 64 --prompt-tokens 64 --output-tokens 256 --temperature 0.2
-# A step by itself: for the calibrator, and the floors of plain decoding.
-model steps_9B synthetic:9B --modes none --steps --batch 1,4,8,16
-model steps_4B synthetic:4B --modes none --steps --batch 1,8,16 \
-  --step-nodes 1,8,16,64,128 --step-kv 1024
-# A mixture of experts.
-model steps_35B_A3B synthetic:35B-A3B --modes none --steps --batch 1,8,16 \
-  --step-nodes 1,8,16,64,128 --step-kv 1024
-model steps_27B synthetic:27B --modes none --steps --batch 1,8,16 \
-  --step-nodes 1,8,16,64,128 --step-kv 1024
-# Shares of a round, a commit by itself, and prefill.
+# Shares of a round, of plain decoding and of trees, and prefill.
 model round_9B synthetic:9B,accept=6.9 --modes none --breakdown \
   --draft-head listed --prefill 8192 --batch 1,8,16
 model round_9B_full_head synthetic:9B,accept=6.9 --modes none --breakdown \
   --batch 1 --draft-head full
+# Behind short and long texts; depth 9 has room for trees of 128 nodes.
+for kv in 1024 8192 32768; do
+  model "round_9B_$kv" synthetic:9B,accept=6.9 --modes none --breakdown \
+    --draft-head listed --batch 1,1 --tree-nodes 64,128 --depth 9 \
+    --prompt-tokens "$kv"
+done
+# The last one is a mixture of experts.
+for size in 4B 27B 35B-A3B; do
+  model "round_${size//-/_}" "synthetic:$size,accept=6.9" --modes none \
+    --breakdown --draft-head listed --batch 1,8,16 --tree-nodes 64,8,8
+done
 
 bench gdn_verify gdn_verify_bench --errors --accepted 7
 bench gdn_layer gdn_layer_bench

@@ -1,16 +1,12 @@
-#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 
-#include "common/packed_forest.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_backend.h"
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/eval/bench_prefill.h"
 #include "worker_service/eval/bench_report.h"
-#include "worker_service/eval/bench_steps.h"
 #include "worker_service/loaded_model.h"
 
 namespace bole {
@@ -74,47 +70,6 @@ TEST_F(BenchTest, TooShortAnOutputIsNoMeasurement) {
       absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(BenchTest, TreesHaveEightLevels) {
-  for (const int nodes : {1, 2, 9, 64, 128}) {
-    const NodeList tree = TreeOf(nodes);
-    const auto forest = BuildForest({&tree, 1});
-
-    ASSERT_TRUE(forest.ok()) << forest.status();
-    ASSERT_EQ(forest->num_nodes(), nodes);
-    int depth = 0;
-    for (const int32_t d : forest->depth) depth = std::max(depth, d);
-    EXPECT_EQ(depth, std::min(nodes - 1, 8)) << nodes;
-  }
-}
-
-TEST_F(BenchTest, StepsAndCommitsAreTimed) {
-  auto bench = StepBench::Create(model_, backend_,
-                                 {.batch = 2, .nodes = 40, .kv_tokens = 300});
-  ASSERT_TRUE(bench.ok()) << bench.status();
-
-  for (const TreeSolver solver :
-       {TreeSolver::kBlocks, TreeSolver::kNeumann, TreeSolver::kSerial}) {
-    const auto forward = (*bench)->ForwardSeconds(
-        {.batch = 2, .nodes = 33, .kv_tokens = 300, .solver = solver});
-    ASSERT_TRUE(forward.ok()) << forward.status();
-    EXPECT_GT(*forward, 0);
-  }
-  EXPECT_TRUE(
-      (*bench)->ForwardSeconds({.batch = 2, .nodes = 2, .kv_tokens = 1}).ok());
-  EXPECT_TRUE(
-      (*bench)
-          ->CommitSeconds({.batch = 2, .nodes = 33, .kv_tokens = 300}, 7)
-          .ok());
-  EXPECT_FALSE(
-      (*bench)->ForwardSeconds({.batch = 2, .nodes = 41, .kv_tokens = 1}).ok());
-  EXPECT_FALSE(
-      (*bench)->ForwardSeconds({.batch = 3, .nodes = 3, .kv_tokens = 1}).ok());
-  // 3 linear layers of 4 heads, 32 by 32 floats; one attention layer of 2
-  // heads of 32.
-  EXPECT_EQ((*bench)->state_bytes(), 3 * 4 * 32 * 32 * 4);
-  EXPECT_EQ((*bench)->kv_bytes(), 2 * 2 * 32 * 4);
-}
-
 TEST_F(BenchTest, PrefillAndProductsAreTimed) {
   EXPECT_GT(*PrefillSeconds(model_, backend_, 200, 128), 0);
   EXPECT_GT(*MatrixRate(backend_, 64), 0);
@@ -129,6 +84,9 @@ TEST_F(BenchTest, CountsWhatAStepReads) {
 
   EXPECT_EQ(ElementsPerToken(model_), layers);
   EXPECT_EQ(ElementsRead(model_, 5), layers + 2048 * 128);
+  // Of 4 heads, 32 by 32 floats in each linear layer; of 2 heads of 32.
+  EXPECT_EQ(StateBytes(model_.config), 3 * 4 * 32 * 32 * 4);
+  EXPECT_EQ(KvElements(model_.config), 2 * 2 * 32);
 }
 
 }  // namespace
