@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -170,6 +171,16 @@ std::vector<NodeRef> SelectNodes(std::span<const ProposalTree> trees,
                                  int budget, int max_nodes_per_tree) {
   const TreeBounds all{.cap = max_nodes_per_tree};
   return Select(trees, budget, [all](size_t) { return all; });
+}
+
+std::vector<float> PromisedDrafts(std::span<const ProposalTree> trees,
+                                  std::span<const NodeRef> selected) {
+  std::vector<float> promised(trees.size());
+  for (const NodeRef& ref : selected) {
+    if (ref.node == 0) continue;
+    promised[ref.tree] += std::exp(trees[ref.tree].log_rho[ref.node]);
+  }
+  return promised;
 }
 
 }  // namespace bole

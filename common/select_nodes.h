@@ -42,6 +42,11 @@ std::vector<NodeRef> SelectNodes(
     std::span<const ProposalTree> trees, int budget,
     int max_nodes_per_tree = std::numeric_limits<int>::max());
 
+// How many drafts the drafter makes one expect to be accepted in each tree: the
+// sum of rho over its selected nodes, the root left out.
+std::vector<float> PromisedDrafts(std::span<const ProposalTree> trees,
+                                  std::span<const NodeRef> selected);
+
 }  // namespace bole
 
 #endif  // BOLE_COMMON_SELECT_NODES_H_

@@ -164,6 +164,10 @@ struct SequenceResult {
   int32_t committed = 0;              // Grown by the chunk or accepted path.
   std::vector<EmittedToken> emitted;  // Empty for a chunk that ends nothing.
   int32_t accepted_drafts = 0;        // Emitted tokens that the tree proposed.
+  // In the rounds >= 1 of a lease that drafts: how many of them the drafter
+  // made one expect, the sum of rho over the nodes that the worker chose,
+  // without the root. The scheduler knows it of what it chose itself.
+  std::optional<float> promised_drafts = {};
   std::optional<ProposalTree> proposal;  // Root: the pending token.
   // Set: the sequence failed, because the model's logits at this position are
   // not numbers. `emitted` has the tokens before it, all of them drafted, and

@@ -137,6 +137,9 @@ void EncodeSequenceResult(const SequenceResult& result, ResultForm form,
   message.set_committed(result.committed);
   EncodeEmitted(result.emitted, form, message);
   message.set_accepted_drafts(result.accepted_drafts);
+  if (result.promised_drafts) {
+    message.set_promised_drafts(*result.promised_drafts);
+  }
   if (result.proposal) EncodeProposal(*result.proposal, form, message);
   if (result.bad_logits_position) {
     message.set_bad_logits_position(*result.bad_logits_position);
@@ -156,6 +159,9 @@ absl::StatusOr<SequenceResult> DecodeSequenceResult(
   BOLE_RETURN_IF_ERROR(CheckInRange(who, "accepted_drafts",
                                     result.accepted_drafts, 0,
                                     std::ssize(result.emitted)));
+  if (message.has_promised_drafts()) {
+    result.promised_drafts = message.promised_drafts();
+  }
   BOLE_ASSIGN_OR_RETURN(result.prompt_logprobs,
                         DecodeTokens(message.prompt_logprobs(), who));
   if (message.has_proposal() || message.has_raw_proposal()) {

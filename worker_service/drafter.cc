@@ -1,8 +1,10 @@
 #include "worker_service/drafter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "common/check.h"
 #include "common/status_macros.h"
 
 namespace bole {
@@ -210,6 +212,36 @@ std::vector<ProposalTree> Drafter::Results(
     }
   }
   return trees;
+}
+
+void Drafter::AddPromised(const TransferBlock& down, int image,
+                          const PackedForest& forest,
+                          std::span<SequenceResult> results) const {
+  const int num_candidates = shape_.num_candidates();
+  const auto token = down.InImage(tree_token_, image);
+  const auto parent = down.InImage(tree_parent_, image);
+  const auto log_rho = down.InImage(tree_log_rho_, image);
+  std::vector<int32_t> node_of(1 + num_candidates);  // By node of the tree.
+  for (size_t b = 0; b < results.size(); ++b) {
+    // Selected nodes keep the order of the candidates, and siblings have
+    // different tokens: the next one is the first candidate that fits.
+    const int root = forest.first_node[b];
+    const int end = forest.first_node[b + 1];
+    const size_t first = b * num_candidates;
+    std::fill(node_of.begin() + 1, node_of.end(), kNoParent);
+    float promised = 0;
+    int row = root + 1;
+    for (int c = 0; c < num_candidates && row < end; ++c) {
+      if (token[first + c] != forest.token[row] ||
+          node_of[1 + parent[first + c]] != forest.parent[row]) {
+        continue;
+      }
+      node_of[1 + c] = row++ - root;
+      promised += std::exp(log_rho[first + c]);
+    }
+    BOLE_DCHECK(row >= end);
+    results[b].promised_drafts = promised;
+  }
 }
 
 }  // namespace bole

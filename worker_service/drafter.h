@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "common/draft_shape.h"
+#include "common/packed_forest.h"
 #include "common/proposal_tree.h"
+#include "common/step.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/model_config.h"
@@ -82,6 +84,12 @@ class Drafter {
   // tree's pending token.
   std::vector<ProposalTree> Results(const TransferBlock& down, int image,
                                     std::span<const int32_t> root) const;
+  // Sets SequenceResult::promised_drafts of a round whose forest was selected
+  // from the trees in an image. REQUIRES: one result for each of the forest's
+  // requests, all of them drafted for. COST: O(candidates).
+  void AddPromised(const TransferBlock& down, int image,
+                   const PackedForest& forest,
+                   std::span<SequenceResult> results) const;
 
  private:
   absl::Status Score(RowCount rows, const Activation* hidden);

@@ -166,6 +166,10 @@ absl::Status Engine::RunForest(const StepPlan& plan, const OnRound& on_round) {
     if (index > 0) {
       result.forest =
           rows_.Forest(up_, index, static_cast<int>(sequences.size()));
+      if (plan.draft) {
+        drafter_->AddPromised(down_, index - 1, *result.forest,
+                              result.sequences);
+      }
     }
     on_round(std::exchange(result, {}));
   }

@@ -36,21 +36,29 @@ double PromisedBy(const ProposalTree& tree, std::span<const int32_t> nodes) {
   return promised;
 }
 
+// What the drafter promised of the `sequence`-th tree of the round. Nothing if
+// the worker chose its nodes and does not say.
+std::optional<double> PromisedOf(const RoundInFlight& round,
+                                 const StepResult& result, int sequence) {
+  if (round.awaited.round > 0) {
+    return result.sequences[sequence].promised_drafts;
+  }
+  return PromisedBy(round.trees[sequence], NodesOf(round, sequence));
+}
+
 // The verification of the `sequence`-th tree of the round.
 Job::Round RoundOf(const RoundInFlight& round, const StepResult& result,
                    int sequence) {
   const PackedForest& forest = ForestOf(round, result);
   const int first = forest.first_node[sequence];
   const int last = forest.first_node[sequence + 1];
-  Job::Round of{.nodes = last - first,
-                .accepted_drafts = result.sequences[sequence].accepted_drafts,
-                .off_reason = round.off_reason};
+  Job::Round of{
+      .nodes = last - first,
+      .promised_drafts = PromisedOf(round, result, sequence).value_or(0),
+      .accepted_drafts = result.sequences[sequence].accepted_drafts,
+      .off_reason = round.off_reason};
   for (int node = first; node < last; ++node) {
     of.is_chain = of.is_chain && forest.depth[node] == node - first;
-  }
-  if (round.awaited.round == 0) {
-    of.promised_drafts =
-        PromisedBy(round.trees[sequence], NodesOf(round, sequence));
   }
   if (of.off_reason == OffReason::kNone) {
     const auto& own = round.sequences[sequence]->job().request().speculation;
@@ -59,6 +67,18 @@ Job::Round RoundOf(const RoundInFlight& round, const StepResult& result,
                         : OffReason::kNotFaster;
   }
   return of;
+}
+
+// What was promised and kept by the trees of which both are known.
+void CountPromised(const StepResult& result, RoundInFlight& round) {
+  for (size_t b = 0; b < result.sequences.size(); ++b) {
+    const SequenceResult& of = result.sequences[b];
+    if (of.emitted.empty() || of.bad_logits_position) continue;
+    const auto promised = PromisedOf(round, result, static_cast<int>(b));
+    if (!promised) continue;
+    round.metrics.promised_drafts += *promised;
+    round.metrics.kept_drafts += of.accepted_drafts;
+  }
 }
 
 // What the round was for its jobs and placements.
@@ -94,6 +114,7 @@ RoundQuantities QuantitiesOf(const AwaitedRound& awaited,
 void ReportRound(const StepResult& result, RoundInFlight& round,
                  RoundPolicy& policy) {
   TellPlacements(result, round);
+  CountPromised(result, round);
   const bool is_first = round.awaited.round == 0;
   std::vector<std::vector<int32_t>> emitted(round.trees.size());
   std::vector<TreeReport> trees;
@@ -113,8 +134,6 @@ void ReportRound(const StepResult& result, RoundInFlight& round,
                      .acceptance = placement == nullptr
                                        ? nullptr
                                        : &placement->job().acceptance});
-    round.metrics.promised_drafts += PromisedBy(round.trees[b], nodes);
-    round.metrics.kept_drafts += of.accepted_drafts;
   }
   const RoundMetrics& metrics = round.metrics;
   policy.Observe({.quantities = QuantitiesOf(round.awaited, result),

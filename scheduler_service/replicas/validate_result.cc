@@ -217,6 +217,21 @@ absl::Status CheckSequence(const Answer& answer, const PackedForest& forest,
                     answer.plan.committed + num_emitted);
 }
 
+// What the drafter made one expect of nodes that the worker chose: of each at
+// most one draft.
+absl::Status CheckPromised(const AwaitedRound& awaited, const Answer& answer,
+                           int num_nodes) {
+  const std::optional<float>& promised = answer.result.promised_drafts;
+  if (!promised) return absl::OkStatus();
+  const bool chosen = awaited.round > 0 && awaited.plan.draft.has_value();
+  const int most = chosen ? std::max(num_nodes - 1, 0) : 0;
+  if (*promised >= 0 && *promised <= static_cast<float>(most)) {
+    return absl::OkStatus();
+  }
+  return BadField(absl::StrCat(answer.who, ": promised_drafts"), *promised,
+                  absl::StrCat("[0, ", most, "]"));
+}
+
 absl::Status CheckChosenTree(const AwaitedRound& awaited,
                              const StepLimits& limits,
                              const PackedForest& chosen, int request) {
@@ -316,6 +331,8 @@ absl::Status ValidateResult(const AwaitedRound& awaited,
                         .plan = plan.sequences[b],
                         .result = result.sequences[b]};
     BOLE_RETURN_IF_ERROR(CheckSequence(answer, forest, b));
+    BOLE_RETURN_IF_ERROR(CheckPromised(
+        awaited, answer, forest.first_node[b + 1] - forest.first_node[b]));
     BOLE_RETURN_IF_ERROR(
         CheckEqual(answer, "the number of prompt log-probabilities",
                    std::ssize(answer.result.prompt_logprobs), 0));

@@ -25,6 +25,8 @@ struct AwaitedRound {
 //   that
 //     it does not have, a stop token or max_new_tokens; accepted_drafts counts
 //     those that it has;
+//   - promised_drafts, if it is there, is at most the nodes that the worker
+//     chose without the root;
 //   - tokens are in the vocabulary, requested log-probabilities are there and
 //     are numbers; of a prompt they are of its tokens, and all are there, or
 //     none, from a worker that does not know of them;

@@ -166,7 +166,7 @@ struct Metrics::Families {
       "Drafts that would have been accepted, had the drafter been right.");
   Counter& kept_tokens =
       OneCounter(registry, "bole_spec_kept_tokens_total",
-                 "Drafted tokens that were accepted of those.");
+                 "Drafted tokens that were accepted in the same rounds.");
   Counter& budget = OneCounter(
       registry, "bole_verify_budget_nodes_total",
       "Nodes that planned rounds might have verified, roots included.");

@@ -22,8 +22,8 @@ struct RoundMetrics {
   int nodes = 0;            // Selected, roots included.
   int draft_nodes = 0;      // Selected, without roots.
   int accepted_drafts = 0;  // Those of draft_nodes that became output.
-  // What the drafter's probabilities said of the nodes, if the scheduler chose
-  // them, and what was accepted of those.
+  // What the drafter's probabilities said of the nodes, where the scheduler
+  // chose them or the worker tells, and what was accepted of those.
   double promised_drafts = 0;
   int kept_drafts = 0;
   int budget = 0;  // Of a planned round.

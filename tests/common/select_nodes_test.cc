@@ -1,6 +1,7 @@
 #include "common/select_nodes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <random>
@@ -183,6 +184,25 @@ TEST(SelectNodesTest, ALimitOnTreesLeavesTheBudgetToTheOthers) {
 
   EXPECT_EQ(SelectNodes(trees, /*budget=*/4, /*max_nodes_per_tree=*/2),
             (std::vector<NodeRef>{{0, 0}, {0, 1}, {1, 0}, {1, 2}}));
+}
+
+// Of the first tree both children, of the second the root alone, of the third
+// a node and its child.
+TEST(PromisedDraftsTest, IsTheSumOfWhatIsSelectedWithoutTheRoots) {
+  const float half = std::log(0.5f);
+  const std::vector<ProposalTree> trees = {
+      {{kNoParent, 0, 0}, {1, 2, 3}, {0, half, 2 * half}},
+      {{kNoParent, 0}, {1, 2}, {0, half}},
+      {{kNoParent, 0, 1, 2}, {1, 2, 3, 4}, {0, half, 3 * half, 4 * half}}};
+
+  const std::vector<float> promised = PromisedDrafts(
+      trees, std::vector<NodeRef>{
+                 {0, 0}, {0, 1}, {0, 2}, {1, 0}, {2, 0}, {2, 1}, {2, 2}});
+
+  ASSERT_EQ(promised.size(), 3u);
+  EXPECT_FLOAT_EQ(promised[0], 0.75f);
+  EXPECT_EQ(promised[1], 0);
+  EXPECT_FLOAT_EQ(promised[2], 0.625f);
 }
 
 TEST(SelectNodesTest, NoTreesGiveNoNodes) {

@@ -10,6 +10,7 @@
 #include "scheduler_service/policy/speculation.h"
 #include "tests/scheduler_service/requests.h"
 #include "tests/scheduler_service/scheduler_fixture.h"
+#include "tests/scheduler_service/scrape.h"
 #include "tests/scheduler_service/simulated_worker.h"
 
 namespace bole {
@@ -92,6 +93,62 @@ TEST_F(SchedulerLeaseTest, TokensComeAfterEachRound) {
 
   ExpectOutput(reader, SimulatedOutput(prompt, 80));
   ExpectAllFree();
+}
+
+// What answers told at their ends.
+struct Counts {
+  double promised = 0;
+  int accepted = 0;
+};
+
+// The simulated drafter is right as often as its probabilities say, so what is
+// accepted is what was promised, up to chance: of some 3,000 drafts a few
+// hundredths.
+constexpr double kChance = 0.06;
+
+TEST_F(SchedulerLeaseTest, EveryRoundOfALeaseCountsWhatItsNodesPromised) {
+  Counts told;
+  for (int i = 0; i < 60; ++i) {
+    Reader reader = Ask(RandomPrompt(rng_, 20), 80);
+    RunAll();
+    reader.Read();
+    const auto& of = (*reader.end)->speculation;
+    told.promised += of.promised_tokens;
+    told.accepted += of.accepted_drafts;
+  }
+
+  EXPECT_GT(told.accepted, 2000);
+  EXPECT_NEAR(told.accepted / told.promised, 1, kChance);
+  const auto series = testing::Scrape(*metrics_.registry());
+  EXPECT_NEAR(series.at("bole_spec_promised_tokens_total"), told.promised,
+              1e-6 * told.promised);
+  EXPECT_EQ(series.at("bole_spec_kept_tokens_total"), told.accepted);
+  EXPECT_EQ(series.at("bole_spec_accepted_tokens_total"), told.accepted);
+}
+
+TEST_F(SchedulerLeaseTest, WithoutAWordOfTheWorkerLaterRoundsDoNotCount) {
+  Counts told;
+  for (int i = 0; i < 120; ++i) {
+    Reader reader = Ask(RandomPrompt(rng_, 20), 80);
+    while (worker_.has_plan()) {
+      WorkerOutcome outcome = worker_.Run();
+      for (SequenceResult& of : outcome.result->sequences) {
+        of.promised_drafts.reset();
+      }
+      Tell(std::move(outcome));
+    }
+    reader.Read();
+    told.promised += (*reader.end)->speculation.promised_tokens;
+    told.accepted += (*reader.end)->speculation.accepted_drafts;
+  }
+
+  const auto series = testing::Scrape(*metrics_.registry());
+  const double kept = series.at("bole_spec_kept_tokens_total");
+  EXPECT_LT(kept, 0.5 * told.accepted);
+  EXPECT_NEAR(kept / told.promised, 1, 2 * kChance);
+  EXPECT_NEAR(series.at("bole_spec_promised_tokens_total"), told.promised,
+              1e-6 * told.promised);
+  EXPECT_EQ(series.at("bole_spec_accepted_tokens_total"), told.accepted);
 }
 
 TEST_F(SchedulerLeaseTest, SequencesEndWithinALeaseAndOthersGoOn) {

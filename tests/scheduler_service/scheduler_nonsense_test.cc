@@ -98,7 +98,7 @@ class Spoiler {
   }
 
   void SpoilSequence(SequenceResult& result) {
-    switch (UniformInt(rng_, 0, 4)) {
+    switch (UniformInt(rng_, 0, 5)) {
       case 0:
         return Change(result.committed);
       case 1:
@@ -108,6 +108,8 @@ class Spoiler {
       case 3:
         if (!result.emitted.empty()) SpoilToken(OneOf(result.emitted));
         return;
+      case 4:
+        return Change(result.promised_drafts.emplace());
       default:
         return SpoilTree(result.proposal);
     }

@@ -341,9 +341,12 @@ void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
 }
 
 bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
-                                  StepResult& result) const {
+                                  StepResult& result) {
   result.round = index;
   if (index > 0) result.forest = plan.forest;
+  for (size_t b = 0; index > 0 && plan.draft && b < promised_.size(); ++b) {
+    result.sequences[b].promised_drafts = promised_[b];
+  }
   const int num_rounds = plan.lease ? plan.lease->rounds : 1;
   result.is_last = index + 1 == num_rounds || !Advance(plan, result);
   if (result.is_last) return false;
@@ -353,7 +356,7 @@ bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
 }
 
 // The plan of the next round. Returns false if all sequences have ended.
-bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
+bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) {
   const Lease& lease = *plan.lease;
   std::vector<ProposalTree> trees;
   std::vector<TreeBounds> bounds;
@@ -379,11 +382,15 @@ bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) const {
     trees.push_back(TrimTree(of.proposal.value_or(root), positions,
                              sequence.max_new_tokens));
   }
-  const PackedForest chosen =
-      PackForest(trees, SelectNodes(trees, lease.budget, bounds)).forest;
+  const std::vector<NodeRef> selected =
+      SelectNodes(trees, lease.budget, bounds);
+  const PackedForest chosen = PackForest(trees, selected).forest;
+  const std::vector<float> promised = PromisedDrafts(trees, selected);
   std::vector<NodeList> lists(plan.sequences.size());
+  promised_.assign(plan.sequences.size(), 0);
   for (size_t i = 0; i < running.size(); ++i) {
     lists[running[i]] = NodesOf(chosen, static_cast<int>(i));
+    promised_[running[i]] = promised[i];
   }
   plan.forest = *BuildForest(lists);
   return !running.empty();

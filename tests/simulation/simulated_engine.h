@@ -55,7 +55,7 @@ class SimulatedEngine {
   // whether it is the last. Returns whether another round of the lease follows,
   // and turns the plan into that one's: the forest is chosen from the
   // proposals, and sequences that have ended keep their place without nodes.
-  bool FinishRound(int index, StepPlan& plan, StepResult& result) const;
+  bool FinishRound(int index, StepPlan& plan, StepResult& result);
 
   // From now on the logits at `position` of what the slot holds are not
   // numbers: a sequence that comes there fails as in a real engine.
@@ -72,7 +72,7 @@ class SimulatedEngine {
   const std::string& last_problem() const { return last_problem_; }
 
  private:
-  bool Advance(StepPlan& plan, const StepResult& result) const;
+  bool Advance(StepPlan& plan, const StepResult& result);
   History Read(const SequencePlan& sequence);
   void Report(std::string problem);
   // Before a round: the drafter sees the tail.
@@ -97,6 +97,8 @@ class SimulatedEngine {
   const SimulatedEngineOptions options_;
   SimulatedMemory memory_;
   std::map<int32_t, int> bad_;  // Slots to positions.
+  // Of a round whose forest Advance() chose, by sequence.
+  std::vector<float> promised_;
   int64_t num_problems_ = 0;
   int64_t num_problems_before_ = 0;  // The round.
   std::string last_problem_;

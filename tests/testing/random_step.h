@@ -182,6 +182,10 @@ inline SequenceResult RandomSequenceResult(std::mt19937& rng) {
   }
   result.accepted_drafts =
       UniformInt(rng, 0, static_cast<int>(result.emitted.size()));
+  if (UniformInt(rng, 0, 1) == 0) {
+    result.promised_drafts =
+        static_cast<float>(UniformInt(rng, 0, 100)) / 16.0f;
+  }
   if (UniformInt(rng, 0, 3) > 0) {
     result.proposal = RandomTree(rng, UniformInt(rng, 1, 116));
   }

@@ -1,6 +1,7 @@
 // Leases on the demo model: what the device chooses by itself is what the host
 // would have chosen, node for node.
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,6 @@
 namespace bole::testing_support {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr int kMaxContext = 320;
 constexpr int kNodesPerTree = 24;
 constexpr int kRequests = 3;
@@ -28,8 +27,9 @@ constexpr int kRequests = 3;
 // What one round did.
 struct Round {
   PackedForest forest;
-  std::vector<std::vector<int32_t>> emitted;
+  std::array<std::vector<int32_t>, kRequests> emitted;
   std::vector<int32_t> committed;
+  std::array<float, kRequests> promised = {};  // As PromisedDrafts().
 };
 
 // Sequences on an engine of their own, with slots and pages by their number.
@@ -68,7 +68,7 @@ class Batch {
   const StepLimits& limits() const { return engine_->limits(); }
 
   // The plan of the round that comes, as a host decides it.
-  StepPlan Plan(int budget, int nodes_per_tree) const {
+  StepPlan Plan(int budget, int nodes_per_tree) {
     StepPlan plan{.draft = draft_};
     std::vector<ProposalTree> trees;
     const std::vector<TreeBounds> bounds = RunningBounds(nodes_per_tree);
@@ -78,7 +78,9 @@ class Batch {
       trees.push_back(TrimTree(trees_[b], kMaxContext - sequences_[b].committed,
                                sequences_[b].max_new_tokens));
     }
-    plan.forest = PackForest(trees, SelectNodes(trees, budget, bounds)).forest;
+    const std::vector<NodeRef> selected = SelectNodes(trees, budget, bounds);
+    plan.forest = PackForest(trees, selected).forest;
+    promised_ = PromisedDrafts(trees, selected);
     return plan;
   }
 
@@ -122,9 +124,6 @@ class Batch {
   bool AllEnded() const {
     return std::find(ended_.begin(), ended_.end(), false) == ended_.end();
   }
-  int num_ended() const {
-    return static_cast<int>(std::count(ended_.begin(), ended_.end(), true));
-  }
 
  private:
   std::vector<int> NumRunning() const {
@@ -165,21 +164,20 @@ class Batch {
     const int32_t last = result.emitted.back().token;
     trees_[b] = result.proposal.value_or(
         ProposalTree{.parent = {kNoParent}, .token = {last}, .log_rho = {0}});
-    const std::vector<int32_t>& stops = sequence.stop_tokens;
     ended_[b] = sequence.max_new_tokens <= 0 ||
                 sequence.committed >= kMaxContext ||
-                std::find(stops.begin(), stops.end(), last) != stops.end();
+                std::ranges::count(sequence.stop_tokens, last) > 0;
   }
 
   // Sequence i of the result is sequence running[i]; rounds list all of them.
   Round Keep(const PackedForest& forest, const std::vector<int>& running,
              const StepResult& result) {
     std::vector<NodeList> lists(kRequests);
-    Round round{.forest = {},
-                .emitted = std::vector<std::vector<int32_t>>(kRequests),
-                .committed = {}};
+    Round round;
     for (size_t i = 0; i < running.size(); ++i) {
       const int b = running[i];
+      round.promised[b] =
+          result.sequences[i].promised_drafts.value_or(promised_[i]);
       for (int row = forest.first_node[i]; row < forest.first_node[i + 1];
            ++row) {
         lists[b].token.push_back(forest.token[row]);
@@ -202,6 +200,7 @@ class Batch {
   std::unique_ptr<Engine> engine_;
   std::vector<SequencePlan> sequences_;
   ProposalTree trees_[kRequests];
+  std::vector<float> promised_;  // Of the last plan's sequences.
   std::vector<TreeBounds> bounds_;
   std::vector<bool> ended_ = std::vector<bool>(kRequests, false);
 };
@@ -223,6 +222,7 @@ int ExpectSameRounds(Batch& host, Batch& device, int lease, int budget,
           << "round " << num_rounds + static_cast<int>(i);
       EXPECT_EQ(actual[i].emitted, expected[i].emitted);
       EXPECT_EQ(actual[i].committed, expected[i].committed);
+      EXPECT_EQ(actual[i].promised, expected[i].promised);
     }
     if (::testing::Test::HasFailure()) break;
     num_rounds += static_cast<int>(expected.size());
@@ -351,7 +351,7 @@ TEST(EngineLeaseTest, PagesAreAskedForAllRoundsAhead) {
   const absl::Status status = batch.TryLease(lease);
 
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("KV rows"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("KV rows"));
 }
 
 // A lease with these bounds on every tree.
@@ -390,7 +390,7 @@ TEST(EngineLeaseTest, LeasesOutsideOfTheLimitsAreRefused) {
   for (const auto& c : cases) {
     const absl::Status status = batch.TryLease(c.lease);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(c.field));
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(c.field));
   }
   EXPECT_TRUE(batch.TryLease(good).ok());
 }

@@ -1,7 +1,6 @@
 #include "worker_service/eval/generator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -111,7 +110,6 @@ class Batch {
     std::vector<ProposalTree> trees;
     std::vector<NodeRef> selected;
     planned_.clear();
-    promised_.clear();
     prefilled_.clear();
     int room = engine_.limits().max_prefill_tokens;
     for (size_t i = 0; i < running_.size(); ++i) {
@@ -123,11 +121,9 @@ class Batch {
         trees.push_back(TrimTree(s.tree,
                                  engine_.limits().max_context - s.committed,
                                  plan.sequences.back().max_new_tokens));
-        double& promised = promised_.emplace_back(0);
         for (NodeRef ref : SelectNodes(std::span(trees).last(1),
                                        options_.max_nodes_per_tree)) {
           selected.push_back({tree, ref.node});
-          promised += std::exp(trees.back().log_rho[ref.node]);
         }
       } else if (auto chunk = ChunkOf(s, room)) {
         room -= static_cast<int>(chunk->tokens.size());
@@ -136,6 +132,7 @@ class Batch {
       }
     }
     plan.forest = PackForest(trees, selected).forest;
+    promised_ = PromisedDrafts(trees, selected);
     if (options_.lease_rounds > 1 && plan.prefills.empty()) {
       // Every tree its own best nodes, as in the selection above.
       const int nodes = std::min(options_.max_nodes_per_tree,
@@ -157,11 +154,13 @@ class Batch {
       GenerateResult& total = results_[s.request];
       ++total.rounds;
       total.accepted_drafts += result.sequences[i].accepted_drafts;
+      const double promised =
+          1 + result.sequences[i].promised_drafts.value_or(promised_[i]);
       const int left = PlanOf(s).max_new_tokens;
       const auto emitted = static_cast<int>(result.sequences[i].emitted.size());
       Advance(s, std::move(result.sequences[i]));
       if (left > LongestRound() && !IsDone(s)) {
-        total.uncut.push_back({emitted, result.round == 0 ? promised_[i] : 0});
+        total.uncut.push_back({emitted, promised});
       }
     }
   }
@@ -215,7 +214,7 @@ class Batch {
   // Places in running_ of StepPlan::prefills and ::sequences.
   std::vector<size_t> prefilled_;
   std::vector<size_t> planned_;
-  std::vector<double> promised_;  // By planned_: sums of selected nodes' rho.
+  std::vector<float> promised_;  // By planned_, of the planned round.
 };
 
 absl::Status Check(const GenerateRequest& request, size_t index,

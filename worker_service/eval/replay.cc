@@ -38,6 +38,11 @@ class Comparison {
                 const SequenceResult& want) {
     Number(who + "committed", got.committed, want.committed);
     Number(who + "accepted_drafts", got.accepted_drafts, want.accepted_drafts);
+    // Recordings of earlier versions do not have it.
+    if (want.promised_drafts) {
+      Real(who + "promised_drafts", got.promised_drafts.value_or(-1),
+           *want.promised_drafts);
+    }
     Tokens(who + "emitted ", got.emitted, want.emitted);
     Tokens(who + "prompt_logprobs ", got.prompt_logprobs, want.prompt_logprobs);
     Number(who + "has_proposal", got.proposal.has_value(),
@@ -58,12 +63,12 @@ class Comparison {
   void Token(const std::string& who, const EmittedToken& got,
              const EmittedToken& want) {
     Number(who + "token", got.token, want.token);
-    LogProbability(who + "logprob", got.logprob, want.logprob);
+    Real(who + "logprob", got.logprob, want.logprob);
     Number(who + "number of top tokens", got.top.size(), want.top.size());
     for (size_t i = 0; i < want.top.size() && difference_.empty(); ++i) {
       const std::string top = absl::StrCat(who, "top ", i, ": ");
       Number(top + "token", got.top[i].token, want.top[i].token);
-      LogProbability(top + "logprob", got.top[i].logprob, want.top[i].logprob);
+      Real(top + "logprob", got.top[i].logprob, want.top[i].logprob);
     }
   }
 
@@ -74,7 +79,7 @@ class Comparison {
       const std::string node = absl::StrCat(who, "node ", i, ": ");
       Number(node + "parent", got.parent[i], want.parent[i]);
       Number(node + "token", got.token[i], want.token[i]);
-      LogProbability(node + "log_rho", got.log_rho[i], want.log_rho[i]);
+      Real(node + "log_rho", got.log_rho[i], want.log_rho[i]);
     }
   }
 
@@ -84,7 +89,7 @@ class Comparison {
   }
 
   // Equal infinities differ by NaN.
-  void LogProbability(const std::string& what, float got, float want) {
+  void Real(const std::string& what, float got, float want) {
     if (got == want || (std::isnan(got) && std::isnan(want))) return;
     if (!(std::abs(got - want) <= tolerance_)) Differ(what, got, want);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -197,6 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"accepted_drafts",
               [](R& r) { r.sequences[0].accepted_drafts = 2; },
               "sequence 0: accepted_drafts is 2; allowed is 1"},
+        Wrong{"promised_of_planned_nodes",
+              [](R& r) { r.sequences[0].promised_drafts = 0.5f; },
+              "sequence 0: promised_drafts is 0.5; allowed is [0, 0]"},
         Wrong{"negative_token",
               [](R& r) { r.sequences[0].emitted[1].token = -1; },
               "sequence 0: an emitted token is -1; allowed is [0, 49]"},
@@ -342,6 +346,24 @@ TEST_F(LaterRoundTest, ATreeKeepsToItsCap) {
   SetForest({.token = {12, 13, 3}, .parent = {kNoParent, 0, 0}}, {});
   EXPECT_EQ(Message(),
             "forest: request 0: the number of nodes is 3; allowed is [1, 2]");
+}
+
+TEST_F(LaterRoundTest, ANodePromisesOneDraftAtMost) {
+  std::optional<float>& promised = second_.sequences[0].promised_drafts;
+  for (const float possible : {0.0f, 0.25f, 1.0f}) {
+    promised = possible;
+    EXPECT_EQ(Message(), "");
+  }
+  promised = 1.5f;
+  EXPECT_EQ(Message(), "sequence 0: promised_drafts is 1.5; allowed is [0, 1]");
+  promised = -0.5f;
+  EXPECT_EQ(Message(),
+            "sequence 0: promised_drafts is -0.5; allowed is [0, 1]");
+  promised = kNan;
+  EXPECT_EQ(Message(), "sequence 0: promised_drafts is nan; allowed is [0, 1]");
+  promised.reset();
+  second_.sequences[1].promised_drafts = 0.5f;
+  EXPECT_EQ(Message(), "sequence 1: promised_drafts is 0.5; allowed is [0, 0]");
 }
 
 TEST_F(LaterRoundTest, AForestDoesNotReachBeyondTheContext) {
