@@ -1,3 +1,6 @@
+// The goodput policy's part for what is drafted next and what is verified now.
+// Whom the drafter follows is in goodput_policy_following.cc: another question,
+// answered by the same offers, costs and trials, so that it is the same class.
 #include "scheduler_service/policy/goodput_policy.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The goodput policy's part for whom the drafter follows.
+// The goodput policy's part for whom the drafter follows. Why it is a file of
+// its own and not a class is told in goodput_policy.cc.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

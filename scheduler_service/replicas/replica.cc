@@ -1,3 +1,7 @@
+// The replica's connection, and what comes of a round: results, ends, losses.
+// Who gets a place and what is planned is in replica_rounds.cc. Both change the
+// same state, the placements and the round in flight, so they are one class,
+// which is too long for one file.
 #include "scheduler_service/replicas/replica.h"
 
 #include <algorithm>

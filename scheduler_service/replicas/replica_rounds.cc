@@ -1,4 +1,6 @@
-// The replica's part before a round: who gets a place, and what is planned.
+// The replica's part before a round: who gets a place, and what is planned. The
+// part after it, of the same class because it changes the same state, is in
+// replica.cc.
 #include <algorithm>
 #include <limits>
 #include <utility>
