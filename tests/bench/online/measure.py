@@ -36,22 +36,16 @@ goes on when it is called again.
 import argparse
 import json
 import pathlib
-import platform
-import re
-import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True  # The folder may be a source tree.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "policies"))
 
-import measure as policies
-import serving
-import services
+from campaign import Campaign, known, list_of
+import services  # On the path since then.
 
-UNFINISHED = policies.UNFINISHED
 FIXED_TREE = ["--policy", "fixed", "--speculation", "tree", "--top-k", "4",
               "--depth", "8", "--nodes", "32"]
 SERIAL = ["--solver", "serial"]
@@ -69,30 +63,19 @@ SYSTEMS = {
 KEPT = ("mean", "p50", "p99")
 
 
-class Run:
+class Run(Campaign):
     """One call of this program."""
 
-    def __init__(self, options):
-        self.options = options
-        self.bundle = serving.Bundle(options.bundle)
-        self.out = pathlib.Path(options.out)
-        self.out.mkdir(parents=True, exist_ok=True)
-        self.path = self.out / f"online-{platform.node()}.jsonl"
-        self.device = policies.device_name(options.device)
-        self.start = time.monotonic()
-        self.rows = []
-        if self.path.exists():
-            self.rows = [json.loads(line)
-                         for line in self.path.read_text().splitlines()]
+    KIND = "online"
+    KEY = ("model", "repetition", "system")
 
     def left(self):
         """[(model, repetition, system)], in the order of measuring."""
-        done = {(row["model"], row["repetition"], row["system"])
-                for row in self.rows}
         names = self.options.systems
         return [(model, repetition, name) for model in self.options.models
                 for repetition in range(self.options.repetitions)
-                for name in names if (model, repetition, name) not in done]
+                for name in names
+                if (model, repetition, name) not in self.done]
 
     def worker_flags(self, model, name):
         flags = ["--memory-fraction", str(self.options.memory_fraction),
@@ -107,7 +90,7 @@ class Run:
 
     def snapshot_limits(self, model):
         """What the snapshot tree's worker has room for, from its metrics."""
-        path = self.out / (re.sub(r"\W+", "_", model) + ".snapshot.json")
+        path = self.file_of(model, ".snapshot.json")
         if not path.exists():
             flags = self.worker_flags(model, "snapshot tree")
             with self.bundle.worker(model, self.options.device, "--no-warm-up",
@@ -121,22 +104,17 @@ class Run:
     def table(self, model, name, flags):
         """The table of costs of such a worker, calibrated once."""
         solver = "serial" if SYSTEMS[name][0] else "blocks"
-        path = self.out / (re.sub(r"\W+", "_", model) + f".{solver}.json")
+        path = self.file_of(model, f".{solver}.json")
         if not path.exists():
             self.check_time(self.options.calibration_seconds)
-            print(f"calibrating {model}, {solver}", flush=True)
-            with self.bundle.worker(model, self.options.device,
-                                    *flags) as worker:
-                self.bundle.call("bole-calibrate", "--worker", worker.address,
-                                 "--out", str(path) + ".new", "--max-seconds",
-                                 "200", timeout=400)
-            pathlib.Path(str(path) + ".new").rename(path)
+        self.bundle.calibrate(model, self.options.device, str(path),
+                              "--max-seconds", "200", worker_flags=flags)
         return str(path)
 
-    def check_time(self, needed):
-        used = time.monotonic() - self.start
-        if used > max(self.options.seconds - needed, policies.SOON):
-            raise policies.Deadline()
+    def measure_all(self):
+        for model, repetition, name in self.left():
+            self.check_time(self.options.run_seconds)
+            self.measure(model, repetition, name)
 
     def measure(self, model, repetition, name):
         flags = self.worker_flags(model, name)
@@ -158,9 +136,7 @@ class Run:
         for latency in ("ttft", "tpot"):
             row[latency] = {key: report["latencies"][latency][key]
                             for key in KEPT}
-        self.rows.append(row)
-        with open(self.path, "a") as file:
-            file.write(json.dumps(row) + "\n")
+        self.add(row)
         print(f"{model}  {name:14} repetition {repetition}  "
               f"TTFT {1e3 * row['ttft']['mean']:8.1f} ms  "
               f"TPOT {1e3 * row['tpot']['mean']:7.2f} ms", flush=True)
@@ -191,7 +167,7 @@ def parse():
     parser.add_argument("--trace", required=True, help="as of bole bench")
     parser.add_argument("--models", nargs="+",
                         default=["synthetic:9B,accept=3"])
-    parser.add_argument("--systems", type=policies.list_of(str),
+    parser.add_argument("--systems", type=list_of(str),
                         default=list(SYSTEMS), help="some of the default")
     parser.add_argument("--device", default="cuda", help="as of bole-worker")
     parser.add_argument("--memory-fraction", type=float, default=0.35,
@@ -215,28 +191,9 @@ def parse():
     parser.add_argument("--calibration-seconds", type=float, default=150,
                         help="what a calibration takes at most")
     options = parser.parse_args()
-    unknown = set(options.systems) - set(SYSTEMS)
-    if unknown:
-        parser.error(f"--systems: there is no {', '.join(sorted(unknown))}")
+    known(parser, "--systems", options.systems, SYSTEMS)
     return options
 
 
-def main():
-    run = Run(parse())
-    try:
-        for model, repetition, name in run.left():
-            run.check_time(run.options.run_seconds)
-            run.measure(model, repetition, name)
-    except policies.Deadline:
-        pass
-    except (serving.Failure, RuntimeError, OSError,
-            subprocess.SubprocessError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    left = len(run.left())
-    print(f"{left} runs are left" if left else "all is measured")
-    return UNFINISHED if left else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(Run(parse()).run())

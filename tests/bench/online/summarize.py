@@ -10,10 +10,7 @@ on the way to bole is its goodput over that of the snapshot tree, and what the
 paper's ablation says of it (A100 with the 122B, GB10 with the 27B).
 """
 
-import argparse
 import collections
-import html
-import json
 import pathlib
 import statistics
 import sys
@@ -23,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "policies"))
 
 import statistics_of_pairs as pairs
+from pages import page_parser, picture_of, publish, rows_of, text
 
 ORDER = ["plain", "chain", "snapshot tree", "adaserve", "budget", "kernel",
          "bole"]
@@ -37,11 +35,8 @@ COLORS = {"mean": "#1b4f9c", "p50": "#3c8d40", "p99": "#d9652b"}
 def read(folders):
     """{(device, model): {system: [row]}}"""
     groups = collections.defaultdict(lambda: collections.defaultdict(list))
-    for folder in folders:
-        for path in sorted(pathlib.Path(folder).glob("online-*.jsonl")):
-            for line in path.read_text().splitlines():
-                row = json.loads(line)
-                groups[row["device"], row["model"]][row["system"]].append(row)
+    for row in rows_of(folders, "online"):
+        groups[row["device"], row["model"]][row["system"]].append(row)
     return groups
 
 
@@ -97,11 +92,6 @@ def markdown(groups):
     return "\n".join(lines)
 
 
-def text(x, y, anchor, content):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-            f"{html.escape(content)}</text>\n")
-
-
 def bars(title, latency, systems, left, top):
     """A group of bars for each system: mean, p50 and p99, from 0."""
     width, height, bar = 560, 220, 14
@@ -134,29 +124,16 @@ def picture(groups):
         f'<rect x="{20 + 70 * i}" y="4" width="10" height="10" '
         f'fill="{color}"/>\n' + text(34 + 70 * i, 13, "start", key)
         for i, (key, color) in enumerate(COLORS.items()))
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="1200" '
-            f'height="{20 + 240 * len(groups)}" font-family="sans-serif" '
-            f'font-size="11">\n<rect width="100%" height="100%" '
-            f'fill="white"/>\n{legend}{body}</svg>\n')
+    return picture_of(1200, 20 + 240 * len(groups), 11, legend + body)
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("out", metavar="OUT", nargs="+")
-    parser.add_argument("--markdown", metavar="FILE")
-    parser.add_argument("--svg", metavar="FILE")
-    options = parser.parse_args()
+    options = page_parser(__doc__).parse_args()
     groups = read(options.out)
     if not groups:
         print("there are no measurements", file=sys.stderr)
         return 1
-    page = markdown(groups)
-    print(page)
-    if options.markdown:
-        pathlib.Path(options.markdown).write_text(page)
-    if options.svg:
-        pathlib.Path(options.svg).write_text(picture(groups))
+    publish(options, markdown(groups), lambda: picture(groups))
     return 0
 
 

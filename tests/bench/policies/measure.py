@@ -20,26 +20,17 @@ lie beside each other in OUT; measurements of one are compared with each other.
 """
 
 import argparse
-import json
 import os
-import pathlib
-import platform
-import re
-import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True  # The folder may be a source tree.
 
-import serving
+from campaign import Campaign, known, list_of
 
-UNFINISHED = 75  # As sysexits.h has it: come again.
 # Nodes that a worker verifies in a round, of all requests together.
 MAX_NODES = 1024
-# Seconds that have to be left for a calibration to begin; but one may always
-# begin in the first seconds of a call.
+# Seconds that have to be left for a calibration to begin.
 CALIBRATION = 400
-SOON = 5
 
 # Half of what the last one writes is easy for its drafter, half of it hard:
 # which, depends on where a text starts.
@@ -64,58 +55,22 @@ def settings():
     return found
 
 
-def device_name(device):
-    """What measurements are compared within."""
-    if device.startswith("cuda"):
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,driver_version",
-             "--format=csv,noheader"], stdout=subprocess.PIPE, text=True)
-        return done.stdout.strip().splitlines()[0]
-    return f"{platform.processor() or platform.machine()}, " \
-           f"{os.cpu_count()} threads"
-
-
-class Measurements:
-    """The lines of a file, and what they are of."""
-
-    def __init__(self, path):
-        self.path = path
-        self.done = set()
-        if path.exists():
-            for line in path.read_text().splitlines():
-                self.done.add(self.key(json.loads(line)))
-
-    @staticmethod
-    def key(row):
-        return (row["model"], row["setting"], row["requests"],
-                row["repetition"])
-
-    def add(self, row):
-        with open(self.path, "a") as file:
-            file.write(json.dumps(row) + "\n")
-        self.done.add(self.key(row))
-
-
-class Deadline(Exception):
-    """The time of this call is used up."""
-
-
-class Run:
+class Run(Campaign):
     """One call of this program."""
 
+    KIND = "measurements"
+    KEY = ("model", "setting", "requests", "repetition")
+
     def __init__(self, options):
-        self.options = options
-        self.bundle = serving.Bundle(options.bundle)
-        self.out = pathlib.Path(options.out)
-        self.out.mkdir(parents=True, exist_ok=True)
-        self.measurements = Measurements(
-            self.out / f"measurements-{platform.node()}.jsonl")
-        self.device = device_name(options.device)
+        super().__init__(options)
         self.settings = {name: setting for name, setting in settings().items()
                          if name in options.settings}
-        self.start = time.monotonic()
 
-    def left(self, model):
+    def left(self):
+        return [loads for model in self.options.models
+                for _, _, loads in self.left_of(model) for _ in loads]
+
+    def left_of(self, model):
         """[(repetition, setting, [requests])], in the order of measuring."""
         left = []
         for repetition in range(self.options.repetitions):
@@ -126,21 +81,21 @@ class Run:
                 loads = [requests for requests in self.options.requests
                          if requests * nodes <= MAX_NODES and
                          (model, name, requests, repetition)
-                         not in self.measurements.done]
+                         not in self.done]
                 if loads:
                     left.append((repetition, name, loads))
         return left
 
-    def check_time(self, needed=0.0):
-        used = time.monotonic() - self.start
-        if used > max(self.options.seconds - needed, SOON if needed else 0):
-            raise Deadline()
+    def measure_all(self):
+        for model in self.options.models:
+            self.check_time()
+            self.measure(model)
 
     def measure(self, model):
-        left = self.left(model)
+        left = self.left_of(model)
         if not left:
             return
-        table = str(self.out / (re.sub(r"\W+", "_", model) + ".table.json"))
+        table = str(self.file_of(model, ".table.json"))
         if not os.path.exists(table):
             self.check_time(CALIBRATION)
         self.bundle.calibrate(model, self.options.device, table,
@@ -164,7 +119,7 @@ class Run:
                 report = self.bundle.bench(scheduler, options.load, requests,
                                            sessions)
                 rate = report["rates"]["output_tokens_per_second"]
-                self.measurements.add({
+                self.add({
                     "model": model, "device": self.device, "setting": name,
                     "requests": requests, "repetition": repetition,
                     "load": options.load, "sessions": sessions,
@@ -176,10 +131,6 @@ class Run:
                 print(f"{model}  {name:10} {requests:3} requests  "
                       f"repetition {repetition}  {rate:9.1f} tokens/s",
                       flush=True)
-
-
-def list_of(kind):
-    return lambda text: [kind(part) for part in text.split(",")]
 
 
 def parse():
@@ -204,29 +155,9 @@ def parse():
     parser.add_argument("--calibrate-flags", default="--max-seconds 300",
                         help="more flags of bole-calibrate, in one argument")
     options = parser.parse_args()
-    unknown = set(options.settings) - set(settings())
-    if unknown:
-        parser.error(f"--settings: there is no {', '.join(sorted(unknown))}")
+    known(parser, "--settings", options.settings, settings())
     return options
 
 
-def main():
-    run = Run(parse())
-    try:
-        for model in run.options.models:
-            run.check_time()
-            run.measure(model)
-    except Deadline:
-        pass
-    except (serving.Failure, RuntimeError, OSError,
-            subprocess.SubprocessError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    left = sum(len(loads) for model in run.options.models
-               for _, _, loads in run.left(model))
-    print(f"{left} measurements are left" if left else "all is measured")
-    return UNFINISHED if left else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(Run(parse()).run())

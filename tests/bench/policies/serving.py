@@ -78,12 +78,12 @@ class Bundle:
                       "60")
             yield scheduler
 
-    def calibrate(self, model, device, table, *flags):
+    def calibrate(self, model, device, table, *flags, worker_flags=()):
         """Measures a worker of its own, unless `table` is there already."""
         if os.path.exists(table):
             return
         print(f"calibrating {model}", flush=True)
-        with self.worker(model, device) as worker:
+        with self.worker(model, device, *worker_flags) as worker:
             self.call("bole-calibrate", "--worker", worker.address, "--out",
                       table + ".new", *flags, timeout=580)
         os.rename(table + ".new", table)

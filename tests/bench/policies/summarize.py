@@ -12,18 +12,15 @@ given and a ratio to the best is below it, or one to plain decoding below
 --at-least-plain.
 """
 
-import argparse
 import collections
-import html
-import json
 import math
-import pathlib
 import statistics
 import sys
 
 sys.dont_write_bytecode = True
 
 import statistics_of_pairs as pairs
+from pages import page_parser, picture_of, publish, rows_of, text
 
 COLORS = ["#1b4f9c", "#d9652b", "#3c8d40", "#8c3a8f", "#777777", "#c9a227",
           "#008b8b", "#b3134f", "#5a4a1f", "#000000"]
@@ -32,12 +29,9 @@ COLORS = ["#1b4f9c", "#d9652b", "#3c8d40", "#8c3a8f", "#777777", "#c9a227",
 def read(folders):
     """{(device, model, requests): {setting: {repetition: row}}}"""
     groups = collections.defaultdict(lambda: collections.defaultdict(dict))
-    for folder in folders:
-        for path in sorted(pathlib.Path(folder).glob("measurements-*.jsonl")):
-            for line in path.read_text().splitlines():
-                row = json.loads(line)
-                of = (row["device"], row["model"], row["requests"])
-                groups[of][row["setting"]][row["repetition"]] = row
+    for row in rows_of(folders, "measurements"):
+        of = (row["device"], row["model"], row["requests"])
+        groups[of][row["setting"]][row["repetition"]] = row
     return groups
 
 
@@ -100,8 +94,8 @@ def row_of(requests, by_setting, names):
     cells = []
     for name in names:
         rows = by_setting.get(name)
-        text = f"{rate(rows):.0f}" if rows else "-"
-        cells.append(f"**{text}**" if name == best else text)
+        cell = f"{rate(rows):.0f}" if rows else "-"
+        cells.append(f"**{cell}**" if name == best else cell)
     widest = max(pairs.spread([row["tokens_per_second"]
                                for row in rows.values()])
                  for rows in by_setting.values())
@@ -110,11 +104,6 @@ def row_of(requests, by_setting, names):
               two(ratio(by_setting, "goodput", "plain")),
               f"{100 * widest:.1f} %", chosen(policy)]
     return f"| {requests} | " + " | ".join(cells) + " |"
-
-
-def text(x, y, anchor, content):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-            f"{html.escape(content)}</text>\n")
 
 
 def chart(title, series, top):
@@ -168,18 +157,11 @@ def picture(groups, names):
                 series[name] = points
         if series:
             body += chart(f"{model}, {device}", series, 300 * i)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="820" '
-            f'height="{300 * len(kinds)}" font-family="sans-serif" '
-            f'font-size="12">\n<rect width="100%" height="100%" '
-            f'fill="white"/>\n{body}</svg>\n')
+    return picture_of(820, 300 * len(kinds), 12, body)
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("out", metavar="OUT", nargs="+")
-    parser.add_argument("--markdown", metavar="FILE")
-    parser.add_argument("--svg", metavar="FILE")
+    parser = page_parser(__doc__)
     parser.add_argument("--at-least", type=float,
                         help="of goodput / best fixed setting")
     parser.add_argument("--at-least-plain", type=float,
@@ -194,12 +176,7 @@ def main():
     names.sort(key=lambda name: (name == "goodput", name.split()[0] != "plain",
                                  name.split()[0], int(name.split()[-1])
                                  if " " in name else 0))
-    page = markdown(groups, names)
-    print(page)
-    if options.markdown:
-        pathlib.Path(options.markdown).write_text(page)
-    if options.svg:
-        pathlib.Path(options.svg).write_text(picture(groups, names))
+    publish(options, markdown(groups, names), lambda: picture(groups, names))
     missed = 0
     for of, by_setting in sorted(groups.items()):
         for to, bound in ((best_fixed(by_setting), options.at_least),
