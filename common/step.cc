@@ -1,6 +1,7 @@
 #include "common/step.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,10 +50,11 @@ absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
         absl::StrCat(who, ": ", sequence.pages.size(), " pages hold ", capacity,
                      " KV rows, ", kv_rows, " are needed"));
   }
-  // The drafter's rows of a tail lie before what is committed.
+  // The drafter's rows of a tail end with that of the pending token.
   const int tail = static_cast<int>(sequence.draft_tail.size());
   const int first_written =
-      std::max(sequence.committed - tail, 0) / limits.page_size;
+      std::max(sequence.committed - std::max(tail - 1, 0), 0) /
+      limits.page_size;
   for (int i = 0; i < static_cast<int>(sequence.pages.size()); ++i) {
     const int page = sequence.pages[i].value();
     BOLE_RETURN_IF_ERROR(
@@ -68,16 +70,21 @@ absl::Status CheckPages(const SequencePlan& sequence, int kv_rows,
   return absl::OkStatus();
 }
 
-// Tokens or nodes that run for a sequence, and how many of them a path has.
+// The drafter sees the tokens of a chunk and grows nothing.
+constexpr DraftShape kSeesOnly{.top_k = 1, .depth = 1};
+
+// Tokens or nodes that run for a sequence, how many of them a path has, and
+// what the drafter runs for them.
 struct Rows {
   int count;
   int path;
+  std::optional<DraftShape> draft;
 };
 
 absl::Status CheckSequence(const SequencePlan& sequence, const Rows& of,
                            const StepPlan& plan, const StepLimits& limits,
                            const std::string& who, Taken& taken) {
-  const auto [rows, path] = of;
+  const auto& [rows, path, draft] = of;
   BOLE_RETURN_IF_ERROR(
       CheckRange(who, "slot", sequence.slot.value(), 0, limits.num_slots - 1));
   if (taken.slots[sequence.slot.value()]) {
@@ -96,7 +103,7 @@ absl::Status CheckSequence(const SequencePlan& sequence, const Rows& of,
       who, "max_new_tokens", sequence.max_new_tokens, 1, limits.max_context));
   const int kv_rows = plan.lease
                           ? limits.LeaseKvRows(sequence, rows, path, plan)
-                          : limits.KvRows(sequence.committed, rows, plan.draft);
+                          : limits.KvRows(sequence.committed, rows, draft);
   BOLE_RETURN_IF_ERROR(CheckPages(sequence, kv_rows, limits, who, taken));
   BOLE_RETURN_IF_ERROR(CheckRange(who, "number of stop tokens",
                                   static_cast<int>(sequence.stop_tokens.size()),
@@ -150,8 +157,13 @@ absl::Status CheckPrefills(const StepPlan& plan, const StepLimits& limits,
           CheckRange(who, "token", token, 0, limits.vocabulary - 1));
     }
     const int length = static_cast<int>(chunk.tokens.size());
-    BOLE_RETURN_IF_ERROR(CheckSequence(chunk.sequence, {length, length}, plan,
-                                       limits, who, taken));
+    const Rows rows{.count = length,
+                    .path = length,
+                    .draft = plan.defers_draft && !chunk.sequence.skips_drafter
+                                 ? kSeesOnly
+                                 : plan.draft};
+    BOLE_RETURN_IF_ERROR(
+        CheckSequence(chunk.sequence, rows, plan, limits, who, taken));
     const int most_tail = std::min(kMaxDraftTail, chunk.sequence.committed);
     BOLE_RETURN_IF_ERROR(
         CheckDraftTail(chunk.sequence, most_tail, limits, who));
@@ -203,8 +215,9 @@ absl::Status CheckForest(const StepPlan& plan, const StepLimits& limits,
         who, "committed", plan.sequences[b].committed, 1, limits.max_context));
     const int depth = *std::max_element(forest.depth.begin() + first,
                                         forest.depth.begin() + first + rows);
-    BOLE_RETURN_IF_ERROR(CheckSequence(plan.sequences[b], {rows, depth + 1},
-                                       plan, limits, who, taken));
+    BOLE_RETURN_IF_ERROR(CheckSequence(plan.sequences[b],
+                                       {rows, depth + 1, plan.draft}, plan,
+                                       limits, who, taken));
     const int most_tail = std::min(kMaxDraftTail, plan.sequences[b].committed);
     BOLE_RETURN_IF_ERROR(
         CheckDraftTail(plan.sequences[b], most_tail, limits, who));
@@ -253,25 +266,72 @@ absl::Status CheckLease(const StepPlan& plan, const StepLimits& limits) {
   return CheckLeaseBounds(*plan.lease, num_sequences);
 }
 
-// `what`: "slot", of which there are `total`.
+// Where copies begin and end.
+struct CopyPlaces {
+  const char* direction;  // "", or " to the host"
+  int num_from;
+  int num_to;
+  bool within = false;  // From and to are numbers of the same places.
+};
+
+// `what`: "slot". `written` has what others have copied to, [num_to].
 template <typename Copy>
 absl::Status CheckCopies(const std::vector<Copy>& copies, const char* what,
-                         int total) {
-  std::vector<bool> written(copies.empty() ? 0 : total);
+                         const CopyPlaces& places, std::vector<bool>& written) {
   for (size_t i = 0; i < copies.size(); ++i) {
-    const std::string who = absl::StrCat(what, " copy ", i);
+    const std::string who =
+        absl::StrCat(what, " copy", places.direction, " ", i);
     const int from = copies[i].from.value();
     const int to = copies[i].to.value();
-    BOLE_RETURN_IF_ERROR(CheckRange(who, "from", from, 0, total - 1));
-    BOLE_RETURN_IF_ERROR(CheckRange(who, "to", to, 0, total - 1));
-    if (from == to || written[to]) {
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "from", from, 0, places.num_from - 1));
+    BOLE_RETURN_IF_ERROR(CheckRange(who, "to", to, 0, places.num_to - 1));
+    const bool is_own = places.within && from == to;
+    if (is_own || written[to]) {
       return absl::InvalidArgumentError(
           absl::StrCat(who, ": ", what, " ", to, " is ",
-                       from == to ? "its own source" : "copied to twice"));
+                       is_own ? "its own source" : "copied to twice"));
     }
     written[to] = true;
   }
   return absl::OkStatus();
+}
+
+// The same in all three directions; `of` says which part of the copies.
+template <typename Copy>
+absl::Status CheckAllCopies(const StepPlan& plan,
+                            std::vector<Copy> MemoryCopies::*of,
+                            const char* what, int num, int num_host) {
+  const auto size = [](bool needed, int count) { return needed ? count : 0; };
+  const auto& to_host = plan.to_host.*of;
+  const auto& from_host = plan.from_host.*of;
+  const auto& within = plan.copies.*of;
+  std::vector<bool> host_written(size(!to_host.empty(), num_host));
+  std::vector<bool> written(size(!from_host.empty() || !within.empty(), num));
+  BOLE_RETURN_IF_ERROR(CheckCopies(
+      to_host, what,
+      {.direction = " to the host", .num_from = num, .num_to = num_host},
+      host_written));
+  BOLE_RETURN_IF_ERROR(CheckCopies(
+      from_host, what,
+      {.direction = " from the host", .num_from = num_host, .num_to = num},
+      written));
+  return CheckCopies(
+      within, what,
+      {.direction = "", .num_from = num, .num_to = num, .within = true},
+      written);
+}
+
+absl::Status CheckCopies(const StepPlan& plan, const StepLimits& limits) {
+  BOLE_RETURN_IF_ERROR(CheckAllCopies(plan, &MemoryCopies::slots, "slot",
+                                      limits.num_slots, limits.num_host_slots));
+  for (size_t i = 0; i < plan.to_host.slots.size(); ++i) {
+    if (!plan.to_host.slots[i].output_to_prompt) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "slot copy to the host ", i,
+        ": output_to_prompt is true, and nobody goes on from there"));
+  }
+  return CheckAllCopies(plan, &MemoryCopies::pages, "page", limits.num_pages,
+                        limits.num_host_pages);
 }
 
 absl::Status CheckDraft(const StepPlan& plan, const StepLimits& limits) {
@@ -311,10 +371,7 @@ int StepLimits::LeaseKvRows(const SequencePlan& sequence, int rows, int path,
 
 absl::Status Validate(const StepPlan& plan, const StepLimits& limits) {
   BOLE_RETURN_IF_ERROR(CheckDraft(plan, limits));
-  BOLE_RETURN_IF_ERROR(
-      CheckCopies(plan.copies.slots, "slot", limits.num_slots));
-  BOLE_RETURN_IF_ERROR(
-      CheckCopies(plan.copies.pages, "page", limits.num_pages));
+  BOLE_RETURN_IF_ERROR(CheckCopies(plan, limits));
   BOLE_RETURN_IF_ERROR(CheckRange("plan", "number of prefills",
                                   static_cast<int>(plan.prefills.size()), 0,
                                   limits.max_requests));

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "common/draft_shape.h"
 #include "common/ids.h"
+#include "common/memory_copies.h"
 #include "common/packed_forest.h"
 #include "common/proposal_tree.h"
 #include "common/sampling_params.h"
@@ -23,8 +24,12 @@ namespace bole {
 struct SequencePlan {
   SlotId slot{0};
   int32_t committed = 0;  // Tokens whose state and KV are final.
-  std::vector<PageId> pages =
-      {};  // Page i holds KV of positions i * page_size ...
+  // Page i holds the keys and values of positions i * page_size ..
+  // (i + 1) * page_size - 1: the target's, and the drafter's of the pair of
+  // that position's token and the hidden vector before it. All of them depend
+  // on the tokens up to their position alone, so sequences that begin alike may
+  // share the pages of what they have in common.
+  std::vector<PageId> pages = {};
   SamplingParams sampling = {};
   std::vector<int32_t> stop_tokens = {};  // The request's, and the model's
                                           // unless they are ignored.
@@ -33,9 +38,10 @@ struct SequencePlan {
   // The n tokens at positions committed - n + 1 .. committed, of which the last
   // is the pending one: those that the drafter has not seen, because the plans
   // that committed the ones before them deferred it (StepPlan::defers_draft),
-  // or because the sequence goes on from a checkpoint. The drafter sees them
-  // before the round. At most kMaxDraftTail, and no more than `committed`. For
-  // a chunk, its own first token is the pending one.
+  // or because the sequence goes on from a checkpoint: of that the pending one
+  // at least. The drafter sees them before the round, which writes its entries
+  // of their positions. At most kMaxDraftTail, and no more than `committed`.
+  // For a chunk, its own first token is the pending one.
   std::vector<int32_t> draft_tail = {};
   // Neither this plan nor any later one drafts for the sequence, and so the
   // drafter need not see its tokens. It has no draft tail and gets no proposal,
@@ -94,37 +100,13 @@ struct Lease {
 };
 inline constexpr int kMaxLeaseRounds = 8;
 
-// All that a slot holds goes to another slot, where a checkpoint of it stays or
-// a request goes on from one.
-struct SlotCopy {
-  SlotId from{0};
-  SlotId to{0};
-  // What the penalties know as output becomes part of the prompt: the request
-  // that goes on has it there.
-  bool output_to_prompt = false;
-
-  friend bool operator==(const SlotCopy&, const SlotCopy&) = default;
-};
-
-// The keys and values of a page, in every layer, go to another page.
-struct PageCopy {
-  PageId from{0};
-  PageId to{0};
-
-  friend bool operator==(const PageCopy&, const PageCopy&) = default;
-};
-
-// Done before all else of a plan, in this order. Nothing is copied to twice.
-struct MemoryCopies {
-  std::vector<SlotCopy> slots = {};
-  std::vector<PageCopy> pages = {};
-
-  bool empty() const { return slots.empty() && pages.empty(); }
-  friend bool operator==(const MemoryCopies&, const MemoryCopies&) = default;
-};
-
 // One round of a worker: some prefill chunks, and a forest to verify.
 struct StepPlan {
+  // Before all else of the plan, in this order: from slots and pages to places
+  // of the worker's host memory, which have numbers of their own; from those
+  // places to slots and pages; and within the device.
+  MemoryCopies to_host = {};
+  MemoryCopies from_host = {};
   MemoryCopies copies = {};
   std::vector<PrefillPlan> prefills = {};
   std::vector<SequencePlan> sequences = {};
@@ -210,17 +192,18 @@ struct StepLimits {
   DraftShape max_draft;
   int num_slots = 0;
   int num_pages = 0;
+  int num_host_slots = 0;    // Places of host memory for what a slot holds,
+  int num_host_pages = 0;    // and for a page.
   int page_size = 0;         // Tokens.
   int max_context = 0;       // Positions.
   int vocabulary = 0;        // Tokens are 0 .. vocabulary - 1.
   int max_lease_rounds = 1;  // At most kMaxLeaseRounds.
 
-  // KV rows that a step may write beyond the committed tokens of a sequence
-  // that `rows` tokens or nodes run for: the rows themselves, then the
-  // drafter's.
+  // KV rows of a sequence that `rows` tokens or nodes run for: the committed
+  // ones, the rows themselves, then the drafter's.
   int KvRows(int committed, int rows,
              const std::optional<DraftShape>& draft) const {
-    return committed + rows + (draft ? draft->num_draft_nodes() : 0);
+    return committed + rows + (draft ? draft->num_kv_rows() : 0);
   }
   // The same for all rounds of a lease. The planned tree has `rows` nodes and
   // paths of at most `path` of them.

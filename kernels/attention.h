@@ -9,6 +9,12 @@
 namespace bole {
 
 // Gated full attention over paged keys and values.
+//
+// A layer's keys and values begin at KV index `first_key`, a constant of the
+// layer: those that are rotated by position p lie at KV index first_key + p.
+// What lies before holds nothing: it is never written, has no weight in any
+// result, and may be NaN. 0, but where an entry is known only with the token
+// after it, as in the drafter's layer.
 
 struct AttentionShape {
   int query_heads;  // Hq, a multiple of Hkv.
@@ -35,12 +41,14 @@ struct KvPages {
 };
 
 // Splits the projected row, normalises and rotates q and k, and writes k and v
-// to KV index committed + node. The pages must have room for it.
+// to KV index first_key + committed + node. Positions do not depend on
+// first_key. The pages must have room for it.
 struct QkvParams {
   RowBatch batch;
   AttentionShape shape;
   KvPages pages;
   int layer;
+  int first_key = 0;
   float epsilon;
   const Activation* projected;     // [N, projected_width]
   const float* q_norm;             // [hd], 1 added.
@@ -57,6 +65,7 @@ struct AttentionParams {
   AttentionShape shape;
   KvPages pages;
   int layer;
+  int first_key = 0;
   const Activation* q;          // [N, Hq, hd]
   const Activation* projected;  // [N, projected_width], the gates are read.
   Activation* out;              // [N, Hq * hd]
@@ -71,8 +80,9 @@ struct AttentionDecodeParams {
   AttentionParams attend;
 };
 
-// Moves the path's keys and values of layers 0 .. num_layers - 1 from KV index
-// committed + node to committed + place in the path, where later rounds look.
+// Moves the path's keys and values of layers 0 .. num_layers - 1, whose
+// first_key is 0, from KV index committed + node to committed + place in the
+// path, where later rounds look.
 struct CompactKvParams {
   RowBatch batch;
   RowPath path;

@@ -1,10 +1,8 @@
 #ifndef BOLE_KERNELS_BACKEND_H_
 #define BOLE_KERNELS_BACKEND_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +18,7 @@
 #include "kernels/drafting.h"
 #include "kernels/gdn.h"
 #include "kernels/generate.h"
+#include "kernels/graph_set.h"
 #include "kernels/sampling.h"
 
 namespace bole {
@@ -52,34 +51,11 @@ struct MemoryState {
   size_t total_bytes;
 };
 
-// Stands for a sequence of operator calls with all their parameters.
-using GraphKey = std::array<int32_t, 9>;
-
-// Sequences of operators that are run again and again.
-class GraphSet {
- public:
-  virtual ~GraphSet() = default;
-
-  // How many keys it keeps at most; 0: none.
-  virtual int capacity() const { return 0; }
-  // Calls of Replay() whose key it could have kept, and did not have.
-  virtual int64_t num_misses() const { return 0; }
-
-  // Runs what `queue` queues: operators, no copies and no marks, the same for
-  // one key. A set may keep them at the first call, and from then on run them
-  // without calling `queue`. Whatever they touch must outlive the set. May
-  // allocate when a key is new.
-  virtual absl::Status Replay(const GraphKey& key,
-                              const std::function<absl::Status()>& queue) = 0;
-};
-
-// Keeps nothing.
-class QueuedGraphs final : public GraphSet {
- public:
-  absl::Status Replay(const GraphKey& /*key*/,
-                      const std::function<absl::Status()>& queue) override {
-    return queue();
-  }
+// Some bytes on the device, and as many in memory of AllocateHost().
+struct HostCopy {
+  void* device;
+  void* host;
+  size_t bytes;
 };
 
 class ScratchMeter;  // kernels/scratch_meter.h
@@ -128,6 +104,13 @@ class Backend {
   // are there once a later mark has been reached.
   virtual absl::Status QueueDownload(void* host, const void* device,
                                      size_t bytes) = 0;
+  // Copies that run beside the operators, in an order of their own. They begin
+  // when the operators queued so far have ended; operators that are queued
+  // after AwaitHostCopies(), and those alone, begin when all copies queued
+  // before it have. The host waits for none of it.
+  virtual absl::Status CopyToHost(std::span<const HostCopy> copies) = 0;
+  virtual absl::Status CopyFromHost(std::span<const HostCopy> copies) = 0;
+  virtual absl::Status AwaitHostCopies() = 0;
   // Nothing for a backend that uses the host's.
   virtual std::optional<MemoryState> memory() const = 0;
   // Widens activations to float32 on the host.

@@ -28,8 +28,9 @@ struct RowBatch {
   const int32_t* first_row;   // [B + 1]; unused requests are empty.
   const int32_t* request;     // [N]
   const int32_t* node;        // [N] number within the request's tree. The key
-                              // and value of a row live at KV index
-                              // committed + node until they are compacted.
+                              // and value of a row live at KV index first_key +
+                              // committed + node (kernels/attention.h) until
+                              // they are compacted.
   const int32_t* parent;      // [N] node number, or -1: continues the prefix.
   const int32_t* depth;       // [N] position = committed + depth.
   const uint32_t* ancestors;  // [N, W] bit j: node j is an ancestor or the node

@@ -60,6 +60,13 @@ class ScratchMeter : public Backend {
   absl::Status CopyDevice(void*, const void*, size_t) override {
     return NoMemory();
   }
+  absl::Status CopyToHost(std::span<const HostCopy>) override {
+    return NoMemory();
+  }
+  absl::Status CopyFromHost(std::span<const HostCopy>) override {
+    return NoMemory();
+  }
+  absl::Status AwaitHostCopies() override { return NoMemory(); }
   absl::Status DownloadActivations(std::span<float>,
                                    const Activation*) override {
     return NoMemory();

@@ -69,8 +69,8 @@ absl::Status DraftTails::Queue(Sequences sequences, Activation* out) {
   std::vector<HostSequence> memory;
   std::vector<int32_t> hidden_row;
   for (const SequencePlan* sequence : sequences) {
-    // As if the tail were about to be committed: the drafter's entry of a
-    // position pairs its hidden vector with the token that follows it.
+    // As if the tail were about to be committed: a drafter's slot pairs the
+    // hidden vector of a position with the token that follows it.
     const int first = sequence->committed - TailOf(*sequence);
     rows.AddChain(sequence->draft_tail);
     memory.push_back({.slot = sequence->slot.value(),

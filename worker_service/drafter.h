@@ -22,7 +22,8 @@ namespace bole {
 
 // Runs the MTP layer over the tokens that were just committed, then grows a
 // tree level by level. The drafter's keys and values of the tree live beyond
-// the committed ones and are overwritten by the next extend.
+// the committed ones and are overwritten by the next extend. Where a slot lies
+// in the pages: MtpLayer.
 //
 // A copy shares the buffers and has a layout of its own, for a second batch
 // that is drafted for before or after the first.
@@ -71,7 +72,7 @@ class Drafter {
   // Grows a tree of the shape last laid out for every request of Fill().
   // REQUIRES: Extend() ran for `committed`, whose batch has the max_requests
   // of Lay(), and each of these requests had a path since Fill(); pages for
-  // shape.num_draft_nodes() KV rows beyond the path.
+  // shape.num_kv_rows() KV rows beyond the path.
   absl::Status Grow(const Committed& committed);
 
   CandidateTrees trees() const {

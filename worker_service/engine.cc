@@ -56,6 +56,10 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
                .page_size = options.page_size,
                .keeps_hidden = weights.drafter.has_value()},
               arrays_),
+      host_(memory_,
+            {.num_slots = options.num_host_slots,
+             .num_pages = options.num_host_pages},
+            backend, arrays_),
       scratch_(config,
                std::max(options.MaxForwardRows(), options.MaxDraftRows()),
                arrays_),
@@ -154,6 +158,7 @@ absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
 
 absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
   BOLE_RETURN_IF_ERROR(backend_.BindThread());
+  BOLE_RETURN_IF_ERROR(host_.QueueCopies(plan));
   BOLE_RETURN_IF_ERROR(QueueCopies(plan.copies, memory_, backend_));
   BOLE_RETURN_IF_ERROR(QueueDraftTails(plan));
   if (!plan.sequences.empty()) return RunForest(plan, on_round);

@@ -17,6 +17,8 @@
 #include "worker_service/draft_tails.h"
 #include "worker_service/drafter.h"
 #include "worker_service/engine_options.h"
+#include "worker_service/host_places.h"
+#include "worker_service/memory_plan.h"
 #include "worker_service/model/hybrid_model.h"
 #include "worker_service/model/mtp_layer.h"
 #include "worker_service/round_shape.h"
@@ -38,20 +40,6 @@ struct EngineTimes {
   double forward = 0;  // The target's layers and head.
   double accept = 0;   // Sampling, commit, counts.
   double draft = 0;    // The drafter's extend and growth.
-};
-
-// Device memory of an engine, in bytes.
-struct EngineMemory {
-  size_t states = 0;   // Recurrent states, windows and token counts.
-  size_t pages = 0;    // Keys and values.
-  size_t factors = 0;  // Factors of a forest, from verification to commit.
-  size_t logits = 0;   // The target's logits.
-  size_t buffers = 0;  // All else that a step works with.
-  size_t scratch = 0;  // The most that one operator uses within a call.
-
-  size_t total() const {
-    return states + pages + factors + logits + buffers + scratch;
-  }
 };
 
 // One model replica. All memory is allocated by Create, but for captured
@@ -216,6 +204,7 @@ class Engine {
   EngineMemory memory_use_;
   DeviceArrays arrays_;
   SequenceMemory memory_;
+  HostPlaces host_;
   Scratch scratch_;
   HybridModel model_;
   SamplingBuffer sampling_;

@@ -29,6 +29,12 @@ void AddEngineFlags(CommandLine& command, EngineOptions& options) {
       "pages for keys and values; 0: for a quarter of the slots at full "
       "context, on a GPU all that fit",
       0, 1 << 24);
+  command
+      .Add("--host-cache-gb", options.host_cache_gb,
+           "GiB of pinned host memory for states and pages that the prefix "
+           "cache has no room for on the device")
+      .Range(0.0, 16384.0)
+      .Group("Engine sizes");
   add("--page-size", options.page_size, "tokens of a page", 1, 1 << 16);
   add("--max-nodes", options.max_nodes,
       "nodes verified in one step; 0: 512, on a GPU 1024 where they take "

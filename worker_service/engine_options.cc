@@ -29,6 +29,11 @@ absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
         "num_checkpoints is ", options.num_checkpoints, ", not at least 0"));
   }
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_pages", options.num_pages));
+  if (options.num_host_slots < 0 || options.num_host_pages < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_host_slots is ", options.num_host_slots, " and num_host_pages ",
+        options.num_host_pages, ", not both at least 0"));
+  }
   BOLE_RETURN_IF_ERROR(AtLeastOne("page_size", options.page_size));
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_context", options.max_context));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft depth", options.max_draft.depth));
@@ -90,6 +95,8 @@ StepLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
           .max_draft = options.max_draft,
           .num_slots = options.TotalSlots(),
           .num_pages = options.num_pages,
+          .num_host_slots = options.num_host_slots,
+          .num_host_pages = options.num_host_pages,
           .page_size = options.page_size,
           .max_context = std::min(options.max_context, config.max_context()),
           .vocabulary = config.vocab_size,

@@ -21,6 +21,11 @@ struct EngineOptions {
   int num_slots = 8;        // For requests.
   int num_checkpoints = 0;  // Slots beyond those, for checkpoints.
   int num_pages = 128;
+  // Places of pinned host memory for what slots and pages hold.
+  int num_host_slots = 0;
+  int num_host_pages = 0;
+  // GiB of it that FitToDevice() makes places of; 0: the numbers say.
+  double host_cache_gb = 0;
   int page_size = 64;
   int max_context = 1024;
   // Ids at or beyond are padding of the head and are never drawn.
@@ -37,7 +42,7 @@ struct EngineOptions {
   // The widest ancestor mask of a forest, in words.
   int MaskWords() const { return (max_nodes_per_tree + 31) / 32; }
   int MaxPagesPerRequest() const {
-    const int kv_rows = max_context + max_draft.num_draft_nodes();
+    const int kv_rows = max_context + max_draft.num_kv_rows();
     return (kv_rows + page_size - 1) / page_size;
   }
   // Rows of the longest forward, a forest and the chunks beside it; those of

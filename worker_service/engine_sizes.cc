@@ -125,6 +125,38 @@ void AddCheckpoints(MemoryPlan& plan, size_t least_pages) {
   plan.states += slot_bytes * static_cast<size_t>(plan.num_checkpoints);
 }
 
+// As many slots and pages as a plan can name at most (proto/step_codec.h).
+constexpr int kMostHostSlots = 1 << 20;
+constexpr int kMostHostPages = 1 << 24;
+
+// Makes places of options.host_cache_gb.
+absl::Status AddHostPlaces(EngineOptions& options, MemoryPlan& plan) {
+  const size_t slot_bytes = plan.slot_bytes();
+  const size_t page_bytes = plan.page_bytes();
+  if (options.host_cache_gb > 0) {
+    const double bytes = options.host_cache_gb * (1 << 30);
+    const auto count = [](double budget, size_t item_bytes, int most) {
+      return static_cast<int>(std::min(budget / static_cast<double>(item_bytes),
+                                       static_cast<double>(most)));
+    };
+    options.num_host_slots =
+        count(kHostSlotShare * bytes, slot_bytes, kMostHostSlots);
+    options.num_host_pages =
+        count((1 - kHostSlotShare) * bytes, page_bytes, kMostHostPages);
+    if (options.num_host_slots == 0 || options.num_host_pages == 0) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--host-cache-gb is %g, a quarter of which holds no state of %s, or "
+          "the rest no page of %s",
+          options.host_cache_gb, GiB(slot_bytes), GiB(page_bytes)));
+    }
+  }
+  plan.num_host_slots = options.num_host_slots;
+  plan.num_host_pages = options.num_host_pages;
+  plan.host_cache = slot_bytes * static_cast<size_t>(options.num_host_slots) +
+                    page_bytes * static_cast<size_t>(options.num_host_pages);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model) {
@@ -150,7 +182,9 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
   if (!device) {
     options = FitToModel(options, model);
     BOLE_ASSIGN_OR_RETURN(const EngineMemory memory, measure());
-    return PlannedEngine{options, PlanOf(options, memory, model)};
+    MemoryPlan plan = PlanOf(options, memory, model);
+    BOLE_RETURN_IF_ERROR(AddHostPlaces(options, plan));
+    return PlannedEngine{options, plan};
   }
   const bool choose_nodes = options.max_nodes == 0;
   options = FillIn(options, model, kGpu);
@@ -195,6 +229,7 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
   }
   plan.num_pages = options.num_pages;
   plan.kv_pages = page_bytes * static_cast<size_t>(options.num_pages);
+  BOLE_RETURN_IF_ERROR(AddHostPlaces(options, plan));
   return PlannedEngine{options, plan};
 }
 

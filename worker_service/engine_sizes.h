@@ -24,6 +24,9 @@ inline constexpr double kDefaultMemoryFraction = 0.9;
 inline constexpr double kCheckpointShare = 0.25;
 inline constexpr int kMostCheckpointsOfSlot = 16;
 
+// The share of the host's places for states; the rest is for pages.
+inline constexpr double kHostSlotShare = 0.25;
+
 // What the driver takes as a worker runs: for a captured graph, and for the
 // code of kernels, which it loads when they are first launched.
 inline constexpr size_t kGraphBytes = size_t{4} << 20;
@@ -66,8 +69,11 @@ struct PlannedEngine {
 // all requests' slots need at full context. Checkpoints that are to be chosen
 // get their share before, of what the pages of one request leave.
 //
+// On any machine EngineOptions::host_cache_gb becomes places on the host.
+//
 // RESOURCE_EXHAUSTED, saying what does not fit, by how much, and which flag to
-// change. REQUIRES: the model has been loaded into `backend`.
+// change; INVALID_ARGUMENT for a host_cache_gb that holds no state or no page.
+// REQUIRES: the model has been loaded into `backend`.
 absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
                                           const LoadedModel& model,
                                           Backend& backend,

@@ -29,6 +29,11 @@ std::string ToString(const MemoryPlan& plan) {
     absl::StrAppend(&text, " of ", MiB(plan.usable), " usable and ",
                     MiB(plan.device), " in all");
   }
+  if (plan.host_cache > 0) {
+    absl::StrAppend(&text, "; on the host, pinned ", MiB(plan.host_cache), " (",
+                    plan.num_host_slots, " states and ", plan.num_host_pages,
+                    " pages)");
+  }
   return text;
 }
 

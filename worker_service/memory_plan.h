@@ -8,6 +8,20 @@
 
 namespace bole {
 
+// Device memory of an engine, in bytes.
+struct EngineMemory {
+  size_t states = 0;   // Recurrent states, windows and token counts.
+  size_t pages = 0;    // Keys and values.
+  size_t factors = 0;  // Factors of a forest, from verification to commit.
+  size_t logits = 0;   // The target's logits.
+  size_t buffers = 0;  // All else that a step works with.
+  size_t scratch = 0;  // The most that one operator uses within a call.
+
+  size_t total() const {
+    return states + pages + factors + logits + buffers + scratch;
+  }
+};
+
 // In bytes. All of it is allocated at start, but for what is set aside.
 struct MemoryPlan {
   size_t weights = 0;
@@ -28,6 +42,11 @@ struct MemoryPlan {
   int num_checkpoints = 0;
   int num_pages = 0;
   int page_size = 0;  // Tokens.
+
+  // Pinned memory of the host, no part of the total, and its places.
+  size_t host_cache = 0;
+  int num_host_slots = 0;
+  int num_host_pages = 0;
 
   size_t total() const {
     return weights + states + kv_pages + factors + logits + buffers + scratch +

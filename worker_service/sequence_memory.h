@@ -32,8 +32,10 @@ struct SequenceMemory {
   SequenceMemory(const ModelConfig& config, const Size& size,
                  DeviceArrays& arrays);
 
-  GdnStates states;    // Every linear layer.
-  KvPages pages;       // Every full-attention layer, then the drafter's.
+  GdnStates states;  // Every linear layer.
+  // Every full-attention layer, then the drafter's, whose entries lie one KV
+  // index further (MtpLayer).
+  KvPages pages;
   TokenCounts counts;  // For penalties.
   int vocabulary = 0;  // Of the counts.
   // [slots, kMaxDraftTail, H] The target's hidden vectors of committed

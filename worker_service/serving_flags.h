@@ -7,6 +7,7 @@
 
 #include "common/command_line.h"
 #include "common/net/listen_address.h"
+#include "common/net/server_credentials.h"
 
 namespace bole {
 
@@ -18,11 +19,19 @@ struct ServingFlags {
   int heartbeat_ms = 1000;
   int scheduler_timeout_ms = 5000;
   int drain_seconds = 30;
+  TlsFiles tls;
+  std::string health_address;  // Empty: none for health alone.
   bool allow_remote = false;
 
   void AddTo(CommandLine& app);
 
+  // Of the address for the scheduler. Without certificates of clients,
+  // everybody who reaches it is obeyed.
   Reach reach() const {
+    const bool knows_clients = !tls.empty() && !tls.client_ca.empty();
+    return allow_remote || knows_clients ? Reach::kAnywhere : Reach::kLoopback;
+  }
+  Reach metrics_reach() const {
     return allow_remote ? Reach::kAnywhere : Reach::kLoopback;
   }
   std::chrono::milliseconds heartbeat_interval() const {

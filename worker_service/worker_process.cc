@@ -15,6 +15,9 @@ void ExitAfterFailure(const absl::Status& why) {
 
 void SayWhereItListens(const WorkerServer& server) {
   std::printf("memory: %s\n", ToString(server.memory()).c_str());
+  if (server.health_port() != 0) {
+    std::printf("health on port %d\n", server.health_port());
+  }
   if (server.metrics_port() != 0) {
     std::printf("metrics on port %d\n", server.metrics_port());
   }

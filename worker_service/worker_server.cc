@@ -207,14 +207,16 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(
       host, ServiceHost::Start({.address = options.address,
                                 .reach = options.reach,
-                                .max_message_bytes = kMaxMessageBytes},
+                                .max_message_bytes = kMaxMessageBytes,
+                                .tls = options.tls,
+                                .health_address = options.health_address},
                                services));
   host->SetServing(kServiceName, true);
   started.set_value(host.get());
   if (options.metrics_address.empty()) return absl::OkStatus();
   BOLE_ASSIGN_OR_RETURN(
       metrics_endpoint,
-      MetricsEndpoint::Start(options.metrics_address, options.reach,
+      MetricsEndpoint::Start(options.metrics_address, options.metrics_reach,
                              metrics.registry()));
   return absl::OkStatus();
 }
@@ -252,6 +254,8 @@ int WorkerServer::metrics_port() const {
   return parts_->metrics_endpoint ? parts_->metrics_endpoint->address().port
                                   : 0;
 }
+
+int WorkerServer::health_port() const { return parts_->host->health_port(); }
 
 const MemoryPlan& WorkerServer::memory() const { return parts_->memory; }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
+#include "common/net/server_credentials.h"
 #include "kernels/backend.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
@@ -28,8 +29,12 @@ struct WorkerServerOptions {
   std::string model;                    // As LoadModel() takes it.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
-  Reach reach = Reach::kLoopback;       // For both addresses.
-  std::string device = "cpu";           // As ChooseBackend() reads it.
+  // Of grpc.health.v1 alone, for everybody; empty: none.
+  std::string health_address;
+  TlsFiles tls;                            // For `address`.
+  Reach reach = Reach::kLoopback;          // For `address`.
+  Reach metrics_reach = Reach::kLoopback;  // For `metrics_address`.
+  std::string device = "cpu";              // As ChooseBackend() reads it.
   // Threads that compute on the CPU; 0 means one for each processor.
   int num_threads = 0;
   DraftHead draft_head = DraftHead::kAuto;
@@ -80,6 +85,7 @@ class WorkerServer {
   const ListenAddress& address() const;
   int port() const { return address().port; }
   int metrics_port() const;  // 0: no metrics.
+  int health_port() const;   // 0: none that is for health alone.
 
   const MemoryPlan& memory() const;
   const StepLimits& limits() const;

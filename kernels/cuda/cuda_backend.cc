@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   for (cudaEvent_t& mark : backend->marks_) {
     BOLE_RETURN_IF_ERROR(ToStatus(cudaEventCreate(&mark), "mark of the GPU"));
   }
+  BOLE_ASSIGN_OR_RETURN(backend->host_copies_, HostCopies::Create());
   BOLE_ASSIGN_OR_RETURN(backend->matmuls_, MatMuls::Create());
   BOLE_ASSIGN_OR_RETURN(backend->int7_products_, Int7Products::Create());
   BOLE_ASSIGN_OR_RETURN(backend->tile_attention_, TileAttention::Create());
@@ -111,6 +112,7 @@ absl::Status CudaBackend::BindThread() {
 CudaBackend::~CudaBackend() {
   BindThread().IgnoreError();
   cudaStreamSynchronize(on_.stream);
+  host_copies_.reset();
   matrices_.clear();
   matmuls_.reset();
   for (cudaEvent_t mark : marks_) {

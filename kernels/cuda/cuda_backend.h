@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/attention/tile_attention.h"
+#include "kernels/cuda/host_copies.h"
 #include "kernels/cuda/moe/moe.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/products/int7_products.h"
@@ -52,6 +53,15 @@ class CudaBackend final : public Backend {
   absl::Status QueueDownload(void* host, const void* device,
                              size_t bytes) override;
   absl::Status CopyDevice(void* to, const void* from, size_t bytes) override;
+  absl::Status CopyToHost(std::span<const HostCopy> copies) override {
+    return host_copies_->ToHost(copies, on_.stream);
+  }
+  absl::Status CopyFromHost(std::span<const HostCopy> copies) override {
+    return host_copies_->FromHost(copies, on_.stream);
+  }
+  absl::Status AwaitHostCopies() override {
+    return host_copies_->Await(on_.stream);
+  }
   std::optional<MemoryState> memory() const override;
   absl::Status DownloadActivations(std::span<float> host,
                                    const Activation* device) override;
@@ -128,6 +138,7 @@ class CudaBackend final : public Backend {
   std::string name_;
   Launch on_;
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
+  std::unique_ptr<HostCopies> host_copies_;
   std::unique_ptr<MatMuls> matmuls_;
   std::unique_ptr<Int7Products> int7_products_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;

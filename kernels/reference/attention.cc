@@ -78,21 +78,22 @@ void AppendRuns(int first, int last, int page_size, std::vector<Run>& runs) {
 }
 
 // The KV indices that a row sees, in order: the prefix, then its ancestors.
-void VisibleRuns(const RowBatch& batch, int row, int page_size,
-                 std::vector<Run>& runs) {
-  const int committed = batch.committed[batch.request[row]];
+void VisibleRuns(const AttentionParams& p, int row, std::vector<Run>& runs) {
+  const RowBatch& batch = p.batch;
+  const int page_size = p.pages.page_size;
+  const int first_node = p.first_key + batch.committed[batch.request[row]];
   const int num_nodes = batch.node[row] + 1;
   runs.clear();
   if (batch.mask_words == 0) {
-    AppendRuns(0, committed + num_nodes, page_size, runs);
+    AppendRuns(p.first_key, first_node + num_nodes, page_size, runs);
     return;
   }
-  AppendRuns(0, committed, page_size, runs);
+  AppendRuns(p.first_key, first_node, page_size, runs);
   const uint32_t* mask =
       batch.ancestors + static_cast<size_t>(row) * batch.mask_words;
   for (int j = 0; j < num_nodes; ++j) {
     if ((mask[j / 32] >> (j % 32) & 1) == 0) continue;
-    AppendRuns(committed + j, committed + j + 1, page_size, runs);
+    AppendRuns(first_node + j, first_node + j + 1, page_size, runs);
   }
 }
 
@@ -124,7 +125,7 @@ void AttendGroup(const AttentionParams& p, int row, int kv_head) {
   const float* q = Floats(p.q) + first_row;
   float* out = Floats(p.out) + first_row;
 
-  VisibleRuns(p.batch, row, p.pages.page_size, runs);
+  VisibleRuns(p, row, runs);
   int visible = 0;
   for (const Run& run : runs) visible += run.count;
   scores.resize(static_cast<size_t>(group) * visible);
@@ -193,7 +194,7 @@ void PrepareQkv(const QkvParams& p, ThreadPool& pool) {
     const int request = p.batch.request[row];
     const int committed = p.batch.committed[request];
     const int position = committed + p.batch.depth[row];
-    const int index = committed + p.batch.node[row];
+    const int index = p.first_key + committed + p.batch.node[row];
     const float* projected =
         Floats(p.projected) + static_cast<size_t>(row) * s.projected_width();
     const int32_t* page_table =

@@ -90,6 +90,20 @@ absl::Status ReferenceBackend::CopyDevice(void* to, const void* from,
   return Download(to, from, bytes);
 }
 
+absl::Status ReferenceBackend::CopyToHost(std::span<const HostCopy> copies) {
+  for (const HostCopy& copy : copies) {
+    BOLE_RETURN_IF_ERROR(Download(copy.host, copy.device, copy.bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::CopyFromHost(std::span<const HostCopy> copies) {
+  for (const HostCopy& copy : copies) {
+    BOLE_RETURN_IF_ERROR(Upload(copy.device, copy.host, copy.bytes));
+  }
+  return absl::OkStatus();
+}
+
 std::unique_ptr<ScratchMeter> ReferenceBackend::MakeScratchMeter() const {
   return nullptr;
 }

@@ -37,6 +37,9 @@ class ReferenceBackend : public Backend {
   absl::Status QueueDownload(void* host, const void* device,
                              size_t bytes) override;
   absl::Status CopyDevice(void* to, const void* from, size_t bytes) override;
+  absl::Status CopyToHost(std::span<const HostCopy> copies) override;
+  absl::Status CopyFromHost(std::span<const HostCopy> copies) override;
+  absl::Status AwaitHostCopies() override { return absl::OkStatus(); }
   std::optional<MemoryState> memory() const override { return std::nullopt; }
   absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) override;

@@ -25,7 +25,6 @@ void Placement::StartFrom(PrefixCache::Hit hit, PageLease pages, bool follows) {
   committed_ = hit.from.position;
   last_checkpoint_ = committed_;
   if (follows && hit.from.has_drafter) {
-    // The entry of the last one depends on the token that follows.
     num_undrafted_ = hit.num_undrafted();
   } else {
     Unfollow();
@@ -34,8 +33,9 @@ void Placement::StartFrom(PrefixCache::Hit hit, PageLease pages, bool follows) {
   start_ = std::move(hit);
 }
 
-void Placement::AddCopies(MemoryCopies& copies) const {
+void Placement::AddCopies(StepPlan& plan) const {
   if (start_.from.position == 0) return;
+  MemoryCopies& copies = start_.on_host ? plan.from_host : plan.copies;
   copies.slots.push_back(
       {.from = start_.slot->id(),
        .to = slot_.id(),
@@ -145,13 +145,16 @@ bool Placement::lacks_prompt_logprobs() const {
          std::min(committed_, job_.num_prompt_logprobs());
 }
 
-void Placement::AddReferences(MemoryReferences& references) const {
+void Placement::AddReferences(MemoryReferences& references,
+                              MemoryReferences& on_host) const {
+  const auto append = [](const PageLease& pages, MemoryReferences& to) {
+    to.pages.insert(to.pages.end(), pages.ids().begin(), pages.ids().end());
+  };
   references.slots.push_back(slot_.id());
-  const std::vector<PageId>& ids = pages_.ids();
-  references.pages.insert(references.pages.end(), ids.begin(), ids.end());
-  if (!start_.pages) return;
-  const std::vector<PageId>& from = start_.pages->ids();
-  references.pages.insert(references.pages.end(), from.begin(), from.end());
+  append(pages_, references);
+  if (start_.pages) {
+    append(*start_.pages, start_.on_host ? on_host : references);
+  }
 }
 
 }  // namespace bole

@@ -29,8 +29,11 @@ class Placement {
   // and the checkpoint has it. REQUIRES: nothing has run.
   void StartFrom(PrefixCache::Hit hit, PageLease pages, bool follows);
   // Until its first round has ended, every plan of it needs these.
-  void AddCopies(MemoryCopies& copies) const;
-  bool is_starting() const { return start_.from.position > 0; }
+  void AddCopies(StepPlan& plan) const;
+  // It needs the slot of a checkpoint besides its own.
+  bool holds_checkpoint() const {
+    return start_.from.position > 0 && !start_.on_host;
+  }
   // A plan of it has run.
   bool has_run() const { return has_run_; }
 
@@ -95,7 +98,9 @@ class Placement {
   // It leaves, and its slot with it. REQUIRES: nothing else is called then.
   SlotLease TakeSlot() { return std::move(slot_); }
 
-  void AddReferences(MemoryReferences& references) const;
+  // And of places on the host.
+  void AddReferences(MemoryReferences& references,
+                     MemoryReferences& on_host) const;
 
  private:
   Job& job_;

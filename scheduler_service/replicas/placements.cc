@@ -44,12 +44,20 @@ constexpr int kLeastShared = 256;
 
 Placements::Placements(const StepLimits& limits, const RoundBounds& bounds,
                        int max_running,
-                       const std::optional<PrefixCacheOptions>& cache)
+                       const std::optional<PrefixCacheOptions>& cache,
+                       double token_seconds)
     : limits_(limits),
       bounds_(bounds),
       max_running_(std::min(max_running, limits.max_requests)),
       memory_(limits.num_slots, limits.num_pages) {
-  if (cache) cache_.emplace(memory_, *cache);
+  if (!cache) return;
+  cache_.emplace(memory_, *cache);
+  if (limits.num_host_slots == 0 || limits.num_host_pages == 0) return;
+  host_ = std::make_unique<HostTier>(
+      *cache_, HostTierOptions{.num_slots = limits.num_host_slots,
+                               .num_pages = limits.num_host_pages,
+                               .cache = *cache,
+                               .token_seconds = token_seconds});
 }
 
 int Placements::PagesForRows(int kv_rows) const {
@@ -87,7 +95,7 @@ Placements::Room Placements::room() const {
   // Those that begin from checkpoints keep these where they are.
   const auto starting = std::count_if(
       all_.begin(), all_.end(),
-      [](const auto& placement) { return placement->is_starting(); });
+      [](const auto& placement) { return placement->holds_checkpoint(); });
   const int slots = limits_.num_slots - static_cast<int>(starting);
   return {.jobs = std::min(max_running_, slots) - running,
           .pages = memory_.pages().available() - running};
@@ -144,13 +152,14 @@ std::optional<SlotLease> Placements::ClaimSlot() {
 
 PrefixCache::Match Placements::Look(const Job& job) const {
   if (!cache_ || !MayRead(job)) return {};
-  return cache_->Look(QueryOf(job));
+  return host_ ? host_->Look(QueryOf(job)) : cache_->Look(QueryOf(job));
 }
 
 bool Placements::Adopt(Placement& placement, PrefixCache::Hit hit) {
   if (hit.from.position == 0) return false;
-  PageLease pages =
-      hit.pages->Share(0, hit.first_written, PageHolder::kRequest);
+  PageLease pages = hit.on_host ? *std::exchange(hit.shared, std::nullopt)
+                                : hit.pages->Share(0, hit.first_written,
+                                                   PageHolder::kRequest);
   // Those that it may have already are as good as any.
   PageLease own = std::move(placement.pages());
   const int needed = PagesToPlace(placement.job());
@@ -198,7 +207,7 @@ bool Placements::ShouldWait(const Placement& placement, int known) const {
 PrefixCache::Match Placements::Place(Job& job) {
   PrefixCache::Match match = Look(job);
   PrefixCache::Hit hit;
-  if (match.position > 0) hit = cache_->Take(QueryOf(job));
+  if (match.position > 0) hit = Take(QueryOf(job));
   std::optional<SlotLease> slot = ClaimSlot();
   if (!slot) {  // The checkpoint that it goes on from has the last one.
     hit = {};
@@ -234,7 +243,7 @@ std::vector<std::pair<Job*, PrefixCache::Match>> Placements::EndWaits() {
     if (ShouldWait(*placement, match.position)) continue;
     placement->set_waits(false);
     const bool adopted =
-        match.position > 0 && Adopt(*placement, cache_->Take(QueryOf(job)));
+        match.position > 0 && Adopt(*placement, Take(QueryOf(job)));
     if (!adopted) match.position = 0;
     PlanCuts(*placement, match);
     ended.emplace_back(&job, match);
@@ -263,14 +272,21 @@ void Placements::Passed(Placement& placement) {
 
 void Placements::AddCopies(std::span<Placement* const> prefills,
                            std::span<Placement* const> sequences,
-                           MemoryCopies& copies) {
-  checkpoints_.Send(copies);
-  for (const Placement* placement : prefills) placement->AddCopies(copies);
-  for (const Placement* placement : sequences) placement->AddCopies(copies);
+                           StepPlan& plan) {
+  checkpoints_.Send(plan.copies);
+  for (const Placement* placement : prefills) placement->AddCopies(plan);
+  for (const Placement* placement : sequences) placement->AddCopies(plan);
+  if (host_) host_->Send(plan);
 }
 
 void Placements::CopiesDone() {
   if (cache_) checkpoints_.Done(*cache_);
+  if (host_) host_->Done();
+}
+
+void Placements::CopiesRefused() {
+  checkpoints_.Refused();
+  if (host_) host_->Refused();
 }
 
 int Placements::PagesFreedBy(const Placement& placement) const {
@@ -360,12 +376,15 @@ int Placements::NumInPrefill() const {
 
 std::string Placements::Audit() const {
   MemoryReferences references;
+  MemoryReferences on_host;
   for (const std::unique_ptr<Placement>& placement : all_) {
-    placement->AddReferences(references);
+    placement->AddReferences(references, on_host);
   }
   checkpoints_.AddReferences(references);
   if (cache_) cache_->AddReferences(references);
-  return memory_.Audit(references);
+  std::string wrong = memory_.Audit(references);
+  if (wrong.empty() && host_) wrong = host_->Audit(std::move(on_host));
+  return wrong;
 }
 
 }  // namespace bole

@@ -16,6 +16,7 @@
 #include "scheduler_service/jobs/job.h"
 #include "scheduler_service/policy/round_policy.h"
 #include "scheduler_service/replicas/checkpoint_copies.h"
+#include "scheduler_service/replicas/host_tier.h"
 #include "scheduler_service/replicas/placement.h"
 #include "scheduler_service/replicas/prefix_cache.h"
 #include "scheduler_service/replicas/worker_memory.h"
@@ -35,17 +36,19 @@ namespace bole {
 //
 // With a prefix cache a job goes on from the deepest checkpoint of its tokens,
 // and leaves one where its prompt ends, on the way there, and when it leaves
-// (PrefixCache). The cache has what jobs leave free, and gives it up to them.
-// Jobs that begin with the same tokens as one that is being prefilled wait for
-// its checkpoints.
+// (PrefixCache). The cache has what jobs leave free, and gives it up to them;
+// what leaves it goes to the host, where the worker has places there
+// (HostTier). Jobs that begin with the same tokens as one that is being
+// prefilled wait for its checkpoints.
 //
 // Not thread-safe.
 class Placements {
  public:
-  // Without `cache` nothing is kept.
+  // Without `cache` nothing is kept. `token_seconds`: as HostTierOptions.
   Placements(const StepLimits& limits, const RoundBounds& bounds,
              int max_running,
-             const std::optional<PrefixCacheOptions>& cache = std::nullopt);
+             const std::optional<PrefixCacheOptions>& cache = std::nullopt,
+             double token_seconds = kLeastTokenSeconds);
 
   // INVALID_ARGUMENT, with the numbers, if the job can never run here: it is
   // longer than the context, or than all pages together hold.
@@ -95,10 +98,10 @@ class Placements {
   void Passed(Placement& placement);
   // Adds to a plan what has to be copied before its round.
   void AddCopies(std::span<Placement* const> prefills,
-                 std::span<Placement* const> sequences, MemoryCopies& copies);
+                 std::span<Placement* const> sequences, StepPlan& plan);
   // The first round of the plan has ended, or it was refused.
   void CopiesDone();
-  void CopiesRefused() { checkpoints_.Refused(); }
+  void CopiesRefused();
 
   size_t size() const { return all_.size(); }
   bool empty() const { return all_.empty(); }
@@ -116,6 +119,8 @@ class Placements {
   bool has_cache() const { return cache_.has_value(); }
   int num_checkpoints() const { return cache_ ? cache_->num_checkpoints() : 0; }
   int64_t num_evicted() const { return cache_ ? cache_->num_evicted() : 0; }
+  // Null: the worker keeps nothing on its host.
+  const HostTier* host() const { return host_.get(); }
   // Empty if free and held numbers are all there are; else what is wrong.
   std::string Audit() const;
 
@@ -124,6 +129,9 @@ class Placements {
   bool Claim(PageLease& pages, int count);
   bool FreePages(int count);
   std::optional<SlotLease> ClaimSlot();
+  PrefixCache::Hit Take(const CacheQuery& query) {
+    return host_ ? host_->Take(query) : cache_->Take(query);
+  }
   // Lets the placement go on from what the cache has.
   bool Adopt(Placement& placement, PrefixCache::Hit hit);
   // Somebody else prefills what it begins with, beyond `known` tokens.
@@ -141,6 +149,7 @@ class Placements {
   // Each before the one above it goes.
   WorkerMemory memory_;
   std::optional<PrefixCache> cache_;
+  std::unique_ptr<HostTier> host_;
   CheckpointCopies checkpoints_;
   std::vector<std::unique_ptr<Placement>> all_;
 };

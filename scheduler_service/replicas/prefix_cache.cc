@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "scheduler_service/replicas/prefix_hash.h"
 
 namespace bole {
 namespace {
@@ -20,75 +20,13 @@ constexpr uint64_t kCounted = UINT64_MAX;
 // many tokens.
 constexpr int kLeastBranch = 2 * kCacheGrid;
 
-// A hash of the first tokens that goes on token by token.
-class RollingHash {
- public:
-  void Add(int32_t token) {
-    hash_ = (hash_ ^ static_cast<uint32_t>(token)) * 0x9e3779b97f4a7c15;
-    hash_ ^= hash_ >> 29;
-  }
-  uint64_t value() const { return hash_; }
-
- private:
-  uint64_t hash_ = 0x2545f4914f6cdd1d;
-};
-
-uint64_t HashOf(const std::string& key) {
-  return absl::Hash<std::string>()(key);
-}
-
-uint64_t WithKey(uint64_t prefix, uint64_t key) {
-  return absl::HashOf(prefix, key);
-}
-
-uint64_t PrefixHash(std::span<const int32_t> tokens) {
-  RollingHash hash;
-  for (const int32_t token : tokens) hash.Add(token);
-  return hash.value();
-}
-
 }  // namespace
-
-std::vector<int> CheckpointsOf(int known, int length, std::optional<int> wish) {
-  std::vector<int> positions;
-  for (int at = (known / kCheckpointEvery + 1) * kCheckpointEvery; at < length;
-       at += kCheckpointEvery) {
-    positions.push_back(at);
-  }
-  const int last = (length - 1) / kCacheGrid * kCacheGrid;
-  if (last >= known + kLeastCheckpoint) positions.push_back(last);
-  if (wish && *wish > known && *wish < length) positions.push_back(*wish);
-  std::sort(positions.begin(), positions.end());
-  positions.erase(std::unique(positions.begin(), positions.end()),
-                  positions.end());
-  return positions;
-}
-
-const char* NameOf(MissReason reason) {
-  switch (reason) {
-    case MissReason::kNone:
-      return "";
-    case MissReason::kCold:
-      return "cold";
-    case MissReason::kBelowGranularity:
-      return "below_granularity";
-    case MissReason::kEvicted:
-      return "evicted";
-    case MissReason::kNoCheckpoint:
-      return "no_checkpoint";
-    case MissReason::kSalt:
-      return "salt";
-    case MissReason::kOtherWorker:
-      return "other_worker";
-  }
-  return "";
-}
 
 PrefixCache::PrefixCache(WorkerMemory& memory,
                          const PrefixCacheOptions& options)
     : memory_(memory),
       options_(options),
-      tree_(memory, options.page_size),
+      tree_(memory, options.page_size, !options.keeps_pages),
       evicted_(options.max_ghosts),
       seen_(options.max_ghosts) {}
 
@@ -104,7 +42,7 @@ PrefixCache::Found PrefixCache::Find(const CacheQuery& query) const {
     auto& checkpoint = static_cast<Checkpoint&>(mark);
     const bool agrees = mark.position <= query.prompt_length ||
                         checkpoint.facts.prompt_length == query.prompt_length;
-    if (agrees &&
+    if (agrees && !checkpoint.facts.is_coming &&
         (found.best == nullptr || mark.position > found.best->position)) {
       found.best = &checkpoint;
     }
@@ -112,14 +50,13 @@ PrefixCache::Found PrefixCache::Find(const CacheQuery& query) const {
   return found;
 }
 
-MissReason PrefixCache::ReasonFor(const CacheQuery& query,
-                                  const Found& found) const {
-  const int least = found.best == nullptr ? 0 : found.best->position;
+MissReason PrefixCache::ReasonFor(const CacheQuery& query, int in_pages,
+                                  int least) const {
   const int most = static_cast<int>(query.tokens.size()) - 1;
   if (most < kCacheGrid) {
     return least > 0 ? MissReason::kNone : MissReason::kBelowGranularity;
   }
-  if (found.in_pages >= least + kLeastBranch) return MissReason::kNoCheckpoint;
+  if (in_pages >= least + kLeastBranch) return MissReason::kNoCheckpoint;
   const uint64_t key = HashOf(query.key);
   MissReason reason = least > 0 ? MissReason::kNone : MissReason::kCold;
   RollingHash hash;
@@ -135,13 +72,25 @@ MissReason PrefixCache::ReasonFor(const CacheQuery& query,
   return reason;
 }
 
-PrefixCache::Match PrefixCache::Look(const CacheQuery& query) const {
+PrefixCache::Match PrefixCache::Look(const CacheQuery& query, int known) const {
   const Found found = Find(query);
-  Match match{.position = found.best == nullptr ? 0 : found.best->position,
-              .reason = ReasonFor(query, found)};
+  if (found.best != nullptr) known = std::max(known, found.best->position);
+  Match match{.position = known,
+              .reason = ReasonFor(query, found.in_pages, known)};
   const int branch = found.in_pages / kCacheGrid * kCacheGrid;
   if (branch >= match.position + kLeastBranch) match.wish = branch;
   return match;
+}
+
+PrefixCache::Hit PrefixCache::HitOf(const Checkpoint& checkpoint) const {
+  Hit hit{.from = checkpoint.facts,
+          .pages = tree_.PagesOf(checkpoint),
+          .slot = checkpoint.slot};
+  hit.first_written =
+      (checkpoint.position - hit.num_undrafted() + 1) / options_.page_size;
+  hit.from.has_drafter = hit.from.has_drafter &&
+                         tree_.DraftedPagesOf(checkpoint) >= hit.first_written;
+  return hit;
 }
 
 PrefixCache::Hit PrefixCache::Take(const CacheQuery& query) {
@@ -153,32 +102,54 @@ PrefixCache::Hit PrefixCache::Take(const CacheQuery& query) {
   best->used = ++num_uses_;
   ++best->hits;
   best->is_heir = false;
-  Hit hit{
-      .from = best->facts, .pages = tree_.PagesOf(*best), .slot = best->slot};
-  hit.first_written =
-      (best->position - hit.num_undrafted()) / options_.page_size;
-  hit.from.has_drafter =
-      hit.from.has_drafter && tree_.DraftedPagesOf(*best) >= hit.first_written;
-  return hit;
+  return HitOf(*best);
 }
 
-void PrefixCache::Add(const std::string& key, std::span<const int32_t> tokens,
-                      const PageLease& pages, SlotLease slot,
-                      const CheckpointFacts& facts) {
+void PrefixCache::Miss(const CacheQuery& query) {
+  const Checkpoint* const best = Find(query).best;
+  CountGhost(query, best == nullptr ? 0 : best->position);
+}
+
+std::vector<PrefixCache::Checkpoint*> PrefixCache::OnPath(
+    const std::string& key, std::span<const int32_t> tokens) const {
   std::vector<Checkpoint*> on_path;
-  const auto known = tokens.first(facts.position);
-  tree_.Visit(key, known, [&](PrefixMark& mark) {
+  tree_.Visit(key, tokens, [&](PrefixMark& mark) {
     on_path.push_back(static_cast<Checkpoint*>(&mark));
   });
+  return on_path;
+}
+
+bool PrefixCache::MayReplace(const Checkpoint& other,
+                             const CheckpointFacts& by) {
+  const bool is_better = by.has_drafter != other.facts.has_drafter
+                             ? by.has_drafter
+                             : by.prompt_length != other.facts.prompt_length;
+  return is_better && other.is_idle();
+}
+
+std::optional<int> PrefixCache::AboveOf(const std::string& key,
+                                        std::span<const int32_t> tokens,
+                                        const CheckpointFacts& facts) const {
+  int above = 0;
+  for (const Checkpoint* other : OnPath(key, tokens.first(facts.position))) {
+    if (other->position < facts.position) {
+      above = std::max(above, other->position);
+    } else if (!MayReplace(*other, facts)) {
+      return std::nullopt;
+    }
+  }
+  return above;
+}
+
+std::shared_ptr<const SlotLease> PrefixCache::Add(
+    const std::string& key, std::span<const int32_t> tokens,
+    const PageLease& pages, SlotLease slot, const CheckpointFacts& facts) {
+  std::vector<Checkpoint*> on_path = OnPath(key, tokens.first(facts.position));
   for (Checkpoint* other : on_path) {
     if (other->position != facts.position) continue;
     other->age = age_;
     other->used = ++num_uses_;
-    const bool is_better =
-        facts.has_drafter != other->facts.has_drafter
-            ? facts.has_drafter
-            : facts.prompt_length != other->facts.prompt_length;
-    if (!is_better || !other->is_idle()) return;
+    if (!MayReplace(*other, facts)) return nullptr;
     std::erase(on_path, other);
     Drop(*other);
     break;
@@ -188,17 +159,29 @@ void PrefixCache::Add(const std::string& key, std::span<const int32_t> tokens,
   made.self = std::prev(all_.end());
   made.age = age_;
   made.used = ++num_uses_;
+  // The drafter's entries of its positions: that of the first one that it has
+  // not seen lies one further.
   const int seen = facts.has_drafter
-                       ? std::max(facts.position - facts.num_undrafted - 1, 0)
+                       ? facts.position - std::max(facts.num_undrafted - 1, 0)
                        : 0;
   tree_.Put(made, key, tokens, pages, seen / options_.page_size);
   Link(made, on_path);
   const int on_grid = facts.position / kCacheGrid * kCacheGrid;
-  if (on_grid == 0) return;
-  const uint64_t content = PrefixHash(tokens.first(on_grid));
-  const uint64_t owner = HashOf(key);
-  made.prefix = WithKey(content, owner);
-  seen_.Add(content, owner);
+  if (on_grid > 0) {
+    const uint64_t content = PrefixHash(tokens.first(on_grid));
+    const uint64_t owner = HashOf(key);
+    made.prefix = WithKey(content, owner);
+    seen_.Add(content, owner);
+  }
+  return made.slot;
+}
+
+void PrefixCache::Arrived(const SlotLease& slot) {
+  const auto at = std::find_if(
+      all_.begin(), all_.end(),
+      [&](const Checkpoint& one) { return one.slot.get() == &slot; });
+  BOLE_CHECK(at != all_.end() && at->facts.is_coming);
+  at->facts.is_coming = false;
 }
 
 void PrefixCache::Link(Checkpoint& made,
@@ -259,6 +242,12 @@ double PrefixCache::SecondsFor(int from, int to) const {
   return tokens * (1 + options_.context_cost * (from + tokens / 2));
 }
 
+double PrefixCache::BytesFrom(int first, int position) const {
+  const int size = options_.page_size;
+  const int num_pages = (position + size - 1) / size - first / size;
+  return options_.slot_bytes + num_pages * options_.page_bytes;
+}
+
 double PrefixCache::PriorityOf(const Checkpoint& checkpoint) const {
   if (options_.eviction == Eviction::kLru) {
     return static_cast<double>(checkpoint.used);
@@ -269,11 +258,10 @@ double PrefixCache::PriorityOf(const Checkpoint& checkpoint) const {
   const double reuse =
       reuse_[KindOf(checkpoint)].ShareFound(num_uses_ - checkpoint.used) *
       std::max(checkpoint.hits, 1);
-  const int num_pages =
-      is_leaf ? (checkpoint.position - above) / options_.page_size + 1 : 1;
-  const double bytes = options_.slot_bytes + num_pages * options_.page_bytes;
+  const int position = checkpoint.position;
+  const int first = is_leaf ? above : position - position % options_.page_size;
   return checkpoint.age +
-         reuse * SecondsFor(above, checkpoint.position) / bytes;
+         reuse * SecondsFor(above, position) / BytesFrom(first, position);
 }
 
 PrefixCache::Checkpoint* PrefixCache::First(
@@ -290,15 +278,15 @@ PrefixCache::Checkpoint* PrefixCache::First(
   return first == nullptr ? nullptr : &*first->self;
 }
 
-std::optional<SlotLease> PrefixCache::SlotFor(int known, int position) {
-  if (memory_.slots().free == 0) {
-    Checkpoint* const first = First([](const Checkpoint&) { return true; });
-    const int num_pages = (position - known) / options_.page_size + 1;
-    const double priority =
-        age_ + reuse_[1].ShareFound(0) * SecondsFor(known, position) /
-                   (options_.slot_bytes + num_pages * options_.page_bytes);
+std::optional<SlotLease> PrefixCache::SlotFor(int known, int position,
+                                              int num_pages) {
+  const double worth = reuse_[1].ShareFound(0) * SecondsFor(known, position) /
+                       BytesFrom(known, position);
+  while (memory_.slots().free == 0 || memory_.pages().free < num_pages) {
+    Checkpoint* const first =
+        memory_.slots().free == 0 ? FirstForSlots() : FirstForPages();
     const bool is_worth_it = options_.eviction == Eviction::kLru ||
-                             (first && PriorityOf(*first) < priority);
+                             (first && PriorityOf(*first) < age_ + worth);
     if (first == nullptr || !is_worth_it) return std::nullopt;
     Evict(*first);
   }
@@ -307,7 +295,7 @@ std::optional<SlotLease> PrefixCache::SlotFor(int known, int position) {
 
 bool PrefixCache::FreeSlots(int count) {
   while (memory_.slots().free < count) {
-    Checkpoint* const first = First([](const Checkpoint&) { return true; });
+    Checkpoint* const first = FirstForSlots();
     if (first == nullptr) return false;
     Evict(*first);
   }
@@ -315,22 +303,27 @@ bool PrefixCache::FreeSlots(int count) {
 }
 
 bool PrefixCache::FreePages(int count) {
-  const auto frees_some = [this](const Checkpoint& checkpoint) {
-    return checkpoint.below.empty() &&
-           memory_.IsCacheOnly(checkpoint.last_page.ids()[0]);
-  };
   while (memory_.pages().free < count) {
-    if (memory_.pages().cached == 0) return false;
-    Checkpoint* first = First(frees_some);
-    // Those that are left lie above what requests hold, or share their last
-    // page with them.
-    if (first == nullptr) {
-      first = First([](const Checkpoint&) { return true; });
-    }
+    Checkpoint* const first = FirstForPages();
     if (first == nullptr) return false;
     Evict(*first);
   }
   return true;
+}
+
+PrefixCache::Checkpoint* PrefixCache::FirstForSlots() const {
+  return First([](const Checkpoint&) { return true; });
+}
+
+PrefixCache::Checkpoint* PrefixCache::FirstForPages() const {
+  if (memory_.pages().cached == 0) return nullptr;
+  Checkpoint* const first = First([this](const Checkpoint& checkpoint) {
+    return checkpoint.below.empty() &&
+           memory_.IsCacheOnly(tree_.LastPageOf(checkpoint));
+  });
+  // Those that are left lie above what requests hold, or share their last page
+  // with them.
+  return first != nullptr ? first : FirstForSlots();
 }
 
 void PrefixCache::Evict(Checkpoint& checkpoint) {
@@ -348,7 +341,18 @@ void PrefixCache::Evict(Checkpoint& checkpoint) {
     above->is_heir = true;
     above->used = std::max(above->used, checkpoint.used);
   }
+  if (on_evict_) {
+    const RadixTree::Run run = tree_.RunOf(checkpoint);
+    on_evict_({.key = run.key, .tokens = run.tokens, .hit = HitOf(checkpoint)});
+  }
   Drop(checkpoint);
+}
+
+void PrefixCache::DropIdle() {
+  for (auto at = all_.begin(); at != all_.end();) {
+    Checkpoint& one = *at++;
+    if (one.is_idle()) Drop(one);
+  }
 }
 
 void PrefixCache::Drop(Checkpoint& checkpoint) {

@@ -15,40 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler_service/replicas/cache_query.h"
 #include "scheduler_service/replicas/ghost_list.h"
 #include "scheduler_service/replicas/radix_tree.h"
 #include "scheduler_service/replicas/reuse_estimate.h"
 #include "scheduler_service/replicas/worker_memory.h"
 
 namespace bole {
-
-// Checkpoints are made at multiples of this position, but where a text ends,
-// and prefixes that are shorter are not looked for.
-inline constexpr int kCacheGrid = 64;
-
-// And at these, where a long prompt is prefilled.
-inline constexpr int kCheckpointEvery = 2048;
-// One before the end of a prompt is made if it saves so many tokens.
-inline constexpr int kLeastCheckpoint = 256;
-
-// Where checkpoints are made as a text is prefilled of which `known` tokens
-// need not be, ascending: at multiples of kCheckpointEvery, where texts have
-// parted (`wish`), and at the last position on the grid before `length`.
-std::vector<int> CheckpointsOf(int known, int length, std::optional<int> wish);
-
-// Why a request did not find more than it did.
-enum class MissReason {
-  kNone,              // It found what there ever was.
-  kCold,              // Nobody began like this.
-  kBelowGranularity,  // It is too short for there to be a checkpoint.
-  kEvicted,           // It was there, and gave way to others.
-  kNoCheckpoint,      // The tokens are there, but no state between them.
-  kSalt,              // It is there for another tenant or salt.
-  kOtherWorker,       // Another worker has more. Said by who knows them.
-};
-inline constexpr int kNumMissReasons = 7;
-// As metrics write it: "below_granularity"; empty for kNone.
-const char* NameOf(MissReason reason);
 
 enum class Eviction {
   kCostPerByte,  // What would have to be computed again, by byte, with ageing.
@@ -65,27 +38,9 @@ struct PrefixCacheOptions {
   // any. 16 heads of 256 beside 8e9 weights, in 8 of 32 layers: 8e-6.
   double context_cost = 1e-5;
   Eviction eviction = Eviction::kCostPerByte;
+  // Pages are not replaced by equal ones that the drafter has seen.
+  bool keeps_pages = false;
   size_t max_ghosts = 1 << 14;
-};
-
-// A text that looks for its beginning.
-struct CacheQuery {
-  // Those of a tenant and a salt; two tenants never share.
-  std::string key;
-  // Prompt, and output so far. At least one token is left to be run, so that
-  // all but the last may be found.
-  std::span<const int32_t> tokens;
-  // Tokens at later positions are output. A checkpoint beyond it has to agree
-  // on where the output began, for the sake of penalties.
-  int prompt_length = 0;
-};
-
-// What of a slot is known, when it becomes a checkpoint.
-struct CheckpointFacts {
-  int position = 0;         // Tokens whose state it has.
-  int prompt_length = 0;    // Of the request that made it.
-  int num_undrafted = 0;    // The last of them, that the drafter has not seen.
-  bool has_drafter = true;  // The drafter has seen all the others.
 };
 
 // A tree of tokens with their pages, and checkpoints of states at some of their
@@ -119,35 +74,71 @@ class PrefixCache {
     // two texts have parted there. On the grid.
     std::optional<int> wish = {};
   };
-  // COST: O(tokens).
-  Match Look(const CacheQuery& query) const;
+  // As if it had a checkpoint at `known` as well. COST: O(tokens).
+  Match Look(const CacheQuery& query, int known = 0) const;
 
   struct Hit {
     CheckpointFacts from;  // position 0: there is none.
     // Those of positions [0, from.position). The request may write none of
-    // them: it copies the ones from `first_written` on.
+    // them: it copies the ones from `first_written` on, of which there are none
+    // if the tokens fill their pages and the drafter has seen them.
     std::optional<PageLease> pages = {};
-    int first_written = 0;  // Page index. The drafter shows its tail there.
+    int first_written = 0;  // Page index.
     // The checkpoint is not evicted while somebody holds this.
     std::shared_ptr<const SlotLease> slot = {};
+    // Slot and pages are places of the host (HostTier). What the request need
+    // not copy are then these pages of the device, `first_written` of them.
+    bool on_host = false;
+    std::optional<PageLease> shared = {};
 
     // Those that the drafter has to be shown before it can go on: what it had
-    // not seen, and the last one, for another token may follow it now.
+    // not seen, and the last one, beside the token that follows it now. That
+    // entry lies beyond the checkpoint's.
     int num_undrafted() const { return std::max(from.num_undrafted, 1); }
   };
   // The same, and counts as its use. COST: O(tokens).
   Hit Take(const CacheQuery& query);
+  // The text goes on from elsewhere: what went and would have been found counts
+  // as found. COST: O(tokens).
+  void Miss(const CacheQuery& query);
+  // Its pages of the first tokens, at most `most`, for a request; if `drafted`,
+  // those alone that the drafter has seen. COST: O(tokens).
+  PageLease Known(const std::string& key, std::span<const int32_t> tokens,
+                  int most, bool drafted) const {
+    return tree_.Known(key, tokens, most, drafted);
+  }
 
   // A request leaves its slot: it becomes a checkpoint. Ignored, and given
   // back, if there is one like it. `pages` has those of all its positions.
+  // Returns the slot, as a hit has it; null if it was ignored.
   // COST: O(tokens).
-  void Add(const std::string& key, std::span<const int32_t> tokens,
-           const PageLease& pages, SlotLease slot,
-           const CheckpointFacts& facts);
+  std::shared_ptr<const SlotLease> Add(const std::string& key,
+                                       std::span<const int32_t> tokens,
+                                       const PageLease& pages, SlotLease slot,
+                                       const CheckpointFacts& facts);
+  // The position of the next shallower one, were it added; none: Add() would
+  // ignore it. COST: O(tokens).
+  std::optional<int> AboveOf(const std::string& key,
+                             std::span<const int32_t> tokens,
+                             const CheckpointFacts& facts) const;
+  // A checkpoint that was coming is there. COST: O(checkpoints).
+  void Arrived(const SlotLease& slot);
   // A slot for a checkpoint, to be copied to, of a text of which `known` tokens
   // have one already: one that is free, or that of a checkpoint which is worth
-  // less. None if all are worth more.
-  std::optional<SlotLease> SlotFor(int known, int position);
+  // less. None if all are worth more. As many pages are then free, too.
+  std::optional<SlotLease> SlotFor(int known, int position, int num_pages = 0);
+
+  // Somebody looks at what goes before it does, be it for its slot or for its
+  // pages. Nobody does if it is null.
+  struct Leaving {
+    const std::string& key;
+    std::span<const int32_t> tokens;  // facts.position of them.
+    const Hit& hit;                   // As for who goes on from it.
+  };
+  using OnEvict = std::function<void(const Leaving&)>;
+  void set_on_evict(OnEvict on_evict) { on_evict_ = std::move(on_evict); }
+  // All that is idle goes, and nobody looks at it.
+  void DropIdle();
 
   // Evict until so many are free. Return whether they are: false if nothing is
   // left that nobody uses. COST: O(checkpoints) for each that goes.
@@ -187,41 +178,36 @@ class PrefixCache {
 
     bool is_idle() const { return slot.use_count() == 1; }
   };
-  // How long checkpoints of a kind were not used until they were found, by the
-  // logarithm of other uses of the cache, and how many never were, so far.
-  struct Reuse {
-    static constexpr size_t kIdleClasses = 20;
-
-    std::array<double, kIdleClasses> found{};
-    double gone = 0;
-
-    static size_t ClassOf(uint64_t idle);
-    void CountFound(uint64_t idle);
-    void CountGone();
-    void Forget();
-    // Of those that were not used for so long: how many will be found.
-    double ShareFound(uint64_t idle) const;
-  };
   struct Found {
     Checkpoint* best = nullptr;
     int in_pages = 0;  // Tokens for which there are pages.
   };
 
   Found Find(const CacheQuery& query) const;
+  Hit HitOf(const Checkpoint& checkpoint) const;
+  // All on the path of the tokens.
+  std::vector<Checkpoint*> OnPath(const std::string& key,
+                                  std::span<const int32_t> tokens) const;
+  static bool MayReplace(const Checkpoint& other, const CheckpointFacts& by);
   // Those that nobody has found yet at the end of a text; within one; those
   // that were found.
   static constexpr size_t kNumKinds = 3;
   static size_t KindOf(const Checkpoint& checkpoint);
   // The text would have found one that went.
   void CountGhost(const CacheQuery& query, int known);
-  MissReason ReasonFor(const CacheQuery& query, const Found& found) const;
+  MissReason ReasonFor(const CacheQuery& query, int in_pages, int least) const;
   double SecondsFor(int from, int to) const;
+  // Of a slot for `position`, and of the pages that token `first` and those
+  // behind it have up to there.
+  double BytesFrom(int first, int position) const;
   double PriorityOf(const Checkpoint& checkpoint) const;
-  void Link(Checkpoint& checkpoint, const std::vector<Checkpoint*>& on_path);
+  void Link(Checkpoint& made, const std::vector<Checkpoint*>& on_path);
   void Evict(Checkpoint& checkpoint);
   void Drop(Checkpoint& checkpoint);
   // The one that goes first, of those that are idle and `may_go`.
   Checkpoint* First(const std::function<bool(const Checkpoint&)>& may_go) const;
+  Checkpoint* FirstForSlots() const;
+  Checkpoint* FirstForPages() const;
 
   WorkerMemory& memory_;
   const PrefixCacheOptions options_;
@@ -233,6 +219,7 @@ class PrefixCache {
       ReuseEstimate(0), ReuseEstimate(0), ReuseEstimate(20)};
   uint64_t num_uses_ = 0;
   int64_t num_evicted_ = 0;
+  OnEvict on_evict_;
   GhostList evicted_;  // Prefixes, by key.
   GhostList seen_;     // Prefixes, whatever the key, with the key's hash.
 };

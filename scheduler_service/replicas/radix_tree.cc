@@ -45,18 +45,22 @@ void AddReferencesOf(const RadixNode& node, MemoryReferences& references) {
 void RadixTree::Put(PrefixMark& mark, const std::string& key,
                     std::span<const int32_t> tokens, const PageLease& pages,
                     int drafted) {
-  const int depth = PagesBefore(mark);
   BOLE_CHECK(mark.position > 0 && mark.position <= std::ssize(tokens) &&
-             depth < pages.size() && mark.node == nullptr);
-  std::unique_ptr<RadixNode>& root = roots_[RootKey(key, tokens[0])];
-  if (root == nullptr) root = std::make_unique<RadixNode>(memory_);
+             mark.node == nullptr);
+  const int depth = PagesBefore(mark);
+  const auto known = tokens.first(mark.position);
+  const auto tail = known.subspan(static_cast<size_t>(depth) * page_size_);
+  std::unique_ptr<RadixNode>& root = roots_[key];
+  if (root == nullptr) {
+    root = std::make_unique<RadixNode>(memory_);
+    root->key = key;
+  }
   RadixNode* node = root.get();
-  const auto rest = tokens.subspan(1, mark.position - 1);
   while (node->end_page() < depth) {
     const int first = node->end_page();
     const auto label =
-        rest.subspan(static_cast<size_t>(first) * page_size_,
-                     static_cast<size_t>(depth - first) * page_size_);
+        known.subspan(static_cast<size_t>(first) * page_size_,
+                      static_cast<size_t>(depth - first) * page_size_);
     std::unique_ptr<RadixNode>& child =
         node->children[FirstOf(label, page_size_)];
     if (child == nullptr) {
@@ -72,12 +76,11 @@ void RadixTree::Put(PrefixMark& mark, const std::string& key,
     if (equal < node->pages.size() && first + equal < depth) {
       Split(*node, equal);
     }
-    TakeDrafted(*node, pages, drafted);
+    if (takes_drafted_) TakeDrafted(*node, pages, drafted);
   }
   mark.node = node;
-  const auto tail = rest.subspan(static_cast<size_t>(depth) * page_size_);
   mark.tail.assign(tail.begin(), tail.end());
-  mark.last_page = pages.Share(depth, 1, PageHolder::kCache);
+  mark.last_page = pages.Share(depth, tail.empty() ? 0 : 1, PageHolder::kCache);
   node->marks.push_back(&mark);
 }
 
@@ -147,8 +150,7 @@ void RadixTree::Trim(RadixNode* node) {
       return;
     }
     if (parent == nullptr) {
-      absl::erase_if(
-          roots_, [&](const auto& root) { return root.second.get() == node; });
+      roots_.erase(node->key);
       return;
     }
     parent->children.erase(FirstOf(node->label, page_size_));
@@ -158,21 +160,19 @@ void RadixTree::Trim(RadixNode* node) {
 
 int RadixTree::Visit(const std::string& key, std::span<const int32_t> tokens,
                      const std::function<void(PrefixMark&)>& visit) const {
-  if (tokens.empty()) return 0;
-  const auto root = roots_.find(RootKey(key, tokens[0]));
+  const auto root = roots_.find(key);
   if (root == roots_.end()) return 0;
-  const auto rest = tokens.subspan(1);
   const RadixNode* node = root->second.get();
-  int matched = 0;  // Of `rest`.
+  int matched = 0;
   while (true) {
     const auto beyond =
-        rest.subspan(static_cast<size_t>(node->first_page) * page_size_);
+        tokens.subspan(static_cast<size_t>(node->first_page) * page_size_);
     const int equal = CountEqual(node->label, beyond);
     matched = node->first_page * page_size_ + equal;
     for (PrefixMark* mark : node->marks) {
       const int depth = PagesBefore(*mark);
       if (depth * page_size_ <= matched &&
-          BeginsWith(rest.subspan(static_cast<size_t>(depth) * page_size_),
+          BeginsWith(tokens.subspan(static_cast<size_t>(depth) * page_size_),
                      mark->tail)) {
         visit(*mark);
       }
@@ -184,7 +184,7 @@ int RadixTree::Visit(const std::string& key, std::span<const int32_t> tokens,
     if (child == node->children.end()) break;
     node = child->second.get();
   }
-  return matched + 1;
+  return matched;
 }
 
 void RadixTree::VisitBelow(
@@ -238,6 +238,11 @@ int RadixTree::DraftedPagesOf(const PrefixMark& mark) const {
   return first_missing;
 }
 
+PageId RadixTree::LastPageOf(const PrefixMark& mark) const {
+  if (!mark.tail.empty()) return mark.last_page.ids()[0];
+  return mark.node->pages.ids()[PagesBefore(mark) - mark.node->first_page - 1];
+}
+
 PageLease RadixTree::PagesOf(const PrefixMark& mark) const {
   std::vector<const RadixNode*> path;
   for (const RadixNode* node = mark.node; node != nullptr;
@@ -250,8 +255,52 @@ PageLease RadixTree::PagesOf(const PrefixMark& mark) const {
         std::min((*node)->end_page(), PagesBefore(mark)) - (*node)->first_page;
     pages.Append((*node)->pages.Share(0, count, PageHolder::kRequest));
   }
-  pages.Append(mark.last_page.Share(0, 1, PageHolder::kRequest));
+  pages.Append(
+      mark.last_page.Share(0, mark.last_page.size(), PageHolder::kRequest));
   return pages;
+}
+
+RadixTree::Run RadixTree::RunOf(const PrefixMark& mark) const {
+  std::vector<const RadixNode*> path;
+  for (const RadixNode* node = mark.node; node != nullptr;
+       node = node->parent) {
+    path.push_back(node);
+  }
+  Run run{.key = path.back()->key, .tokens = {}};
+  for (auto node = path.rbegin(); node != path.rend(); ++node) {
+    const std::vector<int32_t>& label = (*node)->label;
+    run.tokens.insert(run.tokens.end(), label.begin(), label.end());
+  }
+  run.tokens.resize(static_cast<size_t>(PagesBefore(mark)) * page_size_);
+  run.tokens.insert(run.tokens.end(), mark.tail.begin(), mark.tail.end());
+  return run;
+}
+
+PageLease RadixTree::Known(const std::string& key,
+                           std::span<const int32_t> tokens, int most,
+                           bool drafted) const {
+  PageLease pages(memory_);
+  const auto root = roots_.find(key);
+  if (root == roots_.end()) return pages;
+  const RadixNode* node = root->second.get();
+  while (true) {
+    const auto beyond =
+        tokens.subspan(static_cast<size_t>(node->first_page) * page_size_);
+    int count = std::min(CountEqual(node->label, beyond) / page_size_,
+                         most - node->first_page);
+    if (drafted) {
+      const auto end = node->drafted.begin() + count;
+      const auto missing = std::find(node->drafted.begin(), end, false);
+      count = static_cast<int>(missing - node->drafted.begin());
+    }
+    pages.Append(node->pages.Share(0, count, PageHolder::kRequest));
+    if (count < node->pages.size()) return pages;
+    const auto next = beyond.subspan(node->label.size());
+    if (std::ssize(next) < page_size_) return pages;
+    const auto child = node->children.find(FirstOf(next, page_size_));
+    if (child == node->children.end()) return pages;
+    node = child->second.get();
+  }
 }
 
 void RadixTree::AddReferences(MemoryReferences& references) const {

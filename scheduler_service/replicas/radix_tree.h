@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,11 +18,12 @@ namespace bole {
 struct RadixNode;
 
 // A position of a run of tokens: between its first `position` tokens and those
-// that follow. The page of the last of them is the mark's own, for whoever goes
-// on from it writes the rest of a copy; the pages before it are the tree's.
+// that follow. The pages that these tokens fill are the tree's. One that they
+// begin is the mark's own, for whoever goes on from it writes the rest of a
+// copy.
 struct PrefixMark {
   int position;
-  PageLease last_page;
+  PageLease last_page;             // Empty if they fill all their pages.
   RadixNode* node = nullptr;       // The last of its path, once it is put.
   std::vector<int32_t> tail = {};  // Its tokens that the path does not have.
 
@@ -34,6 +34,7 @@ struct PrefixMark {
 // Some pages of a run, all of them equal for those that lie below.
 struct RadixNode {
   RadixNode* parent = nullptr;      // Null: a root, which has no pages.
+  std::string key = {};             // Of a root.
   int first_page = 0;               // How many pages are above it.
   std::vector<int32_t> label = {};  // [pages * page_size]
   PageLease pages;
@@ -50,17 +51,18 @@ struct RadixNode {
 };
 
 // A tree of marks, and of the pages before them. A page is known by the tokens
-// up to the one that follows its last: the drafter's entry of that one depends
-// on it. So a mark at `position` has (position - 1) / page_size pages of the
-// tree, and one of its own. There is no page that no mark needs.
+// up to its last one. So a mark at `position` has position / page_size pages of
+// the tree, and one of its own if tokens are left. There is no page that no
+// mark needs.
 //
 // Runs of different keys share nothing. Tokens are compared, not hashed alone.
 //
 // Not thread-safe.
 class RadixTree {
  public:
-  RadixTree(WorkerMemory& memory, int page_size)
-      : memory_(memory), page_size_(page_size) {}
+  // `takes_drafted`: as Put() says.
+  RadixTree(WorkerMemory& memory, int page_size, bool takes_drafted = true)
+      : memory_(memory), page_size_(page_size), takes_drafted_(takes_drafted) {}
 
   RadixTree(const RadixTree&) = delete;
   RadixTree& operator=(const RadixTree&) = delete;
@@ -68,7 +70,8 @@ class RadixTree {
   // Adds the mark. `pages` has those of the first mark.position tokens; of the
   // first `drafted` of them the drafter has seen every token. Where the tree
   // has equal tokens already it keeps its own pages, but for those that the
-  // drafter has not seen and no request holds, if it has seen the others.
+  // drafter has not seen and no request holds, if it has seen the others and
+  // the tree takes those.
   // REQUIRES: 0 < mark.position <= tokens.size(); nothing of its kind is there
   // (Visit()). COST: O(position).
   void Put(PrefixMark& mark, const std::string& key,
@@ -93,17 +96,29 @@ class RadixTree {
   // How many of the first pages of its path the drafter has seen, at most those
   // before its own. COST: O(pages).
   int DraftedPagesOf(const PrefixMark& mark) const;
+  // The page of the mark's last token. COST: O(1).
+  PageId LastPageOf(const PrefixMark& mark) const;
   // A lease for a request of the pages of the first mark.position tokens.
   PageLease PagesOf(const PrefixMark& mark) const;
+  // The tokens before the mark. COST: O(position).
+  struct Run {
+    std::string key;
+    std::vector<int32_t> tokens;
+  };
+  Run RunOf(const PrefixMark& mark) const;
+  // A lease for a request of the tree's pages of the first tokens, at most
+  // `most`; with `drafted`, up to the first that the drafter has not seen.
+  // COST: O(tokens).
+  PageLease Known(const std::string& key, std::span<const int32_t> tokens,
+                  int most, bool drafted) const;
 
   // Those of the tree and of all its marks.
   void AddReferences(MemoryReferences& references) const;
 
  private:
-  using RootKey = std::pair<std::string, int32_t>;  // With the first token.
-
+  // Those that the mark's tokens fill.
   int PagesBefore(const PrefixMark& mark) const {
-    return (mark.position - 1) / page_size_;
+    return mark.position / page_size_;
   }
   void TakeDrafted(RadixNode& node, const PageLease& pages, int drafted);
   // The first `count` pages of the node stay in it, the others go to a child.
@@ -114,7 +129,8 @@ class RadixTree {
 
   WorkerMemory& memory_;
   const int page_size_;
-  absl::flat_hash_map<RootKey, std::unique_ptr<RadixNode>> roots_;
+  const bool takes_drafted_;
+  absl::flat_hash_map<std::string, std::unique_ptr<RadixNode>> roots_;
 };
 
 }  // namespace bole

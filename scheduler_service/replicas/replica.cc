@@ -5,12 +5,16 @@
 #include "scheduler_service/replicas/replica.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/step_costs.h"
 #include "scheduler_service/jobs/failure.h"
 #include "scheduler_service/policy/make_policy.h"
+#include "scheduler_service/replicas/host_tier.h"
 #include "scheduler_service/replicas/round_report.h"
 
 namespace bole {
@@ -25,20 +29,28 @@ absl::Status BrokenProtocol(const absl::AlphaNum& what) {
       absl::StrCat("the worker broke the protocol: ", what));
 }
 
-// Versions before do not copy slots and pages.
-constexpr uint32_t kCopiesProtocolVersion = 3;
-
 std::optional<PrefixCacheOptions> CacheOptionsFor(
     const WorkerDescription& worker, bool wanted) {
-  if (!wanted || worker.protocol_version < kCopiesProtocolVersion) {
-    return std::nullopt;
-  }
+  if (!wanted || !CopiesMemory(worker)) return std::nullopt;
   PrefixCacheOptions options{.page_size = worker.limits.page_size};
   if (worker.slot_bytes > 0 && worker.page_bytes > 0) {
     options.slot_bytes = static_cast<double>(worker.slot_bytes);
     options.page_bytes = static_cast<double>(worker.page_bytes);
   }
   return options;
+}
+
+// A chunk as long as can be, at the beginning of a text, token by token.
+double TokenSecondsOf(const WorkerDescription& worker) {
+  if (worker.costs == nullptr) return kLeastTokenSeconds;
+  const double tokens = worker.limits.max_prefill_tokens;
+  RoundQuantities chunk{};
+  for (const Quantity quantity :
+       {Quantity::kPrefillTokens, Quantity::kForwardRows}) {
+    chunk[static_cast<size_t>(quantity)] = tokens;
+  }
+  const std::chrono::duration<double> time = worker.costs->costs.TimeOf(chunk);
+  return time.count() / tokens;
 }
 
 }  // namespace
@@ -67,7 +79,8 @@ Replica::Connection::Connection(const WorkerDescription& worker,
           .bounds = policy->bounds(),
           .knows_bounds = worker.protocol_version >= kDeferralProtocolVersion},
       placements(plan_options.limits, plan_options.bounds, options.max_running,
-                 CacheOptionsFor(worker, options.prefix_cache)) {}
+                 CacheOptionsFor(worker, options.prefix_cache),
+                 TokenSecondsOf(worker)) {}
 
 Replica::Replica(const WorkerAdded& link, const ReplicaOptions& options,
                  Metrics& metrics, ReplicaOwner& owner)
@@ -325,6 +338,9 @@ void Replica::UpdateStatus() {
   status_.slots = placements().slots();
   status_.num_checkpoints = placements().num_checkpoints();
   status_.num_evicted = placements().num_evicted();
+  if (const HostTier* host = placements().host()) {
+    status_.host = host->status();
+  }
   status_.pages = placements().pages();
   status_.audit = placements().Audit();
   if (status_.audit.empty() && free() && num_running() > 0) {

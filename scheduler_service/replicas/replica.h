@@ -140,7 +140,7 @@ class Replica {
   RouteOption OptionFor(const Job& job, TimePoint now) const;
   // `cached_elsewhere`: the most tokens of the job that another worker has.
   // REQUIRES: accepts(), free(), and placements() has room for the job.
-  void Place(Job& job, int cached_elsewhere = 0);
+  void Place(Job& job, int cached_elsewhere);
   // The job leaves; its owner knows. REQUIRES: it is placed here.
   void Drop(const Job& job);
   // Drops the job, and says why. REQUIRES: the same.

@@ -104,8 +104,7 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
       !connection.placements.GrowFor(round.sequences, round.plan)) {
     round.plan.lease.reset();
   }
-  connection.placements.AddCopies(round.prefills, round.sequences,
-                                  round.plan.copies);
+  connection.placements.AddCopies(round.prefills, round.sequences, round.plan);
   const uint64_t plan_number = connection.next_plan_number++;
   link_.client->Send(epoch_, plan_number, round.plan);
   RoundMetrics metrics = MetricsOf(round.plan);

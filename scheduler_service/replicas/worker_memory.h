@@ -2,6 +2,7 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_WORKER_MEMORY_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_WORKER_MEMORY_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,19 @@ struct PoolStatus {
 
   // For who needs them.
   int available() const { return free + cached; }
+};
+
+// What a prefix cache keeps on the host of its worker. Counts go up as long as
+// the connection lasts.
+struct HostStatus {
+  PoolStatus slots = {};
+  PoolStatus pages = {};
+  int num_checkpoints = 0;
+  int64_t num_evicted = 0;     // Checkpoints.
+  int64_t num_hits = 0;        // Requests that went on from here.
+  int64_t num_hit_tokens = 0;  // Which they need not have run.
+  double bytes_to_host = 0;
+  double bytes_from_host = 0;
 };
 
 class WorkerMemory;

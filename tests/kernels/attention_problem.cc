@@ -13,7 +13,7 @@ namespace bole::testing {
 namespace {
 
 // Gives every request the pages that hold KV indices 0 (or the first node's) ..
-// committed + nodes - 1. Returns the number of pages.
+// first_key + committed + nodes - 1. Returns the number of pages.
 int AddPageTables(std::mt19937& rng, const AttentionOptions& options,
                   HostBatch& batch) {
   struct Entry {
@@ -23,10 +23,9 @@ int AddPageTables(std::mt19937& rng, const AttentionOptions& options,
   std::vector<Entry> entries;
   batch.max_pages = 1;
   for (int b = 0; b < batch.num_requests(); ++b) {
-    const int end =
-        batch.committed[b] + static_cast<int>(batch.trees[b].size());
-    const int first =
-        options.with_prefix ? 0 : batch.committed[b] / options.page_size;
+    const int first_node = options.first_key + batch.committed[b];
+    const int end = first_node + static_cast<int>(batch.trees[b].size());
+    const int first = options.with_prefix ? 0 : first_node / options.page_size;
     for (int i = first; i * options.page_size < end; ++i) {
       entries.push_back({b, i});
       batch.max_pages = std::max(batch.max_pages, i + 2);
@@ -52,6 +51,7 @@ AttentionProblem::AttentionProblem(std::mt19937& rng,
     : shape(options.shape),
       page_size(options.page_size),
       num_layers(options.num_layers),
+      first_key(options.first_key),
       num_pages(AddPageTables(rng, options, host_batch)),
       batch(std::move(host_batch)),
       k(static_cast<size_t>(num_layers) * num_pages * page_size *
@@ -77,6 +77,7 @@ AttentionParams AttentionProblem::Params(int layer) {
           .shape = shape,
           .pages = Pages(),
           .layer = layer,
+          .first_key = first_key,
           .q = AsActivations(q.data()),
           .projected = AsActivations(projected.data()),
           .out = AsActivations(out.data())};
@@ -124,9 +125,9 @@ std::span<float> AttentionProblem::Out(int row, int head) {
 std::vector<int> AttentionProblem::Visible(int row) const {
   const int request = batch.request[row];
   std::vector<int> visible(batch.committed[request]);
-  std::iota(visible.begin(), visible.end(), 0);
+  std::iota(visible.begin(), visible.end(), first_key);
   for (const int node : PathTo(batch.trees[request], batch.node[row])) {
-    visible.push_back(batch.committed[request] + node);
+    visible.push_back(first_key + batch.committed[request] + node);
   }
   return visible;
 }
@@ -136,7 +137,9 @@ void AttentionProblem::FillInputs(std::mt19937& rng, int layer) {
     const int request = batch.request[row];
     const bool shares_prefix = row > batch.first_row[request];
     for (const int index : Visible(row)) {
-      if (shares_prefix && index < batch.committed[request]) continue;
+      if (shares_prefix && index < first_key + batch.committed[request]) {
+        continue;
+      }
       for (int head = 0; head < shape.kv_heads; ++head) {
         FillNormal(rng, 1, Key(layer, request, index, head));
         FillNormal(rng, 1, Value(layer, request, index, head));
@@ -154,7 +157,7 @@ void AttentionProblem::FillInputs(std::mt19937& rng, int layer) {
 void CopyAsPlain(AttentionProblem& from, int row, int layer,
                  AttentionProblem& to) {
   const int request = from.batch.request[row];
-  int next = 0;
+  int next = to.first_key;
   for (const int index : from.Visible(row)) {
     for (int head = 0; head < from.shape.kv_heads; ++head) {
       std::ranges::copy(from.Key(layer, request, index, head),
@@ -168,6 +171,31 @@ void CopyAsPlain(AttentionProblem& from, int row, int layer,
     std::ranges::copy(from.Query(row, head), to.Query(0, head).begin());
     std::ranges::copy(from.Gate(row, head), to.Gate(0, head).begin());
   }
+}
+
+AttentionProblem WithFirstKey(std::mt19937& rng, AttentionProblem& from,
+                              int layer, int first_key) {
+  AttentionProblem to(rng,
+                      {.shape = from.shape,
+                       .page_size = from.page_size,
+                       .num_layers = from.num_layers,
+                       .first_key = first_key},
+                      from.batch);
+  to.q = from.q;
+  to.projected = from.projected;
+  for (int b = 0; b < from.batch.num_requests(); ++b) {
+    const int count =
+        from.batch.committed[b] + static_cast<int>(from.batch.trees[b].size());
+    for (int i = 0; i < count; ++i) {
+      for (int head = 0; head < from.shape.kv_heads; ++head) {
+        std::ranges::copy(from.Key(layer, b, from.first_key + i, head),
+                          to.Key(layer, b, first_key + i, head).begin());
+        std::ranges::copy(from.Value(layer, b, from.first_key + i, head),
+                          to.Value(layer, b, first_key + i, head).begin());
+      }
+    }
+  }
+  return to;
 }
 
 AttentionShape RandomShape(std::mt19937& rng) {

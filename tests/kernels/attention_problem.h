@@ -21,6 +21,7 @@ struct AttentionOptions {
   AttentionShape shape;
   int page_size = 4;
   int num_layers = 2;
+  int first_key = 0;
   int spare_pages = 2;
   bool with_prefix = true;  // False: only the pages of the nodes exist.
 };
@@ -59,6 +60,7 @@ struct AttentionProblem {
   AttentionShape shape;
   int page_size;
   int num_layers;
+  int first_key;
   int num_pages;
   HostBatch batch;
   GuardedBuffer<float> k, v;               // [layers, pages, Hkv, page, hd]
@@ -69,9 +71,13 @@ struct AttentionProblem {
 };
 
 // Copies the inputs of a row of `from` to row 0 of `to`, and the keys and
-// values that it sees to KV indices 0, 1, ...
+// values that it sees to KV indices to.first_key, to.first_key + 1, ...
 void CopyAsPlain(AttentionProblem& from, int row, int layer,
                  AttentionProblem& to);
+
+// The same problem where keys and values begin at another KV index.
+AttentionProblem WithFirstKey(std::mt19937& rng, AttentionProblem& from,
+                              int layer, int first_key);
 
 // Hkv of 1 to 3, Hq 1, 2, 3 or 6 times that.
 AttentionShape RandomShape(std::mt19937& rng);

@@ -18,8 +18,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 float LogProbability(std::mt19937& rng, CandidateKind kind) {
   if (kind == CandidateKind::kAllEqual) return 0;
   if (kind == CandidateKind::kTies) {
-    const int step = UniformInt(rng, 0, 12);
-    return step == 12 ? -kInfinity : -0.25f * static_cast<float>(step / 4);
+    const int level = UniformInt(rng, 0, 12) / 4;
+    return level == 3 ? -kInfinity : -0.25f * static_cast<float>(level);
   }
   return std::log(std::uniform_real_distribution<float>(0.001f, 1.0f)(rng));
 }

@@ -34,8 +34,7 @@ class ForestProblem {
   // on some candidate of the level before. Some requests take no part, and the
   // limits of nodes and depth are often smaller than the tree, as caps are.
   // Some floors are higher than the tree, or leave nothing of the budget.
-  ForestProblem(std::mt19937& rng, const ForestShape& shape,
-                CandidateKind kind);
+  ForestProblem(std::mt19937& rng, const ForestShape& in, CandidateKind kind);
 
   // The parameters, with the pointers that place() returns for every buffer.
   template <typename Place>

@@ -41,6 +41,7 @@ QkvParams QkvProblem::Params(int layer) {
           .shape = p.shape,
           .pages = p.Pages(),
           .layer = layer,
+          .first_key = p.first_key,
           .epsilon = kEpsilon,
           .projected = AsActivations(p.projected.data()),
           .q_norm = q_norm.data(),

@@ -23,7 +23,8 @@ struct QkvProblem {
   std::span<float> Projected(int row, int column);
   // KV index of a row.
   int Index(int row) const {
-    return p.batch.committed[p.batch.request[row]] + p.batch.node[row];
+    return p.first_key + p.batch.committed[p.batch.request[row]] +
+           p.batch.node[row];
   }
   QkvParams Params(int layer);
 

@@ -34,7 +34,7 @@ class PoisonedBackend final : public ReferenceBackend {
   PoisonedBackend() : ReferenceBackend(/*num_threads=*/1) {}
 
   absl::Status GdnConv(const GdnConvParams& params) override {
-    const absl::Status status = ReferenceBackend::GdnConv(params);
+    absl::Status status = ReferenceBackend::GdnConv(params);
     const RowBatch& batch = params.batch;
     auto* q = reinterpret_cast<float*>(params.q);
     const int width = params.shape.key_width();

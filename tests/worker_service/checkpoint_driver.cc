@@ -10,6 +10,7 @@
 #include "common/select_nodes.h"
 #include "gtest/gtest.h"
 #include "worker_service/model/layer_context.h"
+#include "worker_service/model/mtp_layer.h"
 
 namespace bole::testing_support {
 namespace {
@@ -39,6 +40,8 @@ CheckpointDriver::CheckpointDriver(const LoadedModel& model, Backend& backend,
                         .max_context = kMaxContext,
                         .num_valid_tokens = NumTokens(model)};
   options.num_pages = kRequests * options.MaxPagesPerRequest();
+  options.num_host_slots = kCheckpoints;
+  options.num_host_pages = kCheckpoints * options.MaxPagesPerRequest();
   auto engine = Engine::Create(model.config, *model.weights, backend, options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);
@@ -66,18 +69,20 @@ void CheckpointDriver::Begin(int number, std::vector<int32_t> prompt,
   Begin(number, std::move(prompt), sampling);
   Request& request = requests_[number];
   request.plan.committed = from.length;
-  request.undrafted = how.shows_tail ? from.undrafted + 1 : 0;
-  copies_.slots.push_back({.from = from.slot,
-                           .to = request.plan.slot,
-                           .output_to_prompt = how.output_to_prompt});
-  const int first_written = (from.length - std::max(1, request.undrafted)) /
+  request.undrafted = how.shows_tail ? std::max(from.undrafted, 1) : 0;
+  MemoryCopies& copies = from.on_host ? from_host_ : copies_;
+  copies.slots.push_back({.from = from.slot,
+                          .to = request.plan.slot,
+                          .output_to_prompt = how.output_to_prompt});
+  // The drafter's entries of the tail end with that of the pending token.
+  const int first_written = (from.length - std::max(request.undrafted - 1, 0)) /
                             engine_->limits().page_size;
   const int last = (from.length - 1) / engine_->limits().page_size;
   for (int i = 0; i <= last; ++i) {
-    if (i < first_written) {
+    if (!from.on_host && i < first_written) {
       request.plan.pages[i] = from.pages[i];
     } else if (how.copies_page) {
-      copies_.pages.push_back(
+      copies.pages.push_back(
           {.from = from.pages[i], .to = request.plan.pages[i]});
     }
   }
@@ -87,16 +92,32 @@ void CheckpointDriver::GoOnInPlace(int number, std::vector<int32_t> prompt) {
   Request& request = requests_[number];
   request.plan.prompt_length = static_cast<int32_t>(prompt.size());
   request.tokens = std::move(prompt);
-  ++request.undrafted;
+  request.undrafted = std::max(request.undrafted, 1);
 }
 
 LeftCheckpoint CheckpointDriver::Leave(int number, int index) {
   const Request& request = requests_[number];
-  const LeftCheckpoint left{.slot = SlotId(kRequests + index),
-                            .length = request.plan.committed,
-                            .pages = request.plan.pages,
-                            .undrafted = request.undrafted};
+  LeftCheckpoint left{.slot = SlotId(kRequests + index),
+                      .length = request.plan.committed,
+                      .pages = request.plan.pages,
+                      .undrafted = request.undrafted};
   copies_.slots.push_back({.from = request.plan.slot, .to = left.slot});
+  return left;
+}
+
+LeftCheckpoint CheckpointDriver::LeaveOnHost(int number, int index) {
+  const Request& request = requests_[number];
+  LeftCheckpoint left{.slot = SlotId(index),
+                      .length = request.plan.committed,
+                      .undrafted = request.undrafted,
+                      .on_host = true};
+  to_host_.slots.push_back({.from = request.plan.slot, .to = left.slot});
+  const StepLimits& limits = engine_->limits();
+  for (int i = 0; i * limits.page_size < left.length; ++i) {
+    left.pages.emplace_back(index * limits.MaxPages() + i);
+    to_host_.pages.push_back(
+        {.from = request.plan.pages[i], .to = left.pages[i]});
+  }
   return left;
 }
 
@@ -119,7 +140,9 @@ SequencePlan CheckpointDriver::PlanOf(Request& request, bool shows_tail) {
 }
 
 StepResult CheckpointDriver::Run(const std::optional<DraftShape>& draft) {
-  StepPlan plan{.copies = std::exchange(copies_, {}),
+  StepPlan plan{.to_host = std::exchange(to_host_, {}),
+                .from_host = std::exchange(from_host_, {}),
+                .copies = std::exchange(copies_, {}),
                 .draft = draft,
                 .defers_draft = !draft};
   for (const auto& [number, count] : chunks_) {
@@ -190,6 +213,17 @@ SequenceResult CheckpointDriver::Round(int number, int nodes,
                                   : std::move(result.sequences[0]);
 }
 
+void CheckpointDriver::FillPages(char byte) {
+  const std::vector<MemoryPart>& parts = engine_->memory().page_parts;
+  for (const MemoryPart& part : parts) {
+    const std::vector<char> bytes(engine_->limits().num_pages * part.item_bytes,
+                                  byte);
+    const absl::Status status =
+        backend_.Upload(part.first, bytes.data(), bytes.size());
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 std::vector<char> CheckpointDriver::Bytes(const MemoryPart& part, size_t at,
                                           size_t count) const {
   std::vector<char> bytes(count);
@@ -200,7 +234,8 @@ std::vector<char> CheckpointDriver::Bytes(const MemoryPart& part, size_t at,
 }
 
 // The last hidden vector is part of it, and those before are not: they are kept
-// in some rounds alone.
+// in some rounds alone. Of the drafter, which has entries from its first key
+// on, the pending token's is.
 std::vector<std::pair<std::string, std::vector<char>>>
 CheckpointDriver::Content(int number) const {
   const SequenceMemory& memory = engine_->memory();
@@ -225,7 +260,9 @@ CheckpointDriver::Content(int number) const {
     auto& [name, rows] = content.emplace_back(
         absl::StrCat("array ", layer, " of keys and values"),
         std::vector<char>());
-    for (int p = 0; p < plan.committed; ++p) {
+    const bool is_drafter = (layer + 1) % memory.pages.num_layers == 0;
+    const int first = is_drafter ? kFirstDraftKey : 0;
+    for (int p = first; p < first + plan.committed; ++p) {
       const size_t page = plan.pages[p / page_size].value();
       for (int head = 0; head < heads; ++head) {
         const size_t row = head * page_size + p % page_size;

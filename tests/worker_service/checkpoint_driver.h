@@ -30,7 +30,8 @@ struct LeftCheckpoint {
   SlotId slot{0};
   int length = 0;
   std::vector<PageId> pages = {};
-  int undrafted = 0;  // Tokens that its drafter has not seen.
+  int undrafted = 0;     // Tokens that its drafter has not seen.
+  bool on_host = false;  // Slot and pages are numbers of the host's places.
 };
 
 // What whoever goes on from a checkpoint does about it.
@@ -63,12 +64,16 @@ class CheckpointDriver {
   void Begin(int number, std::vector<int32_t> prompt,
              const SamplingParams& sampling, const LeftCheckpoint& from,
              const GoingOn& how = {});
+  // Of the next plan.
+  int num_page_copies() const { return static_cast<int>(copies_.pages.size()); }
   // The request in the slot goes on as another one whose prompt begins with
   // what is committed: nothing is copied.
   void GoOnInPlace(int number, std::vector<int32_t> prompt);
   // The next plan copies the slot, as it is before that plan, to the slot of
   // checkpoint `index`.
   LeftCheckpoint Leave(int number, int index);
+  // The same on the host, with copies of the pages.
+  LeftCheckpoint LeaveOnHost(int number, int index);
 
   // To the next plan: the next so many tokens of the prompt, or as many as
   // there are; a forest of the likeliest nodes; and nothing at all.
@@ -91,8 +96,11 @@ class CheckpointDriver {
   int committed(int number) const { return requests_[number].plan.committed; }
   const Engine& engine() const { return *engine_; }
 
+  // Keys and values of every page and layer become this byte; of 0xff, NaN.
+  void FillPages(char byte);
+
   // Part by part, with its name: what slot and pages hold of a request's
-  // committed tokens, byte for byte.
+  // committed tokens, byte for byte. REQUIRES: its last round has drafted.
   std::vector<std::pair<std::string, std::vector<char>>> Content(
       int number) const;
 
@@ -113,7 +121,7 @@ class CheckpointDriver {
   std::unique_ptr<Engine> engine_;
   Request requests_[kRequests];
   // What the next plan has.
-  MemoryCopies copies_;
+  MemoryCopies to_host_, from_host_, copies_;
   std::vector<std::pair<int, int>> chunks_;  // Request, tokens.
   std::vector<std::pair<int, int>> trees_;   // Request, nodes.
 };

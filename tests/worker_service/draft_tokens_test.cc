@@ -16,6 +16,7 @@ namespace {
 // A list of even ids from 0, with one of them put in another's place.
 std::string ListWith(size_t place, const std::string& id) {
   std::vector<std::string> ids;
+  ids.reserve(20);
   for (int i = 0; i < 20; ++i) ids.push_back(absl::StrCat(2 * i));
   ids[place] = id;
   return absl::StrCat("{\"tokens\": [", absl::StrJoin(ids, ","),

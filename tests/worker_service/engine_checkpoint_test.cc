@@ -1,104 +1,27 @@
 // Requests that go on from checkpoints: what they get and leave is what they
 // would have got and left without.
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "common/draft_shape.h"
 #include "common/sampling_params.h"
 #include "common/step.h"
 #include "gtest/gtest.h"
-#include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/checkpoint_driver.h"
-#include "worker_service/loaded_model.h"
+#include "tests/worker_service/checkpoint_fixture.h"
 
 namespace bole::testing_support {
 namespace {
 
-constexpr DraftShape kTree = CheckpointDriver::kTree;
-constexpr DraftShape kChain = CheckpointDriver::kChain;
-constexpr int kPromptTokens = 230;
-
-SamplingParams Greedy() {
-  SamplingParams sampling;
-  sampling.temperature = 0;
-  return sampling;
-}
-SamplingParams Penalized() {
-  SamplingParams sampling;
-  sampling.temperature = 0.8f;
-  sampling.presence_penalty = 0.3f;
-  sampling.frequency_penalty = 0.2f;
-  sampling.repetition_penalty = 1.2f;
-  sampling.seed = 5;
-  return sampling;
-}
-
-// Plain rounds, whose drafts are put off, chains and trees.
-struct RoundKind {
-  int nodes;
-  std::optional<DraftShape> draft;
-};
-const std::vector<RoundKind>& MixedRounds() {
-  static const std::vector<RoundKind> rounds = {
-      {1, std::nullopt}, {1, std::nullopt}, {1, kChain}, {4, kChain},
-      {4, kTree},        {12, kTree},       {12, kTree}, {12, std::nullopt},
-      {1, kTree},        {16, kTree}};
-  return rounds;
-}
-
-class EngineCheckpointTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    absl::StatusOr<LoadedModel> model = LoadModel(GetParam(), backend_);
-    ASSERT_TRUE(model.ok()) << model.status();
-    model_ = *std::move(model);
-  }
-
-  CheckpointDriver NewDriver(int page_size = 16) {
-    return CheckpointDriver(model_, backend_, page_size);
-  }
-  std::vector<int32_t> Text(int num_tokens, uint32_t seed) const {
-    std::mt19937 rng(seed);
-    std::vector<int32_t> text(num_tokens);
-    for (int32_t& token : text) {
-      token = static_cast<int32_t>(rng() % NumTokens(model_));
-    }
-    return text;
-  }
-  // The first tokens of `text`, and then others.
-  std::vector<int32_t> Continued(const std::vector<int32_t>& text, int length,
-                                 uint32_t seed,
-                                 int num_tokens = kPromptTokens) const {
-    std::vector<int32_t> prompt = Text(num_tokens, seed);
-    std::copy_n(text.begin(), length, prompt.begin());
-    return prompt;
-  }
-
-  ReferenceBackend backend_{/*num_threads=*/1};
-  LoadedModel model_;
-};
-
-// The rounds of both, and what they leave.
-void ExpectSameRounds(CheckpointDriver& a, int number_of_a, CheckpointDriver& b,
-                      int number_of_b) {
-  for (const RoundKind& kind : MixedRounds()) {
-    const SequenceResult got = a.Round(number_of_a, kind.nodes, kind.draft);
-    EXPECT_TRUE(got == b.Round(number_of_b, kind.nodes, kind.draft))
-        << kind.nodes << " nodes at " << a.committed(number_of_a);
-  }
-  ExpectSameContent(a, number_of_a, b, number_of_b);
-}
+class EngineCheckpointTest : public CheckpointTest {};
+BOLE_FOR_EACH_CHECKPOINT_MODEL(EngineCheckpointTest);
 
 // From every boundary of the grid, and to the end of the prompt in one chunk or
 // in several.
 TEST_P(EngineCheckpointTest, APrefillGoesOnBitForBit) {
-  for (const int page_size : {16, 64}) {
+  for (const int page_size : {16, 24, 64}) {
     const std::vector<int32_t> text = Text(kPromptTokens, 1);
     CheckpointDriver cached = NewDriver(page_size);
     std::vector<LeftCheckpoint> checkpoints;
@@ -374,21 +297,6 @@ TEST_P(EngineCheckpointTest, WhatIsLeftOutShows) {
   EXPECT_TRUE(counts.content[2] != whole.content[2]);
   EXPECT_TRUE(counts.results != whole.results);
 }
-
-std::string NameOf(const ::testing::TestParamInfo<std::string>& info) {
-  const char* const names[] = {"SyntheticDense", "SyntheticMoe", "Dense",
-                               "Moe"};
-  return names[info.index];
-}
-
-// Synthetic models accept what they draft. Of random ones every layer changes
-// what is drawn.
-INSTANTIATE_TEST_SUITE_P(
-    Models, EngineCheckpointTest,
-    ::testing::Values("synthetic:tiny,layers=4,noise=1",
-                      "synthetic:tiny-moe,layers=4,noise=1",
-                      "tests/golden/dense", "tests/golden/moe"),
-    NameOf);
 
 }  // namespace
 }  // namespace bole::testing_support

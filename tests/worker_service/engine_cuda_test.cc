@@ -286,6 +286,45 @@ TEST_P(EngineCudaTest, ChunksBesideAForestWriteWhatTheyWriteApart) {
   }
 }
 
+// One engine keeps a checkpoint on the device. The other's goes to the host,
+// and another text takes its slot and pages in the same plan. The plans of both
+// are otherwise alike, so that all bytes are.
+TEST_P(EngineCudaTest, WhatWentToTheHostIsWhatStayedOnTheDevice) {
+  std::vector<int32_t> text;
+  for (const auto& tokens : DemoModel::Get().Prompts()) {
+    text.insert(text.end(), tokens.begin(), tokens.end());
+  }
+  text.resize(230);
+  std::vector<int32_t> other = text;
+  std::reverse(other.begin(), other.end());
+  std::vector<int32_t> next = text;
+  std::rotate(next.begin() + 128, next.begin() + 137, next.end());
+  CheckpointDriver kept(model_, *cuda_, /*page_size=*/64);
+  CheckpointDriver moved(model_, *cuda_, /*page_size=*/64);
+  for (CheckpointDriver* driver : {&kept, &moved}) {
+    const bool is_moved = driver == &moved;
+    driver->Begin(0, text);
+    driver->AddChunk(0, 128);
+    driver->Run(CheckpointDriver::kTree);
+    const LeftCheckpoint from =
+        is_moved ? driver->LeaveOnHost(0, 0) : driver->Leave(0, 0);
+    const int number = is_moved ? 0 : 2;
+    driver->Begin(number, other);
+    driver->Prefill(number);
+    for (int i = 0; i < 4; ++i) {
+      driver->Round(number, 12, CheckpointDriver::kTree);
+    }
+    driver->Begin(1, next, {}, from);
+  }
+
+  EXPECT_EQ(moved.Prefill(1), kept.Prefill(1));
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(moved.Round(1, 12, CheckpointDriver::kTree),
+              kept.Round(1, 12, CheckpointDriver::kTree));
+  }
+  ExpectSameContent(moved, 1, kept, 1);
+}
+
 // From a checkpoint on the grid, with chunks of the same sizes after it: the
 // products are the same, but for the drafter's one row of the tail.
 TEST_P(EngineCudaTest, ARequestThatGoesOnFromACheckpointWritesWhatItWould) {

@@ -93,9 +93,9 @@ class Twins {
         plan.defers_draft = true;
       }
       StepResult actual = Step(*deferring_, plan);
-      EXPECT_TRUE(plan.draft || !actual.prefills[0].proposal);
-      if (!plan.draft)
-        actual.prefills[0].proposal = expected.prefills[0].proposal;
+      auto& proposal = actual.prefills[0].proposal;
+      EXPECT_TRUE(plan.draft || !proposal);
+      if (!plan.draft) proposal = expected.prefills[0].proposal;
       EXPECT_EQ(actual, expected);
       Advance(b, expected.prefills[0]);
       sequences_[b].seen = committed(b);

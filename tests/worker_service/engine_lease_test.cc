@@ -342,11 +342,11 @@ TEST(EngineLeaseTest, PagesAreAskedForAllRoundsAhead) {
   const int page = batch.limits().page_size;
   // Room for the planned round with its draft, but not for the later ones.
   SequencePlan& sequence = batch.sequence(1);
-  const int planned = sequence.committed + 8 + kTree.num_draft_nodes();
+  const int planned = sequence.committed + 8 + kTree.num_kv_rows();
   const int pages = (planned + page - 1) / page;
   ASSERT_LT(pages, std::ssize(sequence.pages));
   sequence.pages.erase(sequence.pages.begin() + pages, sequence.pages.end());
-  sequence.committed = pages * page - 8 - kTree.num_draft_nodes();
+  sequence.committed = pages * page - 8 - kTree.num_kv_rows();
 
   const absl::Status status = batch.TryLease(lease);
 

@@ -127,10 +127,7 @@ TEST(EngineScratchTest, EveryShapeThatRunsWasMeasuredBefore) {
                                              model->num_valid_tokens());
       sizes.max_prefill_tokens = 64;
       if (options.draft) sizes.max_draft = {.top_k = 4, .depth = 8};
-      const int draft_rows = sizes.max_draft.num_draft_nodes();
-      sizes.num_pages =
-          sizes.max_requests *
-          ((sizes.max_context + draft_rows) / sizes.page_size + 1);
+      sizes.num_pages = sizes.max_requests * sizes.MaxPagesPerRequest();
       backend.measured.clear();
       backend.run.clear();
       const auto engine =

@@ -200,6 +200,28 @@ TEST_F(EngineSizesTest, CheckpointsGetTheirShare) {
               HasSubstr("(1024 slots and 7 for checkpoints)"));
 }
 
+TEST_F(EngineSizesTest, TheHostsPlacesTakeWhatTheFlagSays) {
+  EngineOptions options = DefaultEngineOptions();
+  options.host_cache_gb = 0.5;
+  for (const bool on_gpu : {true, false}) {
+    if (!on_gpu) backend_->state.reset();
+    const absl::StatusOr<PlannedEngine> planned = Fit(options);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    const MemoryPlan& plan = planned->memory;
+    const auto slots = static_cast<size_t>(planned->options.num_host_slots);
+    const auto pages = static_cast<size_t>(planned->options.num_host_pages);
+    EXPECT_EQ(slots, kGiB / 8 / plan.slot_bytes());
+    EXPECT_EQ(pages, kGiB * 3 / 8 / plan.page_bytes());
+    EXPECT_EQ(plan.host_cache,
+              slots * plan.slot_bytes() + pages * plan.page_bytes());
+    EXPECT_THAT(ToString(plan), HasSubstr("; on the host, pinned "));
+  }
+
+  options.host_cache_gb = 1e-4;
+  EXPECT_THAT(Fit(options).status().ToString(),
+              HasSubstr("--host-cache-gb is 0.0001, a quarter of which holds"));
+}
+
 TEST_F(EngineSizesTest, NoMorePagesThanTheSlotsCanUse) {
   EngineOptions options = DefaultEngineOptions();
   options.max_context = 128;

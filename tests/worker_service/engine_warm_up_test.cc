@@ -44,7 +44,7 @@ class KeySet final : public GraphSet {
   absl::Status Replay(const GraphKey& key,
                       const std::function<absl::Status()>& queue) override {
     calls_.clear();
-    const absl::Status status = queue();
+    absl::Status status = queue();
     const auto [kept, is_new] = keys_.try_emplace(key, calls_);
     if (is_new) ++num_misses_;
     EXPECT_FALSE(kept->second.empty());

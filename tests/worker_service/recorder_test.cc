@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_step.h"
+#include "tests/testing/same_plan.h"
 
 namespace bole {
 namespace {

@@ -224,9 +224,8 @@ TEST(ReachableShapesTest, HaveTheKeysThatRoundsHave) {
       std::set<GraphKey> reachable;
       for (const RoundShape& shape : ReachableShapes(profile, options)) {
         const size_t before = reachable.size();
-        for (const GraphKey& key : KeysOf(shape, options)) {
-          reachable.insert(key);
-        }
+        const auto keys = KeysOf(shape, options);
+        reachable.insert(keys.begin(), keys.end());
         EXPECT_GT(reachable.size(), before) << "adds nothing";
       }
 

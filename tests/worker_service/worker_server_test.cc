@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/net/client_credentials.h"
 #include "common/sha256.h"
 #include "common/step.h"
 #include "gmock/gmock.h"
@@ -20,6 +21,7 @@
 #include "proto/health.grpc.pb.h"
 #include "proto/step_codec.h"
 #include "proto/worker.grpc.pb.h"
+#include "tests/common/net/test_certificates.h"
 #include "tests/worker_service/execute_client.h"
 #include "tests/worker_service/faulty_backend.h"
 #include "tests/worker_service/model/files.h"
@@ -52,14 +54,18 @@ WorkerServerOptions SmallWorker() {
   return options;
 }
 
-Serving::ServingStatus HealthOf(const WorkerServer& server) {
+Serving::ServingStatus HealthOver(
+    const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   grpc::health::v1::HealthCheckRequest request;
   request.set_service("bole.worker.v1.Worker");
   Serving response;
-  grpc::health::v1::Health::NewStub(ChannelTo(server))
-      ->Check(&context, request, &response);
+  grpc::health::v1::Health::NewStub(channel)->Check(&context, request,
+                                                    &response);
   return response.status();
+}
+Serving::ServingStatus HealthOf(const WorkerServer& server) {
+  return HealthOver(ChannelTo(server));
 }
 
 std::vector<RecordedStep> GoldenSteps() {
@@ -278,6 +284,39 @@ TEST(WorkerServerTest, SaysWhyItCannotStart) {
   taken.address = first->address().ToString();
   EXPECT_EQ(WorkerServer::Start(taken).status().code(),
             absl::StatusCode::kUnavailable);
+}
+
+TEST(WorkerServerTest, WithTlsItAnswersSchedulersItKnowsAndProbes) {
+  const testing::TestAuthority authority("authority");
+  const testing::CertifiedKey own = authority.Issue("worker.test");
+  const testing::CertifiedKey scheduler = authority.Issue("scheduler.test");
+  const ScopedDirectory directory;
+  WorkerServerOptions options = SmallWorker();
+  options.health_address = "127.0.0.1:0";
+  options.tls = {.cert = directory.Write("cert.pem", own.cert),
+                 .key = directory.Write("key.pem", own.key),
+                 .client_ca = directory.Write("ca.pem", authority.cert())};
+  const auto server = StartOrDie(options);
+  const TlsClientFiles files = {
+      .ca = options.tls.client_ca,
+      .cert = directory.Write("scheduler.pem", scheduler.cert),
+      .key = directory.Write("scheduler_key.pem", scheduler.key),
+      .server_name = "worker.test"};
+
+  const auto known = ClientCredentials::Open(files);
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_EQ(DescriptionOver(known->ChannelTo(server->address().ToString(), {}))
+                .model(),
+            "demo");
+  grpc::ClientContext context;
+  wire::DescribeResponse response;
+  EXPECT_EQ(wire::Worker::NewStub(ChannelTo(*server))
+                ->Describe(&context, {}, &response)
+                .error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(HealthOver(ChannelTo("127.0.0.1:" +
+                                 std::to_string(server->health_port()))),
+            Serving::SERVING);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ const Extent& ExtentOf(CalibrationSize size) {
 // KV rows that a round of any kind may need beyond the committed tokens of one
 // of its requests, chunks left out.
 int SlackOf(const StepLimits& limits) {
-  return limits.max_nodes_per_tree + limits.max_draft.num_draft_nodes() +
+  return limits.max_nodes_per_tree + limits.max_draft.num_kv_rows() +
          limits.max_lease_rounds * (limits.max_draft.depth + 1);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
@@ -159,7 +160,7 @@ class BasisList {
     const double most = Most(Quantity::kForwardRows);
     if (experts.count == 0 || most <= 1) return;
     std::vector<double> points = {1};
-    for (double low = 2; low < most; low *= 2) {
+    for (int64_t low = 2; low < most; low *= 2) {
       points.push_back(low);
       if (low > 2 && 0.75 * low < most) points.push_back(1.5 * low);
     }
@@ -214,7 +215,7 @@ class BasisList {
     // Every further level runs top_k rows of each request.
     Add("draft", axes, [](std::span<const double> at) { return at[0] - 1; });
     const double most = axes[1].points.back() * axes[2].points.back();
-    for (double low = 1; low < most; low *= 4) {
+    for (int64_t low = 1; low < most; low *= 4) {
       const double high = low * 4 < most ? low * 4 : most;
       Add("draft", axes, [=](std::span<const double> at) {
         return (at[0] - 1) * Ramp(at[1] * at[2], low, high);

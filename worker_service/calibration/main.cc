@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/command_line.h"
 #include "common/cost_table.h"
+#include "common/net/client_credentials.h"
 #include "common/status_macros.h"
 #include "worker_service/calibration/calibrator.h"
 #include "worker_service/calibration/combinations.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct Flags {
   std::string worker = "127.0.0.1:50052";
+  TlsClientFiles tls;
   std::string out;
   std::string plot;
   bool coarse = false;
@@ -70,6 +72,7 @@ absl::Status Run(const Flags& flags) {
   ProgressLine line;
   const absl::StatusOr<std::string> text = CalibrateRemotely(
       {.worker = flags.worker,
+       .tls = flags.tls,
        .size = flags.coarse ? CalibrationSize::kCoarse : CalibrationSize::kFull,
        .max_seconds = flags.max_seconds},
       [&](const CalibrationProgress& progress) { line.Show(progress); });
@@ -108,6 +111,18 @@ int main(int argc, char** argv) {
           "begin no measurement later than this; 0: no limit. The fewer "
           "measurements, the less of a noisy machine averages out")
       .Range(0, 86'400);
+  app.Add("--worker-ca", flags.tls.ca,
+          "the worker is spoken to over TLS, and its certificate is of these, "
+          "in PEM")
+      .Group("Security");
+  app.Add("--worker-cert", flags.tls.cert,
+          "certificate chain to show it, in PEM")
+      .Group("Security");
+  app.Add("--worker-key", flags.tls.key, "its private key, in PEM")
+      .Group("Security");
+  app.Add("--worker-name", flags.tls.server_name,
+          "the name in its certificate; its address if left out")
+      .Group("Security");
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const absl::Status status = bole::Run(flags);
   if (status.ok()) return 0;

@@ -6,10 +6,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "proto/grpc_status.h"
 #include "proto/worker.grpc.pb.h"
 
@@ -44,8 +41,10 @@ absl::StatusOr<uint32_t> RoundTripOf(wire::Worker::Stub& stub) {
 absl::StatusOr<std::string> CalibrateRemotely(
     const RemoteCalibration& calibration,
     const OnCalibrationProgress& on_progress) {
-  const auto stub = wire::Worker::NewStub(grpc::CreateChannel(
-      calibration.worker, grpc::InsecureChannelCredentials()));
+  BOLE_ASSIGN_OR_RETURN(const ClientCredentials credentials,
+                        ClientCredentials::Open(calibration.tls));
+  const auto stub =
+      wire::Worker::NewStub(credentials.ChannelTo(calibration.worker, {}));
   wire::CalibrateRequest request;
   request.set_full(calibration.size == CalibrationSize::kFull);
   request.set_max_seconds(static_cast<uint32_t>(calibration.max_seconds));

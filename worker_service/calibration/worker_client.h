@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/net/client_credentials.h"
 #include "worker_service/calibration/calibrator.h"
 #include "worker_service/calibration/combinations.h"
 
@@ -12,12 +13,14 @@ namespace bole {
 
 struct RemoteCalibration {
   std::string worker;  // HOST:PORT
+  TlsClientFiles tls = {};
   CalibrationSize size = CalibrationSize::kCoarse;
   int max_seconds = 0;  // Of measuring; 0: no limit.
 };
 
 // Measures a round trip to the worker, has it calibrated, and returns the text
-// of its table. Errors of the calls, as proto/worker.proto has them.
+// of its table. Errors of ClientCredentials::Open(), and of the calls, as
+// proto/worker.proto has them.
 absl::StatusOr<std::string> CalibrateRemotely(
     const RemoteCalibration& calibration,
     const OnCalibrationProgress& on_progress);

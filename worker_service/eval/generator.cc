@@ -256,9 +256,7 @@ EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,
   engine.max_context = max_context;
   engine.num_valid_tokens = num_valid_tokens;
   // The tree, or the drafter's lanes, reach beyond the context's end.
-  const int kv_rows = max_context + engine.max_draft.num_draft_nodes();
-  engine.num_pages =
-      options.max_batch * ((kv_rows + kPageSize - 1) / kPageSize);
+  engine.num_pages = options.max_batch * engine.MaxPagesPerRequest();
   return engine;
 }
 

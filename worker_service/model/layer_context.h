@@ -54,6 +54,7 @@ struct LayerContext {
   GdnStates states;
   GdnFactors factors;
   KvPages pages;
+  int first_key = 0;  // Of its attention layers (kernels/attention.h).
   const float* inverse_frequency;
   const Scratch& scratch;
 };

@@ -42,6 +42,7 @@ absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
       .states = {},
       .factors = {},
       .pages = parts_.memory.pages,
+      .first_key = kFirstDraftKey,
       .inverse_frequency = parts_.weights.inverse_frequency,
       .scratch = parts_.scratch};
   BOLE_RETURN_IF_ERROR(RunLayers(

@@ -73,8 +73,9 @@ class SimulatedDrafter {
     }
     uint32_t group = DraftGroup(code, token);
     // Instead of what is not in the list the drafter takes anything.
-    if (!is_listed_[group])
+    if (!is_listed_[group]) {
       group = listed_[token % listed_.size()] / kSuccessors;
+    }
     const uint32_t place = LikeliestSuccessor(code, token) % kSuccessors;
     Drafts drafts;
     double sum = 0;

@@ -54,7 +54,8 @@ __device__ HeadSet HeadSetOf(const AttentionShape& s, int index) {
           .count = min(kHeads, group - first)};
 }
 
-// The tokens that a row sees, in order: the prefix, then its path.
+// The tokens that a row sees, in order: the prefix, then its path. KV indices
+// are counted from first_key on.
 struct Visible {
   int count;
   int committed;
@@ -154,7 +155,8 @@ __device__ void AttendTo(const AttentionParams& p, const Task& task, int first,
   const float scale = 1.0f / sqrtf(static_cast<float>(dim));
   const int warp = static_cast<int>(threadIdx.x) / 32;
   for (int i = first + warp; i < last; i += kWarps) {
-    const int64_t at = (rows.Row(task.visible.KvIndex(i)) + distance) * dim;
+    const int index = p.first_key + task.visible.KvIndex(i);
+    const int64_t at = (rows.Row(index) + distance) * dim;
     float k[kPerLane];
     float v[kPerLane];
     LoadColumns(As<T>(p.pages.k) + at, dim, k);

@@ -232,7 +232,7 @@ bool CanDecodeAttention(const AttentionDecodeParams& params, const Launch& on) {
   const AttentionShape& s = params.qkv.shape;
   const int group = QueryGroup(params);
   return on.overlaps && HasUnits(s, on.type) && s.rotary_dim <= 2 * kMaxTurns &&
-         (group == 4 || group == 6) &&
+         (group == 4 || group == 6) && params.qkv.first_key == 0 &&
          s.kv_heads * params.qkv.batch.rows.max <= kMaxUnits;
 }
 

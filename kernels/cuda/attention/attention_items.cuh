@@ -17,10 +17,10 @@ namespace bole::cuda {
 
 struct AttentionItem {
   int request;
-  int committed;   // Committed tokens of the request.
-  int first_node;  // The item's first node, as a row of the batch.
-  int first_head;  // The first row's query head, in the group.
-  int rows;        // 0: there is no such item.
+  int first_index;  // KV index of the request's node 0.
+  int first_node;   // The item's first node, as a row of the batch.
+  int first_head;   // The first row's query head, in the group.
+  int rows;         // 0: there is no such item.
 
   // The node of a row, counted from first_node on, and its query head in the
   // group.
@@ -36,20 +36,21 @@ struct AttentionItem {
 };
 
 // Item `index` of all, in the order of requests. Whole warps call it together.
-__device__ inline AttentionItem FindItem(const RowBatch& batch,
-                                         const Divisor& group, int max_rows,
-                                         int index) {
+__device__ inline AttentionItem FindItem(const TileArgs& args, int index) {
+  const RowBatch& batch = args.p.batch;
+  const Divisor& group = args.plan.group;
+  const int max_rows = args.plan.item_rows();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int base = 0; base < batch.max_requests; base += 32) {
     const int request = base + lane;
     int first_node = 0;
     int rows = 0;
-    int committed = 0;
+    int first_index = 0;
     if (request < batch.max_requests) {
       first_node = __ldcg(batch.first_row + request);
       rows =
           (__ldcg(batch.first_row + request + 1) - first_node) * group.divisor;
-      committed = __ldcg(batch.committed + request);
+      first_index = args.p.first_key + __ldcg(batch.committed + request);
     }
     const int items = (rows + max_rows - 1) / max_rows;
     int through = items;
@@ -63,7 +64,7 @@ __device__ inline AttentionItem FindItem(const RowBatch& batch,
       const int first =
           (index - __shfl_sync(~0u, through - items, owner)) * max_rows;
       return {.request = base + owner,
-              .committed = __shfl_sync(~0u, committed, owner),
+              .first_index = __shfl_sync(~0u, first_index, owner),
               .first_node =
                   __shfl_sync(~0u, first_node, owner) + group.Quotient(first),
               .first_head = group.Remainder(first),
@@ -83,10 +84,14 @@ __device__ inline uint64_t LowBits(int count) {
 // Which KV indices a node row sees.
 class VisibleIndices {
  public:
-  __device__ VisibleIndices(const RowBatch& batch, int committed, int node_row)
-      : committed_(committed), node_(__ldcg(batch.node + node_row)) {
+  __device__ VisibleIndices(const AttentionParams& p, int first_index,
+                            int node_row)
+      : first_key_(p.first_key),
+        plain_(first_index),
+        node_(__ldcg(p.batch.node + node_row)) {
+    const RowBatch& batch = p.batch;
     if (batch.mask_words == 0) {
-      committed_ += node_ + 1;
+      plain_ += node_ + 1;
     } else {
       ancestors_ =
           batch.ancestors + static_cast<int64_t>(node_row) * batch.mask_words;
@@ -95,8 +100,9 @@ class VisibleIndices {
 
   // Bit i: index first + i is visible.
   __device__ uint64_t Bits(int first) const {
-    const uint64_t prefix = LowBits(committed_ - first);
-    const int node = first - committed_;
+    const uint64_t prefix =
+        LowBits(plain_ - first) & ~LowBits(first_key_ - first);
+    const int node = first - plain_;
     if (ancestors_ == nullptr || node <= -64) return prefix;
     if (node < 0) return prefix | AncestorBits(0) << -node;
     return AncestorBits(node);
@@ -116,14 +122,15 @@ class VisibleIndices {
     return word <= node_ / 32 ? __ldcg(ancestors_ + word) : 0;
   }
 
-  int committed_;  // All before are visible.
+  int first_key_;
+  int plain_;  // All before, from first_key_ on, are visible.
   int node_;
   const uint32_t* ancestors_ = nullptr;  // Null: nothing else is.
 };
 
 // The KV indices of an item's rows.
 struct AttentionSpan {
-  int plain;  // All rows see every index before this one,
+  int plain;  // All rows see every index from first_key up to this one,
   int end;    // and none from this one on.
 };
 
@@ -132,9 +139,9 @@ __device__ inline AttentionSpan SpanOf(const RowBatch& batch,
                                        const Divisor& group) {
   const int first = __ldcg(batch.node + item.first_node);
   const int last = __ldcg(batch.node + item.first_node + item.Nodes(group) - 1);
-  const int committed = item.committed;
-  return {.plain = batch.mask_words == 0 ? committed + first + 1 : committed,
-          .end = committed + last + 1};
+  const int node_0 = item.first_index;
+  return {.plain = batch.mask_words == 0 ? node_0 + first + 1 : node_0,
+          .end = node_0 + last + 1};
 }
 
 }  // namespace bole::cuda

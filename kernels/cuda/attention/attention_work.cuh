@@ -16,23 +16,26 @@ namespace bole::cuda {
 struct TileWork {
   AttentionItem item;
   AttentionSpan span;
+  int first_key;
   int kv_head;
   int group;          // Index of the group of clusters.
   int active_groups;  // 0: the item does not exist.
   int first_tile;     // In tiles of 64 tokens.
   int last_tile;      // Not included.
 
-  // Whether some row does not see all of a tile.
+  // Whether some row does not see all of a tile: at the end, and before the
+  // layer's first key.
   __device__ bool HasHidden(int tile) const {
-    return (tile + 1) * kTileTokens > span.plain;
+    return (tile + 1) * kTileTokens > span.plain ||
+           tile * kTileTokens < first_key;
   }
-  // The first such tile of the block's.
+  // The first such tile of the block's at the end.
   __device__ int FirstHidden() const {
     return max(first_tile, span.plain / kTileTokens);
   }
   // Whether a tile has tokens that this forward pass has computed.
   __device__ bool IsNew(int tile) const {
-    return (tile + 1) * kTileTokens > item.committed;
+    return (tile + 1) * kTileTokens > item.first_index;
   }
 };
 
@@ -47,7 +50,8 @@ __device__ inline TileWork WorkOf(const TileArgs& args) {
       batch.mask_words == 0 ? gridDim.y - 1 - blockIdx.y : blockIdx.y);
   TileWork work = {};
   work.kv_head = static_cast<int>(blockIdx.z);
-  work.item = FindItem(batch, plan.group, plan.item_rows(), index);
+  work.item = FindItem(args, index);
+  work.first_key = args.p.first_key;
   if (work.item.rows <= 0) return work;
   work.span = SpanOf(batch, work.item, plan.group);
   const int tiles = (work.span.end + kTileTokens - 1) / kTileTokens;
@@ -67,7 +71,7 @@ class VisibleTokens {
  public:
   __device__ VisibleTokens(const TileArgs& args, const TileWork& work,
                            TileShared<kWarpgroups>& shared)
-      : batch_(args.p.batch),
+      : p_(args.p),
         work_(work),
         shared_(shared),
         nodes_(work.item.Nodes(args.plan.group)) {}
@@ -92,18 +96,18 @@ class VisibleTokens {
   // tokens.
   __device__ uint64_t Of(int tile, int node) const {
     const int entry = (tile - work_.FirstHidden()) * nodes_ + node;
-    return entry < kVisibleEntries ? shared_.visible[entry]
-                                   : Compute(tile, node);
+    return entry >= 0 && entry < kVisibleEntries ? shared_.visible[entry]
+                                                 : Compute(tile, node);
   }
 
  private:
   __device__ uint64_t Compute(int tile, int node) const {
-    return VisibleIndices(batch_, work_.item.committed,
+    return VisibleIndices(p_, work_.item.first_index,
                           work_.item.first_node + node)
         .Bits(tile * kTileTokens);
   }
 
-  const RowBatch& batch_;
+  const AttentionParams& p_;
   const TileWork& work_;
   TileShared<kWarpgroups>& shared_;
   int nodes_;

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(32 * kWarps) PrepareQkvKernel(QkvParams p) {
 
   const int kv_head = head - s.query_heads;
   const KvRows rows(p.batch, s, p.pages, request);
-  const int64_t first = (rows.Row(committed + p.batch.node[row]) +
+  const int64_t first = (rows.Row(p.first_key + committed + p.batch.node[row]) +
                          rows.Distance(p.layer, kv_head)) *
                         s.head_dim;
   NormAndRotate(p, projected + s.k_column() + kv_head * s.head_dim, p.k_norm,
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     const int position = committed + __ldcg(p.batch.depth + row);
     if (is_key) {
       const KvRows rows(p.batch, s, p.pages, request);
-      kv_row = rows.Row(committed + __ldcg(p.batch.node + row)) +
+      kv_row = rows.Row(p.first_key + committed + __ldcg(p.batch.node + row)) +
                rows.Distance(p.layer, kv_head);
     }
     if (static_cast<int>(threadIdx.x) < s.rotary_dim / 2) {

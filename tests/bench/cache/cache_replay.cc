@@ -64,6 +64,37 @@ std::vector<int> Draw(const std::vector<Conversation>& conversations,
   return drawn;
 }
 
+// Of what conversations hold, by so many.
+struct Change {
+  double time;
+  int slots;
+  int pages;
+};
+
+WorkingSet SumOf(std::vector<Change> changes,
+                 const std::vector<double>& arrivals,
+                 const CacheMachine& machine) {
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.time < b.time; });
+  WorkingSet set;
+  int slots = 0;
+  int pages = 0;
+  double sum = 0;
+  double last = arrivals.front();
+  for (const Change& change : changes) {
+    const double until = std::min(change.time, arrivals.back());
+    sum += (slots * machine.slot_bytes + pages * machine.page_bytes) *
+           (until - last);
+    last = until;
+    slots += change.slots;
+    pages += change.pages;
+    set.slots = std::max(set.slots, slots);
+    set.pages = std::max(set.pages, pages);
+  }
+  set.mean = sum / (arrivals.back() - arrivals.front());
+  return set;
+}
+
 class Replayer {
  public:
   Replayer(const std::vector<Conversation>& conversations,
@@ -245,46 +276,35 @@ void Replayer::End(Request& request, double now) {
 }  // namespace
 
 WorkingSet WorkingSetOf(const std::vector<Conversation>& conversations,
-                        const CacheLoad& load, const CacheMachine& machine) {
+                        const CacheLoad& load, const CacheMachine& machine,
+                        std::optional<double> window_seconds) {
   const std::vector<int> drawn = Draw(conversations, load);
   const std::vector<double> arrivals = ArrivalsOf(load);
-  std::vector<std::pair<double, double>> changes;  // When, and by how much.
-  double slot_seconds = 0;
+  std::vector<Change> changes;
   for (int i = 0; i < load.num_sessions; ++i) {
     double now = arrivals[i];
-    double held = 0;
+    int held = 0;
     int known = 0;
     for (const CacheTurn& turn : conversations[drawn[i]]) {
-      if (held > 0) now += turn.think_seconds;
+      if (known > 0) {
+        if (window_seconds && turn.think_seconds > *window_seconds) {
+          changes.push_back({now + *window_seconds, -1, -held});
+          held = 0;
+        }
+        now += turn.think_seconds;
+      }
       const int prompt = LengthOf(turn.prompt);
       const int length = prompt + turn.answer.length;
-      const double needs =
-          machine.slot_bytes +
-          machine.page_bytes * (length / machine.page_size + 1);
-      changes.emplace_back(now, needs - held);
+      const int needs = length / machine.page_size + 1;
+      changes.push_back({now, held == 0 ? 1 : 0, needs - held});
       held = needs;
       now += PrefillSeconds(machine, std::min(known, prompt), prompt) +
              turn.answer.length * machine.output_seconds;
       known = length;
     }
-    changes.emplace_back(now, -held);
-    slot_seconds += std::min(now, arrivals.back()) - arrivals[i];
+    changes.push_back({now + window_seconds.value_or(0), -1, -held});
   }
-  std::sort(changes.begin(), changes.end());
-  WorkingSet set;
-  double held = 0;
-  double sum = 0;
-  double last = arrivals.front();
-  for (const auto& [time, by] : changes) {
-    const double until = std::min(time, arrivals.back());
-    sum += held * (until - last);
-    last = until;
-    held += by;
-    set.peak = std::max(set.peak, held);
-  }
-  set.mean = sum / (arrivals.back() - arrivals.front());
-  set.share_slots = slot_seconds * machine.slot_bytes / sum;
-  return set;
+  return SumOf(std::move(changes), arrivals, machine);
 }
 
 CacheReplay Replay(const std::vector<Conversation>& conversations,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "clients/bench/workload.h"
@@ -54,15 +55,23 @@ struct CacheReplay {
   std::array<int64_t, kNumMissReasons> misses{};
 };
 
-// What the conversations need that are not over: the pages of their texts so
-// far, and a slot each. In bytes; as if every prefix were found.
+// What a cache has to hold so that all is found which is asked for again: a
+// slot and the pages of its text for each conversation, from its beginning on.
 struct WorkingSet {
-  double peak = 0;
-  double mean = 0;         // From the first arrival to the last.
-  double share_slots = 0;  // The slots' part of the mean.
+  int slots = 0;    // At most.
+  int pages = 0;    // At most, perhaps at another time.
+  double mean = 0;  // In bytes, from the first arrival to the last.
+
+  double bytes(const CacheMachine& machine) const {
+    return slots * machine.slot_bytes + pages * machine.page_bytes;
+  }
 };
+// As if every prefix were found. Without a window, conversations count until
+// they are over, which no cache knows. With one, as Denning has it, what was
+// used within so many seconds counts, be it used again or not.
 WorkingSet WorkingSetOf(const std::vector<Conversation>& conversations,
-                        const CacheLoad& load, const CacheMachine& machine);
+                        const CacheLoad& load, const CacheMachine& machine,
+                        std::optional<double> window_seconds = std::nullopt);
 
 // Replays conversations drawn from `conversations`. A request finds its prefix,
 // takes pages and a slot, or waits until there are some, and keeps what the

@@ -1,11 +1,12 @@
 // How much of an unlimited cache's hits a worker's memory gives, for the models
 // of the paper and their machines:
-//   bazel run -c opt //tests/bench/cache:cache_study -- --data DIR --out DIR
+//   bazel run -c opt //tests/bench/cache:cache_study -- --data DIR --out FILE
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -13,8 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "clients/bench/workload.h"
 #include "clients/bench/workload_reader.h"
 #include "common/chart.h"
@@ -35,6 +38,8 @@ constexpr double kMeanThinkSeconds = 20;
 // What follows the last request of a conversation in Mooncake's trace within
 // this time is another one's.
 constexpr double kMostThinkSeconds = 600;
+// Of the turns that follow another one, so many do within the window.
+constexpr double kWindowShare = 0.99;
 
 // A deployment of the paper. Its memory tables say what speculation takes
 // beside weights and drafter, at 128 nodes and 4 requests: for every node a
@@ -55,7 +60,7 @@ constexpr Deployment kDeployments[] = {
     {"122B-A10B", 122, 10, 320, 4 * 312, 6.52, 28.04},
 };
 
-// What a machine has besides `taken` GiB, for states and pages.
+// A machine without its slots and pages.
 absl::StatusOr<CacheMachine> MachineOf(const Deployment& at) {
   BOLE_ASSIGN_OR_RETURN(const ModelConfig model, ConfigOfSize(at.size));
   CacheMachine machine;
@@ -81,11 +86,11 @@ double BytesFor(const Deployment& at, double speculation_gib) {
          at.parameters * 2e9;
 }
 
-void Divide(double bytes, double share_slots, CacheMachine& machine) {
-  machine.num_pages =
-      static_cast<int>(bytes * (1 - share_slots) / machine.page_bytes);
-  machine.num_slots =
-      static_cast<int>(bytes * share_slots / machine.slot_bytes);
+// Slots and pages in the proportion in which the working set needs them.
+void Divide(double bytes, const WorkingSet& set, CacheMachine& machine) {
+  const double share = bytes / set.bytes(machine);
+  machine.num_slots = static_cast<int>(set.slots * share);
+  machine.num_pages = static_cast<int>(set.pages * share);
 }
 
 // Each prompt is the one before with its answer and more behind it.
@@ -172,28 +177,56 @@ struct Study {
   const std::vector<Conversation>& conversations;
   const char* trace;
   double seconds;  // Of the replay, of which the second half counts.
+  // As WorkingSetOf() has it, and what it is called.
+  std::optional<double> window_seconds;
+  const char* definition;
 };
+
+// Within which this share of all turns follow the one before.
+double WindowOf(const std::vector<Conversation>& conversations, double share) {
+  std::vector<double> thinks;
+  for (const Conversation& conversation : conversations) {
+    for (size_t i = 1; i < conversation.size(); ++i) {
+      thinks.push_back(conversation[i].think_seconds);
+    }
+  }
+  std::sort(thinks.begin(), thinks.end());
+  return thinks.at(
+      static_cast<size_t>(share * static_cast<double>(thinks.size() - 1)));
+}
 
 struct Shares {
   double hits = 0;
   double saved = 0;
 };
 
-void Print(const Deployment& at, const Study& study, double factor,
-           const char* name, const CacheReplay& of, const Shares& shares) {
-  std::printf(
-      "%-9s %-8s %.0fx %-19s hits %5.1f %%  of unlimited %.3f  saved %.3f  "
-      "evicted %lld  wait %.2f s\n",
-      at.size, study.trace, factor, name,
-      100.0 * static_cast<double>(of.hit_tokens) /
-          static_cast<double>(of.prompt_tokens),
-      shares.hits, shares.saved, static_cast<long long>(of.evicted),
-      of.requests == 0 ? 0
-                       : of.wait_seconds / static_cast<double>(of.requests));
+double Share(int64_t part, int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// A line of JSON, to stdout as well.
+void Report(const Deployment& at, const Study& study, double factor,
+            const char* name, const CacheReplay& of, const Shares& shares,
+            std::vector<std::string>& lines) {
+  std::string misses;
+  for (int i = 1; i < kNumMissReasons; ++i) {
+    absl::StrAppend(&misses, i == 1 ? "" : ", ", "\"",
+                    NameOf(static_cast<MissReason>(i)), "\": ", of.misses[i]);
+  }
+  lines.push_back(absl::StrFormat(
+      "{\"model\": \"%s\", \"trace\": \"%s\", \"working_set\": \"%s\", "
+      "\"factor\": %.0f, \"cache\": \"%s\", \"requests\": %d, "
+      "\"hits\": %.4f, \"of_unlimited_hits\": %.4f, "
+      "\"of_unlimited_seconds_saved\": %.4f, \"evicted\": %d, "
+      "\"mean_wait_seconds\": %.3f, \"misses\": {%s}}",
+      at.size, study.trace, study.definition, factor, name, of.requests,
+      Share(of.hit_tokens, of.prompt_tokens), shares.hits, shares.saved,
+      of.evicted, of.wait_seconds / static_cast<double>(of.requests), misses));
+  std::printf("%s\n", lines.back().c_str());
   std::fflush(stdout);
 }
 
-// Sessions so often that the working set at its peak has so many bytes, and so
+// Sessions so often that the working set has so many bytes at its peak, and so
 // many that the cache fills before anything counts.
 CacheLoad LoadFor(double bytes, const Study& study,
                   const CacheMachine& machine) {
@@ -203,22 +236,26 @@ CacheLoad LoadFor(double bytes, const Study& study,
   for (int i = 0; i < 30; ++i) {
     load.sessions_per_second = (low + high) / 2;
     load.num_sessions = 400;
-    const double mean = WorkingSetOf(study.conversations, load, machine).mean;
+    const auto set = [&] {
+      return WorkingSetOf(study.conversations, load, machine,
+                          study.window_seconds);
+    };
+    const double mean = set().mean;
     if (mean > 2 * bytes) {  // Far too many: no need to know the peak.
       high = load.sessions_per_second;
       continue;
     }
     load.num_sessions = std::clamp(
         static_cast<int>(load.sessions_per_second * study.seconds), 400, 20000);
-    const bool fits =
-        WorkingSetOf(study.conversations, load, machine).peak < bytes;
+    const bool fits = set().bytes(machine) < bytes;
     (fits ? low : high) = load.sessions_per_second;
   }
   load.num_ignored = load.num_sessions / 2;
   return load;
 }
 
-absl::Status Run(const Deployment& at, const Study& study, Chart& chart) {
+absl::Status Run(const Deployment& at, const Study& study, Chart& chart,
+                 std::vector<std::string>& lines) {
   BOLE_ASSIGN_OR_RETURN(CacheMachine machine, MachineOf(at));
   const double bytes = BytesFor(at, at.ours_gib);
   for (const Contender& contender : kContenders) {
@@ -226,31 +263,31 @@ absl::Status Run(const Deployment& at, const Study& study, Chart& chart) {
   }
   for (const double factor : {1.0, 2.0, 3.0}) {
     const CacheLoad load = LoadFor(factor * bytes, study, machine);
-    const WorkingSet set = WorkingSetOf(study.conversations, load, machine);
-    Divide(bytes, set.share_slots, machine);
-    std::printf(
-        "%s, %s: %.1f GiB, %d slots and %d pages; %.2f sessions/s, "
-        "%d of them; working set %.2f, on average %.2f\n",
-        at.size, study.trace, bytes / kGiB, machine.num_slots,
-        machine.num_pages, load.sessions_per_second, load.num_sessions,
-        set.peak / bytes, set.mean / bytes);
+    const WorkingSet set =
+        WorkingSetOf(study.conversations, load, machine, study.window_seconds);
+    Divide(bytes, set, machine);
+    std::fprintf(stderr,
+                 "%s, %s: %.1f GiB, %d slots and %d pages; %.2f sessions/s, "
+                 "%d of them; working set %.2f, on average %.2f\n",
+                 at.size, study.trace, bytes / kGiB, machine.num_slots,
+                 machine.num_pages, load.sessions_per_second, load.num_sessions,
+                 set.bytes(machine) / bytes, set.mean / bytes);
     CacheMachine unlimited = machine;
     unlimited.num_pages *= 40;
     unlimited.num_slots *= 400;
     const CacheReplay best = Replay(study.conversations, load, unlimited);
-    Print(at, study, factor, "unlimited", best, {1, 1});
+    Report(at, study, factor, "unlimited", best, {1, 1}, lines);
     for (size_t i = 0; i < std::size(kContenders); ++i) {
       const Contender& contender = kContenders[i];
       CacheMachine own = machine;
       own.eviction = contender.eviction;
       if (contender.snapshots) {
-        Divide(BytesFor(at, at.snapshots_gib), set.share_slots, own);
+        Divide(BytesFor(at, at.snapshots_gib), set, own);
       }
       const CacheReplay got = Replay(study.conversations, load, own);
-      const Shares shares = {static_cast<double>(got.hit_tokens) /
-                                 static_cast<double>(best.hit_tokens),
+      const Shares shares = {Share(got.hit_tokens, best.hit_tokens),
                              got.saved_seconds / best.saved_seconds};
-      Print(at, study, factor, contender.name, got, shares);
+      Report(at, study, factor, contender.name, got, shares, lines);
       chart.series[i].points.push_back({factor, shares.saved});
     }
   }
@@ -266,25 +303,35 @@ absl::Status RunAll(const std::string& data, const std::string& out,
       ReadWorkload(data + "/traces/mooncake_conversation_trace.jsonl"));
   const auto agents = AgentConversations(agent);
   const auto chats = MooncakeConversations(mooncake);
-  std::printf("%zu agents, %zu of Mooncake's conversations\n", agents.size(),
-              chats.size());
+  const double agents_window = WindowOf(agents, kWindowShare);
+  const double chats_window = WindowOf(chats, kWindowShare);
+  std::fprintf(stderr,
+               "%zu agents, window %.0f s; %zu of Mooncake's conversations, "
+               "window %.0f s\n",
+               agents.size(), agents_window, chats.size(), chats_window);
   std::vector<Chart> charts;
+  std::vector<std::string> lines;
   for (const Study& study :
-       {Study{agents, "agent", 1200}, Study{chats, "mooncake", 3600}}) {
+       {Study{agents, "agent", 1200, agents_window, "window"},
+        Study{agents, "agent", 1200, std::nullopt, "live"},
+        Study{chats, "mooncake", 3600, chats_window, "window"}}) {
     for (const Deployment& at : kDeployments) {
-      if (!only.empty() && absl::StrCat(study.trace, "/", at.size) != only) {
-        continue;
-      }
+      const std::string name =
+          absl::StrCat(study.trace, "/", study.definition, "/", at.size);
+      if (!absl::StartsWith(name, only)) continue;
       charts.push_back(
-          {.title = absl::StrCat(at.size, ", ", study.trace),
+          {.title =
+               absl::StrCat(at.size, ", ", study.trace, ", ", study.definition),
            .x_label = "working set / memory",
            .y_label = "prefill time saved / saved by an unlimited cache",
            .series = {}});
-      BOLE_RETURN_IF_ERROR(Run(at, study, charts.back()));
+      BOLE_RETURN_IF_ERROR(Run(at, study, charts.back(), lines));
     }
   }
   if (out.empty()) return absl::OkStatus();
-  std::ofstream(out) << DrawCharts("Prefix cache", charts);
+  std::ofstream(out + ".svg") << DrawCharts("Prefix cache", charts);
+  std::ofstream(out + ".json") << "[\n"
+                               << absl::StrJoin(lines, ",\n") << "\n]\n";
   return absl::OkStatus();
 }
 
@@ -301,8 +348,10 @@ int main(int argc, char** argv) {
   app.Add("--data", data, "folder with agent/ and traces/")
       .Environment("BOLE_DATA_DIR")
       .Required();
-  app.Add("--out", out, "charts as SVG are written to this file");
-  app.Add("--only", only, "one study, such as agent/9B");
+  app.Add("--out", out,
+          "results are written to this file with .json behind it, and charts "
+          "with .svg");
+  app.Add("--only", only, "studies that begin so, such as agent/window/9B");
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const absl::Status status = bole::bench::RunAll(data, out, only);
   if (status.ok()) return 0;

@@ -42,6 +42,7 @@ class CudaTest : public ::testing::TestWithParam<ElementType> {
 // memory on the CPU: a case of a millisecond takes a second. Every kernel,
 // branch and kind of raggedness must be left.
 inline int EveryNth(int n) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment.
   static const bool is_fewer = std::getenv("BOLE_FEWER_CASES") != nullptr;
   return is_fewer ? n : 1;
 }

@@ -33,16 +33,20 @@ using ::bole::testing::OnlyRow;
 using ::bole::testing::PackTrees;
 using ::bole::testing::Parents;
 using ::bole::testing::RandomBatch;
+using ::bole::testing::RandomParentsOf;
 using ::bole::testing::RandomShape;
 using ::bole::testing::SameBits;
 using ::bole::testing::UniformInt;
+using ::bole::testing::WithFirstKey;
 
 constexpr int kLayer = 1;
 
 AttentionProblem MakeProblem(std::mt19937& rng) {
-  AttentionProblem p(
-      rng, {.shape = RandomShape(rng), .page_size = UniformInt(rng, 1, 9)},
-      RandomBatch(rng, 30));
+  AttentionProblem p(rng,
+                     {.shape = RandomShape(rng),
+                      .page_size = UniformInt(rng, 1, 9),
+                      .first_key = UniformInt(rng, 0, 1)},
+                     RandomBatch(rng, 30));
   p.FillInputs(rng, kLayer);
   return p;
 }
@@ -230,9 +234,11 @@ TEST(AttendTest, ANodeHasTheBitsOfPlainDecodingOfItsPath) {
     for (int row = 0; row < tree.batch.num_rows(); ++row) {
       HostBatch batch = PackTrees(root, {.chains = round % 2 == 0});
       batch.committed[0] = static_cast<int>(tree.Visible(row).size()) - 1;
-      AttentionProblem plain(
-          rng, {.shape = tree.shape, .page_size = UniformInt(rng, 1, 9)},
-          std::move(batch));
+      AttentionProblem plain(rng,
+                             {.shape = tree.shape,
+                              .page_size = UniformInt(rng, 1, 9),
+                              .first_key = UniformInt(rng, 0, 1)},
+                             std::move(batch));
       CopyAsPlain(tree, row, kLayer, plain);
       Attend(plain.Params(kLayer), pool);
 
@@ -250,7 +256,9 @@ TEST(AttendTest, WithoutMasksEveryRequestIsAChain) {
                                          ChainParents(UniformInt(rng, 1, 9))};
     HostBatch batch = PackTrees(chains);
     for (int b = 0; b < 2; ++b) batch.committed[b] = UniformInt(rng, 0, 20);
-    AttentionProblem masked(rng, {.shape = RandomShape(rng)}, std::move(batch));
+    AttentionProblem masked(
+        rng, {.shape = RandomShape(rng), .first_key = UniformInt(rng, 0, 1)},
+        std::move(batch));
     masked.FillInputs(rng, kLayer);
     AttentionProblem unmasked = masked;
     unmasked.batch.mask_words = 0;
@@ -260,6 +268,43 @@ TEST(AttendTest, WithoutMasksEveryRequestIsAChain) {
     Attend(unmasked.Params(kLayer), pool);
 
     EXPECT_TRUE(SameBits(unmasked.out.all(), masked.out.all()));
+  }
+}
+
+// Down to a row that sees itself alone, at the edges of pages. What lies before
+// the first key is NaN.
+TEST(AttendTest, BitsDoNotDependOnTheFirstKey) {
+  std::mt19937 rng(7);
+  ThreadPool pool(2);
+  for (const int nodes : {1, 2, 3, 63, 64, 65, 127, 128}) {
+    for (const int committed : {0, 1, 15, 16, 64}) {
+      const bool chains = UniformInt(rng, 0, 1) == 0;
+      const Parents parents =
+          chains ? ChainParents(nodes) : RandomParentsOf(rng, nodes);
+      HostBatch batch =
+          PackTrees(std::vector<Parents>{parents, {-1}}, {.chains = chains});
+      batch.committed[0] = committed;
+      const int page_sizes[] = {1, 16, 64};
+      AttentionProblem p(rng,
+                         {.shape = RandomShape(rng),
+                          .page_size = page_sizes[UniformInt(rng, 0, 2)]},
+                         std::move(batch));
+      p.FillInputs(rng, kLayer);
+      AttentionProblem later = WithFirstKey(rng, p, kLayer, 1);
+      SCOPED_TRACE(::testing::Message() << committed << " + " << nodes);
+
+      Attend(p.Params(kLayer), pool);
+      Attend(later.Params(kLayer), pool);
+
+      for (int head = 0; head < p.shape.kv_heads; ++head) {
+        ASSERT_TRUE(std::isnan(later.Key(kLayer, 0, 0, head)[0]));
+        ASSERT_TRUE(std::isnan(later.Value(kLayer, 1, 0, head)[0]));
+      }
+      EXPECT_TRUE(SameBits(later.out.all(), p.out.all()));
+      for (const float x : p.out.span(0, p.used_out())) {
+        ASSERT_TRUE(std::isfinite(x));
+      }
+    }
   }
 }
 

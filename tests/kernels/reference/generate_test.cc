@@ -165,6 +165,7 @@ class MarkovMatrixTest : public ::testing::Test {
 TEST_F(MarkovMatrixTest, TheFirstHalfIsLargeForTheSuccessorsAlone) {
   for (int token = 0; token < 64; ++token) {
     std::vector<double> coefficient;
+    coefficient.reserve(kSuccessors);
     for (int k = 0; k < kSuccessors; ++k) {
       coefficient.push_back(1.0 * RankOf(code_, token)[k] / kTextUnit);
     }
@@ -177,9 +178,10 @@ TEST_F(MarkovMatrixTest, TheSecondHalfIsWhatTheDrafterBelieves) {
   int lost = 0;
   for (int token = 0; token < 64; ++token) {
     std::vector<double> coefficient;
+    coefficient.reserve(kSuccessors);
     for (int k = 0; k < kSuccessors; ++k) {
-      coefficient.push_back(DraftRanksOf(code_, token, k / 4).value[k % 4] *
-                            double{kDraftRankScale});
+      const auto ranks = DraftRanksOf(code_, token, k / 4);
+      coefficient.push_back(ranks.value[k % 4] * double{kDraftRankScale});
     }
     const uint32_t group = DraftGroup(code_, token);
     if (group != LikeliestSuccessor(code_, token) / kSuccessors) ++lost;

@@ -51,6 +51,7 @@ struct QkvCase : QkvProblem {
                 rng,
                 {.shape = shape,
                  .page_size = UniformInt(rng, 16, 40),
+                 .first_key = UniformInt(rng, 0, 1),
                  .with_prefix = false},
                 RandomBatch(rng, UniformInt(rng, 0, 1) == 0 ? 10 : 300000)),
             PowersOfTwo(shape.rotary_dim / 2)) {}

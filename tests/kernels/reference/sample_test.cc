@@ -182,8 +182,19 @@ void ExpectNoToken(const SampledRequest& request, int num_valid_tokens) {
   EXPECT_EQ(path.accepted, 0);
 }
 
-// Whatever the filters, and wherever the NaN is: also where a bias or a penalty
-// would make the token impossible.
+// Wherever the NaN is.
+void ExpectNoTokenWithNan(const SampledRequest& request) {
+  for (int v = 0; v < kVocabulary - 1; ++v) {
+    SCOPED_TRACE(v);
+    SampledRequest bad = request;
+    bad.logits[0][v] = kNan;
+
+    ExpectNoToken(bad, kVocabulary - 1);
+  }
+}
+
+// Whatever the filters: also where a bias or a penalty would make the token
+// impossible.
 TEST(SampleTest, ARowWithNanGivesNoToken) {
   SampledRequest request = Greedy(SmallTree(), {8, 9, 0, 0, 0});
   request.control.top_logprobs = 3;
@@ -194,13 +205,7 @@ TEST(SampleTest, ARowWithNanGivesNoToken) {
         request.control.temperature = temperature;
         request.control.top_k = top_k;
         request.control.top_p = top_p;
-        for (int v = 0; v < kVocabulary - 1; ++v) {
-          SCOPED_TRACE(v);
-          SampledRequest bad = request;
-          bad.logits[0][v] = kNan;
-
-          ExpectNoToken(bad, kVocabulary - 1);
-        }
+        ExpectNoTokenWithNan(request);
       }
     }
   }

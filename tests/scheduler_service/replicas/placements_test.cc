@@ -72,7 +72,7 @@ class PlacementsTest : public ::testing::Test {
   TimePoint now_;
   std::unique_ptr<Tokenizer> tokenizer_ = MakeTinyTokenizer();
   std::vector<std::unique_ptr<Job>> jobs_;
-  // The drafter's rows: (3 - 1) * 2 = 4 beyond the tree's.
+  // The drafter's rows: 1 + (3 - 1) * 2 = 5 beyond the tree's.
   Placements placements_{
       Limits(),
       {.draft = DraftShape{.top_k = 2, .depth = 3}, .max_nodes_per_tree = 8},
@@ -80,9 +80,9 @@ class PlacementsTest : public ::testing::Test {
 };
 
 TEST_F(PlacementsTest, AJobGetsASlotAndThePagesOfItsPrefill) {
-  Placement& placement = Place(27, 10);
+  Placement& placement = Place(26, 10);
 
-  // 27 tokens, a node and 4 rows of the drafter.
+  // 26 tokens, a node and 5 rows of the drafter.
   EXPECT_EQ(placement.pages().size(), 2);
   EXPECT_EQ(free_pages(), 8);
   EXPECT_EQ(free_slots(), 3);
@@ -100,19 +100,19 @@ TEST_F(PlacementsTest, TheWorkersRequestsBoundTheBatch) {
 }
 
 TEST_F(PlacementsTest, ThoseThatRunKeepAPageToGrow) {
-  Place(11, 100);
+  Place(10, 100);
 
-  EXPECT_FALSE(placements_.HasRoomFor(Make(139, 5)));  // Nine pages.
-  EXPECT_TRUE(placements_.HasRoomFor(Make(123, 5)));   // Eight.
+  EXPECT_FALSE(placements_.HasRoomFor(Make(138, 5)));  // Nine pages.
+  EXPECT_TRUE(placements_.HasRoomFor(Make(122, 5)));   // Eight.
 }
 
 TEST_F(PlacementsTest, WhatCanNeverFitIsNamed) {
-  EXPECT_TRUE(placements_.Fits(Make(50, 106)).ok());
+  EXPECT_TRUE(placements_.Fits(Make(50, 105)).ok());
 
-  const absl::Status pages = placements_.Fits(Make(50, 107));
+  const absl::Status pages = placements_.Fits(Make(50, 106));
   EXPECT_TRUE(absl::IsInvalidArgument(pages));
   EXPECT_EQ(pages.message(),
-            "prompt and max_tokens are 157 tokens and need 11 pages of KV "
+            "prompt and max_tokens are 156 tokens and need 11 pages of KV "
             "memory, of which the worker has 10; ask for fewer tokens");
   const absl::Status context = placements_.Fits(Make(50, 151));
   EXPECT_EQ(context.message(),
@@ -124,9 +124,9 @@ TEST_F(PlacementsTest, WhatCanNeverFitIsNamed) {
 TEST_F(PlacementsTest, GrowingTakesPagesAsTheyAreNeeded) {
   Placement& placement = Place(10, 100);
   EXPECT_EQ(placement.pages().size(), 1);
-  Commit(placement, 12);
+  Commit(placement, 11);
 
-  // 12 tokens, a lone root, 4 rows of the drafter.
+  // 11 tokens, a lone root, 5 rows of the drafter.
   EXPECT_TRUE(placements_.Grow().empty());
   EXPECT_EQ(placement.pages().size(), 2);
   EXPECT_TRUE(placements_.Grow().empty());
@@ -142,7 +142,7 @@ TEST_F(PlacementsTest, TheLastToComeMakesRoom) {
   Commit(first, 90);
   Commit(second, 60);
 
-  // 95 and 65 rows are 6 and 5 pages: the third cannot stay, nor the second.
+  // 96 and 66 rows are 6 and 5 pages: the third cannot stay, nor the second.
   EXPECT_EQ(placements_.Grow(), last);
 
   EXPECT_EQ(placements_.size(), 1u);
@@ -156,9 +156,9 @@ TEST_F(PlacementsTest, TheLastToComeMakesRoom) {
 TEST_F(PlacementsTest, ATreeTakesFreePagesButEvictsNobody) {
   Placement& first = Place(40, 80);
   Placement& second = Place(70, 80);
-  Commit(first, 75, /*nodes=*/8);
+  Commit(first, 74, /*nodes=*/8);
 
-  // 75 tokens, a root and 4 rows are 5 pages, with a tree of 8 nodes 6; the
+  // 74 tokens, a root and 5 rows are 5 pages, with a tree of 8 nodes 6; the
   // other 5 are the second's.
   EXPECT_TRUE(placements_.Grow().empty());
   EXPECT_EQ(first.pages().size(), 5);
@@ -170,14 +170,14 @@ TEST_F(PlacementsTest, ATreeTakesFreePagesButEvictsNobody) {
 }
 
 TEST_F(PlacementsTest, OneThatNeedsEveryPageNeverLeaves) {
-  // 156 tokens and 4 rows are all of the 10 pages.
-  Placement& placement = Place(100, 56);
+  // 155 tokens and 5 rows are all of the 10 pages.
+  Placement& placement = Place(100, 55);
   ASSERT_TRUE(placements_.Fits(placement.job()).ok());
-  for (int committed = 101; committed <= 154; ++committed) {
+  for (int committed = 101; committed <= 153; ++committed) {
     SCOPED_TRACE(committed);
     Commit(placement, committed, /*nodes=*/32);
     EXPECT_TRUE(placements_.Grow().empty());
-    EXPECT_GE(placement.pages().size() * 16, committed + 1 + 4);
+    EXPECT_GE(placement.pages().size() * 16, committed + 1 + 5);
   }
   EXPECT_EQ(placement.pages().size(), 10);
 }
@@ -194,7 +194,7 @@ TEST_F(PlacementsTest, OneThatComesBackTakesItsPlaceByArrival) {
 }
 
 TEST_F(PlacementsTest, TheRoomIsWhatAPlacementTakes) {
-  Place(27, 10);
+  Place(26, 10);
   EXPECT_EQ(placements_.room().jobs, 2);
   EXPECT_EQ(placements_.room().pages, 7);  // Of 8, one for who runs.
 
@@ -204,7 +204,7 @@ TEST_F(PlacementsTest, TheRoomIsWhatAPlacementTakes) {
   EXPECT_EQ(placement.pages().size(), needed);
   EXPECT_EQ(placements_.room().jobs, 1);
   EXPECT_EQ(placements_.room().pages, 7 - needed - 1);
-  EXPECT_EQ(placements_.PrefillLeft(), 27 + 40);
+  EXPECT_EQ(placements_.PrefillLeft(), 26 + 40);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ class ReplicaTest : public ::testing::Test, public ReplicaOwner {
   }
   Job& Place(int prompt_length = 20, int max_tokens = 30) {
     Job& job = Make(prompt_length, max_tokens);
-    replica_.Place(job);
+    replica_.Place(job, /*cached_elsewhere=*/0);
     return job;
   }
   void Start(bool others_wait = true) {
@@ -175,7 +175,7 @@ TEST_F(ReplicaTest, ALossDisplacesAllInOrderAndForgetsEverything) {
   // The job itself has what it had; another worker goes on.
   EXPECT_EQ(first.num_output(), std::ssize(told_[first.id()].tokens));
   Connect();
-  replica_.Place(*jobs_[0]);
+  replica_.Place(*jobs_[0], /*cached_elsewhere=*/0);
   while (replica_.num_running() > 0) {
     Start();
     Answer();
@@ -311,7 +311,7 @@ TEST_F(ReplicaTest, RoundsAreLentWhenNobodyWaits) {
   // Lost in the middle of it, nothing is lost or repeated.
   replica_.GiveUp(absl::UnavailableError("gone"), now_);
   Connect();
-  replica_.Place(*jobs_[0]);
+  replica_.Place(*jobs_[0], /*cached_elsewhere=*/0);
   while (replica_.num_running() > 0) {
     if (replica_.free()) Start(/*others_wait=*/false);
     Answer();

@@ -82,6 +82,7 @@ class FormulaEngine {
     }
     std::vector<TimedRound> rounds;
     const int count = plan.lease ? plan.lease->rounds : 1;
+    rounds.reserve(static_cast<size_t>(count));
     for (int round = 0; round < count; ++round) {
       rounds.push_back(RoundOf(plan, round, round + 1 == count, committed));
     }

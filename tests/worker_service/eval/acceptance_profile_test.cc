@@ -10,6 +10,7 @@ namespace {
 
 std::vector<AcceptedRound> Rounds(const std::vector<int>& tokens) {
   std::vector<AcceptedRound> rounds;
+  rounds.reserve(tokens.size());
   for (const int t : tokens) rounds.push_back({.tokens = t, .promised = 2});
   return rounds;
 }

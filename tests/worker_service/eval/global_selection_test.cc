@@ -31,6 +31,16 @@ struct Written {
   std::map<size_t, ProposalTree> trees;  // By the place of their root in it.
 };
 
+// `first`: the length of the prompt.
+void KeepTrees(const StepResult& result, int32_t first, Written& written) {
+  for (const auto* of : {&result.prefills, &result.sequences}) {
+    for (const SequenceResult& sequence : *of) {
+      if (!sequence.proposal) continue;
+      written.trees[sequence.committed - first] = *sequence.proposal;
+    }
+  }
+}
+
 // Greedily, a token at a time, with a tree drafted after each of them.
 std::vector<Written> WriteAll() {
   DemoModel& demo = DemoModel::Get();
@@ -46,12 +56,7 @@ std::vector<Written> WriteAll() {
     options.max_nodes_per_tree = 1;
     const auto first = static_cast<int32_t>(prompts[i].size());
     options.on_step = [&](const StepPlan&, const StepResult& result) {
-      for (const auto* of : {&result.prefills, &result.sequences}) {
-        for (const SequenceResult& sequence : *of) {
-          if (!sequence.proposal) continue;
-          all[i].trees[sequence.committed - first] = *sequence.proposal;
-        }
-      }
+      KeepTrees(result, first, all[i]);
     };
     all[i].output = Tokens(demo.Run(options, {request}).front());
   }

@@ -55,6 +55,7 @@ std::vector<TokenLogprob> Ranked(std::span<const float> logits) {
   double sum = 0;
   for (const float z : logits) sum += std::exp(z - max);
   std::vector<TokenLogprob> ranked;
+  ranked.reserve(logits.size());
   for (int32_t token = 0; token < std::ssize(logits); ++token) {
     ranked.push_back(
         {token, static_cast<float>(logits[token] - max - std::log(sum))});

@@ -132,6 +132,7 @@ TEST_F(SyntheticTest, SampledTextHasTheProbabilitiesOfTheChain) {
   const MarkovChain chain =
       MakeMarkovChain({.num_tokens = kVocabulary, .entropy = 1.2});
   std::vector<int32_t> tokens;
+  tokens.reserve(8);
   for (int i = 0; i < 8; ++i) tokens.push_back(100 * i);
 
   const auto results = Run(Tree(), tokens, Sampling(150, 1));
@@ -161,6 +162,7 @@ TEST_F(SyntheticTest, AcceptsAsManyTokensAsWereAskedFor) {
   Load(name);
   ASSERT_TRUE(SetDraftHead(name, DraftHead::kListed, backend_, model_).ok());
   std::vector<int32_t> tokens;
+  tokens.reserve(32);
   for (int i = 0; i < 32; ++i) tokens.push_back(61 * i);
   GenerateOptions options = Tree();
   options.max_batch = 8;

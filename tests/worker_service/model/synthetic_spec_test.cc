@@ -44,7 +44,7 @@ TEST(SyntheticSpecTest, SaysWhatIsWrong) {
   const struct {
     const char* model;
     const char* message;
-  } kCases[] = {
+  } cases[] = {
       {"synthetic:", "no size"},
       {"synthetic:,seed=1", "no size"},
       {"synthetic:9B,seed", "\"seed\" is not of the form"},
@@ -63,7 +63,7 @@ TEST(SyntheticSpecTest, SaysWhatIsWrong) {
       {"synthetic:9B,layers=0", "layers is \"0\""},
       {"synthetic:9B,tokens=1001", "multiple of 128"},
   };
-  for (const auto& c : kCases) {
+  for (const auto& c : cases) {
     const auto spec = ParseSyntheticSpec(c.model);
 
     ASSERT_FALSE(spec.ok()) << c.model;

@@ -33,10 +33,17 @@ inline double Norm(std::span<const float> x) {
 
 class AttendTest : public CudaTest {
  protected:
+  // Keys begin at KV index 0, or at 1 behind NaN.
   AttentionProblem MakeProblem(const AttentionShape& shape, int page_size,
                                HostBatch batch) {
-    AttentionProblem p(rng_, {.shape = shape, .page_size = page_size},
-                       std::move(batch));
+    return MakeProblem(shape, page_size, std::move(batch),
+                       UniformInt(rng_, 0, 1));
+  }
+  AttentionProblem MakeProblem(const AttentionShape& shape, int page_size,
+                               HostBatch batch, int first_key) {
+    AttentionProblem p(
+        rng_, {.shape = shape, .page_size = page_size, .first_key = first_key},
+        std::move(batch));
     p.FillInputs(rng_, kLayer);
     return p;
   }

@@ -33,11 +33,11 @@ class AttentionDecodeTest : public AttendTest {
   }
   // A problem in which each row is the only one of its request.
   QkvProblem MakeProblem(const AttentionShape& shape, int page_size,
-                         HostBatch batch) {
-    AttentionProblem p(rng_, {.shape = shape, .page_size = page_size},
-                       std::move(batch));
-    p.FillInputs(rng_, kLayer);
-    return QkvProblem(rng_, std::move(p), InverseFrequencies(shape));
+                         HostBatch batch, int first_key = 0) {
+    return QkvProblem(
+        rng_,
+        AttendTest::MakeProblem(shape, page_size, std::move(batch), first_key),
+        InverseFrequencies(shape));
   }
 
   // f(params), on the GPU, of what `problem` has.
@@ -106,12 +106,29 @@ TEST_P(AttentionDecodeTest, IsTheReferenceOfSomeRequests) {
     for (const int requests : {1, 2, 4, 7}) {
       if (n++ % EveryNth(3) != 0) continue;
       std::vector<int> committed;
+      committed.reserve(static_cast<size_t>(requests));
       for (int b = 0; b < requests; ++b) {
         committed.push_back(UniformInt(rng_, 0, 400));
       }
       QkvProblem problem = MakeProblem(
           Heads(group, 1), 64,
           Tokens(committed, {.spare_rows = n % 2, .spare_requests = n % 3}));
+
+      ExpectIsTheReference(problem);
+    }
+  }
+}
+
+// Whatever kernel that takes.
+TEST_P(AttentionDecodeTest, KeysMayBeginLater) {
+  int n = 0;
+  for (const int group : {4, 3}) {
+    for (const int committed : {0, 1, 62, 63, 64, 300}) {
+      if (n++ % EveryNth(5) != 0) continue;
+      QkvProblem problem = MakeProblem(Heads(group, 1), 64,
+                                       Tokens({committed, 0}, {.chains = true}),
+                                       /*first_key=*/1);
+      SCOPED_TRACE(committed);
 
       ExpectIsTheReference(problem);
     }

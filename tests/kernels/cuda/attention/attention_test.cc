@@ -53,13 +53,9 @@ TEST_P(AttendTest, IsTheReferenceOnLargeTrees) {
       ChainParents(65)};
   HostBatch batch = PackTrees(trees, {.spare_rows = 1});
   batch.committed[0] = 3;
-  AttentionProblem p(rng_,
-                     {.shape = {.query_heads = 6,
-                                .kv_heads = 2,
-                                .head_dim = 40,
-                                .rotary_dim = 8}},
-                     std::move(batch));
-  p.FillInputs(rng_, kLayer);
+  AttentionProblem p = MakeProblem(
+      {.query_heads = 6, .kv_heads = 2, .head_dim = 40, .rotary_dim = 8},
+      /*page_size=*/4, std::move(batch));
 
   AttentionProblem want = Attend(p);
 
@@ -74,9 +70,8 @@ TEST_P(AttendTest, WithoutMasksEveryRequestIsAChain) {
                                          ChainParents(UniformInt(rng_, 1, 9))};
     HostBatch batch = PackTrees(chains);
     for (int b = 0; b < 2; ++b) batch.committed[b] = UniformInt(rng_, 0, 20);
-    AttentionProblem masked(rng_, {.shape = RandomShape(rng_)},
-                            std::move(batch));
-    masked.FillInputs(rng_, kLayer);
+    AttentionProblem masked =
+        MakeProblem(RandomShape(rng_), /*page_size=*/4, std::move(batch));
     AttentionProblem unmasked = masked;
     unmasked.batch.mask_words = 0;
     unmasked.batch.ancestors = GuardedBuffer<uint32_t>(0);
@@ -109,6 +104,28 @@ TEST_P(AttendTest, ANodeHasTheBitsOfPlainDecodingOfItsPath) {
       const size_t width = tree.shape.query_width();
       EXPECT_TRUE(SameBits(plain.out.all(), tree.out.span(row * width, width)))
           << "row " << row;
+    }
+  }
+}
+
+// Down to a row that sees itself alone, at the edges of pages.
+TEST_P(AttendTest, BitsDoNotDependOnTheFirstKey) {
+  int n = 0;
+  for (const int nodes : {1, 2, 64, 65, 128}) {
+    for (const int committed : {0, 1, 15, 16}) {
+      if (n++ % EveryNth(5) != 0) continue;
+      HostBatch batch =
+          PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes), {-1}});
+      batch.committed[0] = committed;
+      AttentionProblem p = MakeProblem(RandomShape(rng_), /*page_size=*/16,
+                                       std::move(batch), /*first_key=*/0);
+      AttentionProblem later = WithFirstKey(rng_, p, kLayer, 1);
+      SCOPED_TRACE(::testing::Message() << committed << " + " << nodes);
+
+      Attend(p);
+      Attend(later);
+
+      EXPECT_TRUE(SameBits(later.out.all(), p.out.all()));
     }
   }
 }

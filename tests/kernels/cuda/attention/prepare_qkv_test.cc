@@ -32,6 +32,7 @@ QkvProblem MakeProblem(std::mt19937& rng, const AttentionShape& shape,
                     AttentionProblem(rng,
                                      {.shape = shape,
                                       .page_size = UniformInt(rng, 1, 64),
+                                      .first_key = UniformInt(rng, 0, 1),
                                       .with_prefix = false},
                                      std::move(batch)),
                     InverseFrequencies(shape));

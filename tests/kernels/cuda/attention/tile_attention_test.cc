@@ -63,10 +63,36 @@ TEST_P(TileAttentionTest, IsTheReferenceAtTheEdgesOfTiles) {
           PackTrees(std::vector<Parents>{RandomParentsOf(rng_, nodes), {-1}});
       batch.committed[0] = committed;
       batch.committed[1] = 128 - committed;
-      AttentionProblem p = MakeProblem(Heads(4, 1), 64, std::move(batch));
-      SCOPED_TRACE(::testing::Message() << committed << " + " << nodes);
+      for (const int first_key : {0, 1}) {
+        AttentionProblem p = MakeProblem(Heads(4, 1), 64, batch, first_key);
+        SCOPED_TRACE(::testing::Message()
+                     << committed << " + " << nodes << ", from " << first_key);
 
-      ExpectIsTheReference(p);
+        ExpectIsTheReference(p);
+      }
+    }
+  }
+}
+
+// Each first tile, of chains and of trees, hides what lies before the key.
+TEST_P(TileAttentionTest, NothingBeforeTheFirstKeyCounts) {
+  int n = 0;
+  for (const bool chains : {false, true}) {
+    for (const int nodes : {1, 2, 62, 63, 64, 127, 128}) {
+      if (n++ % EveryNth(6) != 0) continue;
+      const std::vector<Parents> trees = {
+          ChainParents(nodes), {-1}, ChainParents(nodes)};
+      HostBatch batch = PackTrees(trees, {.chains = chains});
+      batch.committed[2] = 700;
+      for (const int group : {4, 6}) {
+        AttentionProblem p =
+            MakeProblem(Heads(group, 1), 64, batch, /*first_key=*/1);
+        SCOPED_TRACE(::testing::Message()
+                     << (chains ? "chains of " : "trees of ") << nodes << ", "
+                     << group << " query heads");
+
+        ExpectIsTheReference(p);
+      }
     }
   }
 }
@@ -94,8 +120,9 @@ TEST_P(TileAttentionTest, LongPrefixesAreTheReferenceSplitOrNot) {
 
 TEST_P(TileAttentionTest, RaggedPrefixesAreTheReference) {
   std::vector<Parents> trees;
-  for (const int nodes : {1, 128, 7, 40})
+  for (const int nodes : {1, 128, 7, 40}) {
     trees.push_back(RandomParentsOf(rng_, nodes));
+  }
   HostBatch batch = PackTrees(trees, {.spare_rows = 100});
   for (int b = 0; b < 4; ++b) batch.committed[b] = 600 * b;
   AttentionProblem p = MakeProblem(Heads(6, 2), 64, std::move(batch));
@@ -156,7 +183,10 @@ TEST_P(TileAttentionTest, ANodeIsNearPlainDecodingOfItsPath) {
     HostBatch root =
         PackTrees(std::vector<Parents>{{-1}}, {.chains = row % 2 == 0});
     root.committed[0] = static_cast<int>(tree.Visible(row).size()) - 1;
-    AttentionProblem plain(rng_, {.shape = tree.shape, .page_size = 64},
+    AttentionProblem plain(rng_,
+                           {.shape = tree.shape,
+                            .page_size = 64,
+                            .first_key = UniformInt(rng_, 0, 1)},
                            std::move(root));
     CopyAsPlain(tree, row, kLayer, plain);
     AttentionProblem got = plain;

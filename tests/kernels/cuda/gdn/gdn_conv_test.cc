@@ -142,6 +142,7 @@ TEST_P(GdnConvTest, ComputesFactorsScalesAndGates) {
 // So many rows that a thread computes several.
 TEST_P(GdnConvTest, ComputesTheFrontOfManyRows) {
   std::vector<Parents> trees;
+  trees.reserve(14);
   for (int b = 0; b < 14; ++b) {
     trees.push_back(RandomParents(
         rng_, {.num_nodes = b == 3 ? 1 : 120, .max_depth = 9, .max_roots = 2}));

@@ -71,6 +71,7 @@ TEST_P(GdnCoreTest, VerifiesTreesOfEverySize) {
   for (int num_nodes = 1; num_nodes <= 128;
        num_nodes += EveryNth(9) * (num_nodes < 20 ? 1 : 7)) {
     std::vector<Parents> trees;
+    trees.reserve(3);
     for (int b = 0; b < 3; ++b) {
       trees.push_back(RandomParents(rng_, {.num_nodes = b == 1 ? 1 : num_nodes,
                                            .max_depth = UniformInt(rng_, 1, 16),

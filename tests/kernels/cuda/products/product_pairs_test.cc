@@ -97,6 +97,7 @@ class ProductPairsTest : public MatMulsTest {
       ASSERT_TRUE(matmuls_->TakePair(pairs.back(), ElementType::kBFloat16));
     }
     std::vector<GuardedBuffer<float>> residuals;
+    residuals.reserve(cases.size());
     for (const PairCase& c : cases) residuals.push_back(c.ahead.out);
     for (const cuda::ProductPair& pair : pairs) {
       const auto scratch =

@@ -206,7 +206,7 @@ class GatherMatrixTest : public CudaTest {
  protected:
   // Rows `token` of a matrix.
   std::vector<float> Embedded(const WeightMatrix* table,
-                              std::vector<int32_t> token) {
+                              const std::vector<int32_t>& token) {
     const std::vector<int32_t> count = {static_cast<int32_t>(token.size())};
     GuardedBuffer<float> out(token.size() * table->columns);
     DeviceCopies device(*cuda_);
@@ -231,6 +231,7 @@ TEST_P(GatherMatrixTest, HasTheRowsInOrder) {
   for (float& x : content) x = normal(rng_);
   const WeightMatrix* matrix = LoadRows(*cuda_, kRows, kColumns, content);
   std::vector<int32_t> rows;
+  rows.reserve(200);
   for (int i = 0; i < 200; ++i) rows.push_back(UniformInt(rng_, 0, kRows - 1));
 
   const auto gathered = cuda_->GatherMatrix(*matrix, rows);

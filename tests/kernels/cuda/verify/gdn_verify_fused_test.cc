@@ -273,6 +273,7 @@ TEST_P(GdnVerifyFusedTest, RunsOfManyHeadsGiveTheSameBits) {
   for (const int num_nodes : {64, 128}) {
     SCOPED_TRACE(num_nodes);
     std::vector<Parents> trees;
+    trees.reserve(16);
     for (int n = 0; n < 16; ++n) {
       trees.push_back(RandomParents(
           rng_, {.num_nodes = num_nodes - n, .max_depth = 12, .max_roots = 2}));

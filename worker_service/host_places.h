@@ -1,0 +1,61 @@
+// Places of host memory where slots and pages are kept that left the device.
+#ifndef BOLE_WORKER_SERVICE_HOST_PLACES_H_
+#define BOLE_WORKER_SERVICE_HOST_PLACES_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/step.h"
+#include "kernels/backend.h"
+#include "worker_service/device_arrays.h"
+#include "worker_service/sequence_memory.h"
+
+namespace bole {
+
+// As many bytes for each place as a slot or a page has, allocated at start. The
+// content of a place lives as long as the scheduler counts on it.
+//
+// Copies run beside the rounds. A round waits for copies from the host that its
+// plan brings, and for copies to the host whose slot or page its plan writes;
+// the device waits, never the calling thread.
+//
+// Not thread-safe.
+class HostPlaces {
+ public:
+  struct Size {
+    int num_slots = 0;
+    int num_pages = 0;
+  };
+  // Both must outlive this. Allocation errors stick in `arrays`.
+  HostPlaces(const SequenceMemory& memory, const Size& size, Backend& backend,
+             DeviceArrays& arrays);
+
+  // Queues StepPlan::to_host and from_host. What is queued after that may be
+  // the rest of the plan. REQUIRES: Validate(StepPlan) accepts the plan.
+  // COST: queueing one copy for each part of a slot or page.
+  absl::Status QueueCopies(const StepPlan& plan);
+
+ private:
+  using Parts = std::vector<MemoryPart>;
+  // The bytes of device item `item`, and of a place that begins at `place`.
+  static void Append(const Parts& parts, int item, char* place,
+                     std::vector<HostCopy>& copies);
+  std::vector<HostCopy> CopiesOf(const MemoryCopies& copies,
+                                 bool to_host) const;
+  bool Writes(const StepPlan& plan) const;
+  bool WritesOneOf(const SequencePlan& sequence) const;
+
+  const SequenceMemory& memory_;
+  Backend& backend_;
+  char* slots_;  // [num_slots, memory_.slot_bytes()]
+  char* pages_;  // [num_pages, memory_.page_bytes()]
+  // Of the device: those with copies to the host that no round has waited for.
+  std::vector<bool> leaving_slots_;
+  std::vector<bool> leaving_pages_;
+  bool any_leaving_ = false;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_HOST_PLACES_H_
