@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/chat/budget.h"
 #include "common/chat/interpreter.h"
+#include "common/chat/output/output_format.h"
 #include "common/chat/parser.h"
 #include "common/chat/value.h"
 #include "common/json.h"
@@ -73,7 +74,13 @@ absl::Status WithPath(const std::string& path, const absl::Status& status) {
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
   BOLE_ASSIGN_OR_RETURN(jinja::Template parsed, jinja::ParseTemplate(source));
-  return ChatTemplate(std::move(parsed));
+  ChatTemplate result(std::move(parsed));
+  std::string probe;
+  if (source.find(kCallTag) != source.npos) {
+    probe = result.Render(CallProbe()).value_or("");
+  }
+  result.form_ = FormOf(source, probe);
+  return result;
 }
 
 ChatTemplate::ChatTemplate(jinja::Template parsed)

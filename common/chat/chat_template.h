@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/chat/ast.h"
+#include "common/chat/output/output_format.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace bole {
@@ -42,9 +43,13 @@ class ChatTemplate {
   absl::StatusOr<std::string> Render(
       const nlohmann::ordered_json& context) const;
 
+  // How the template writes reasoning and calls, which is how the model will.
+  const TemplateForm& form() const { return form_; }
+
  private:
   explicit ChatTemplate(jinja::Template parsed);
 
+  TemplateForm form_;
   std::unique_ptr<const jinja::Template> parsed_;
 };
 

@@ -72,8 +72,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text,
   if (reach == Reach::kLoopback && !IsLoopback(host)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "listen address '", quoted,
-        "' can be reached from other machines, and there is neither encryption "
-        "nor authentication yet; this must be allowed explicitly"));
+        "' can be reached from other machines, and nothing says who of them "
+        "may; this must be allowed explicitly"));
   }
   return ListenAddress{.host = std::move(host), .port = *port};
 }

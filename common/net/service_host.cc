@@ -9,7 +9,6 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
 namespace bole {
@@ -55,6 +54,13 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
 }
 
+// Reflection is there too, as on every server of the process.
+grpc::Status AllowHealth(std::string_view method, std::string_view) {
+  if (method.starts_with("/grpc.health.v1.Health/")) return grpc::Status::OK;
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          "this address has grpc.health.v1 alone"};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(
@@ -62,6 +68,9 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(
     std::span<grpc::Service* const> services) {
   BOLE_ASSIGN_OR_RETURN(ListenAddress address,
                         ParseListenAddress(options.address, options.reach));
+  BOLE_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::ServerCredentials> credentials,
+      MakeServerCredentials(options.tls, options.guard));
   EnableHealthAndReflection();
   grpc::ServerBuilder builder;
   SetBounds(options, builder);
@@ -69,8 +78,7 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(
   // With it two servers could share a port, and clients would reach either.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = 0;
-  builder.AddListeningPort(address.ToString(),
-                           grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address.ToString(), credentials, &port);
   for (grpc::Service* service : services) builder.RegisterService(service);
 
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -79,8 +87,16 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(
         "cannot listen on ", address.ToString(), ": the port may be in use"));
   }
   address.port = port;
-  return std::unique_ptr<ServiceHost>(
+  std::unique_ptr<ServiceHost> host(
       new ServiceHost(std::move(server), std::move(address)));
+  if (!options.health_address.empty()) {
+    BOLE_ASSIGN_OR_RETURN(host->health_,
+                          Start({.address = options.health_address,
+                                 .reach = Reach::kAnywhere,
+                                 .guard = &AllowHealth},
+                                {}));
+  }
+  return host;
 }
 
 ServiceHost::ServiceHost(std::unique_ptr<grpc::Server> server,
@@ -91,17 +107,25 @@ ServiceHost::~ServiceHost() { Shutdown(std::chrono::steady_clock::now()); }
 
 void ServiceHost::SetServing(const std::string& service, bool serving) {
   server_->GetHealthCheckService()->SetServingStatus(service, serving);
+  if (health_) health_->SetServing(service, serving);
+}
+
+int ServiceHost::health_port() const {
+  return health_ ? health_->address().port : 0;
 }
 
 void ServiceHost::Shutdown(std::chrono::steady_clock::time_point deadline) {
   using std::chrono::microseconds;
   server_->GetHealthCheckService()->Shutdown();
+  if (health_) health_->server_->GetHealthCheckService()->Shutdown();
   // gRPC counts by the system's clock, which cannot hold every deadline.
   const auto left = std::chrono::duration_cast<microseconds>(
       deadline - std::chrono::steady_clock::now());
   const microseconds longest = std::chrono::hours(24);
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::clamp(left, microseconds(0), longest));
+  // It says so until the end.
+  if (health_) health_->Shutdown(std::chrono::steady_clock::now());
 }
 
 }  // namespace bole

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
+#include "common/net/server_credentials.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "grpcpp/server.h"
 
@@ -21,17 +22,23 @@ struct ServiceHostOptions {
   size_t max_message_bytes = 4 << 20;  // Received; what is sent is not bounded.
   size_t max_metadata_bytes = 16 << 10;  // For each call.
   int max_calls_per_connection = 1024;   // More wait at the client.
+  TlsFiles tls = {};
+  CallGuard guard = nullptr;  // Asked about every call. May be null.
+  // Of grpc.health.v1 alone, which everybody who reaches it may ask, without
+  // TLS and without the guard; empty: none.
+  std::string health_address = {};
 };
 
-// Serves some services, and beside them grpc.health.v1 and reflection. Nothing
-// is encrypted. Connections that go dead are noticed within 80 s.
+// Serves some services, and beside them grpc.health.v1 and reflection, which
+// the guard is asked about too. Connections that go dead are noticed within 80
+// s.
 //
 // Thread-safe.
 class ServiceHost {
  public:
   // Listens. The services must outlive the host. Besides the errors of
-  // ParseListenAddress(): UNAVAILABLE, naming the address, if it cannot be
-  // bound, because it is taken for one.
+  // ParseListenAddress() and MakeServerCredentials(): UNAVAILABLE, naming the
+  // address, if it cannot be bound, because it is taken for one.
   static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(
       const ServiceHostOptions& options,
       std::span<grpc::Service* const> services);
@@ -42,6 +49,7 @@ class ServiceHost {
 
   // Where it listens, the port being the real one.
   const ListenAddress& address() const { return address_; }
+  int health_port() const;  // 0: none that is for health alone.
 
   // What grpc.health.v1 says of `service`. Before the first call it does not
   // know it; "", the process, serves from the start.
@@ -57,6 +65,7 @@ class ServiceHost {
 
   const std::unique_ptr<grpc::Server> server_;
   const ListenAddress address_;
+  std::unique_ptr<ServiceHost> health_;  // May be null. Set by Start() alone.
 };
 
 }  // namespace bole

@@ -4,12 +4,15 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/security/credentials.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "gtest/gtest.h"
 #include "proto/bole.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
@@ -80,15 +83,37 @@ struct HealthAnswer {
   HealthResponse::ServingStatus serving;
 };
 
-HealthAnswer CheckHealth(const ServiceHost& host, const std::string& service) {
+HealthAnswer CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
+                         const std::string& service) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + seconds(20));
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   HealthResponse response;
   const grpc::Status status =
-      Health::NewStub(ChannelTo(host))->Check(&context, request, &response);
+      Health::NewStub(channel)->Check(&context, request, &response);
   return {status.error_code(), response.status()};
+}
+
+HealthAnswer CheckHealth(const ServiceHost& host, const std::string& service) {
+  return CheckHealth(ChannelTo(host), service);
+}
+
+// Of any method, with an empty message.
+grpc::StatusCode CodeOfCall(const std::shared_ptr<grpc::Channel>& channel,
+                            const std::string& method) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + seconds(20));
+  const grpc::Slice empty("");
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::ByteBuffer response;
+  std::promise<grpc::StatusCode> ended;
+  grpc::GenericStub(channel).UnaryCall(&context, method, grpc::StubOptions(),
+                                       &request, &response,
+                                       [&](const grpc::Status& status) {
+                                         ended.set_value(status.error_code());
+                                       });
+  return ended.get_future().get();
 }
 
 TEST(ServiceHostTest, ServesOnThePortThatItReports) {
@@ -164,6 +189,38 @@ TEST(ServiceHostTest, AWatchSeesTheChange) {
   EXPECT_EQ(response.status(), HealthResponse::SERVING);
   context.TryCancel();
   reader->Finish();
+}
+
+TEST(ServiceHostTest, HealthAloneIsServedToEverybodyWhereItIsAskedFor) {
+  EchoService service;
+  const auto host =
+      StartWith(service, {.guard =
+                              [](std::string_view, std::string_view) {
+                                return grpc::Status(
+                                    grpc::StatusCode::UNAUTHENTICATED, "");
+                              },
+                          .health_address = "127.0.0.1:0"});
+  ASSERT_TRUE(host.ok()) << host.status();
+  ASSERT_GT((*host)->health_port(), 0);
+  const auto channel =
+      grpc::CreateChannel("127.0.0.1:" + std::to_string((*host)->health_port()),
+                          grpc::InsecureChannelCredentials());
+  const auto check = [&](const std::string& asked) {
+    return CheckHealth(channel, asked);
+  };
+
+  EXPECT_EQ(CheckHealth(**host, "").code, grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(check("").serving, HealthResponse::SERVING);
+  (*host)->SetServing("x", true);
+  EXPECT_EQ(check("x").serving, HealthResponse::SERVING);
+  (*host)->SetServing("x", false);
+  EXPECT_EQ(check("x").serving, HealthResponse::NOT_SERVING);
+  for (const std::string method :
+       {"/bole.v1.BoleService/Detokenize",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
+    EXPECT_EQ(CodeOfCall(channel, method), grpc::StatusCode::PERMISSION_DENIED);
+  }
+  EXPECT_EQ((*StartWith(service))->health_port(), 0);
 }
 
 TEST(ServiceHostTest, AMessageThatIsTooLongIsRefused) {

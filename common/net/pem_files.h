@@ -1,0 +1,24 @@
+// Whether files are what TLS needs.
+#ifndef BOLE_COMMON_NET_PEM_FILES_H_
+#define BOLE_COMMON_NET_PEM_FILES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace bole {
+
+// How often files are looked at that may change.
+inline constexpr unsigned kPemRefreshSeconds = 1;
+
+// INVALID_ARGUMENT, naming the file, if one cannot be read or has no
+// certificate or no private key in PEM, or if the key is not the certificate's.
+absl::Status CheckKeyPair(const std::string& cert_path,
+                          const std::string& key_path);
+
+// The same of certificates alone.
+absl::Status CheckCertificates(const std::string& path);
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_NET_PEM_FILES_H_

@@ -1,0 +1,44 @@
+// How a gRPC server proves who it is, and whom it lets in.
+#ifndef BOLE_COMMON_NET_SERVER_CREDENTIALS_H_
+#define BOLE_COMMON_NET_SERVER_CREDENTIALS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/support/status.h"
+
+namespace bole {
+
+// Files in PEM. All empty: nothing is encrypted.
+struct TlsFiles {
+  std::string cert = {};       // The chain, the server's own first.
+  std::string key = {};        // Its private key, without a password.
+  std::string client_ca = {};  // If set, clients need a certificate of these.
+
+  bool empty() const { return cert.empty() && key.empty(); }
+};
+
+// Whether a call may go on: its method, "/PACKAGE.SERVICE/METHOD", and the
+// value of its metadata "authorization", or of several separated by commas. An
+// error ends the call with its code and message before its service hears of it.
+// Called by several threads, for every call of every method, those included
+// that no service has; it must not wait.
+using CallGuard = std::function<grpc::Status(std::string_view method,
+                                             std::string_view authorization)>;
+
+// TLS 1.2 or later if there are files, which are read again within a second
+// when they change: connections that come then are met with the new ones. A
+// certificate and its key should change together, by renaming a link to their
+// folder: while the two do not match, connections fail.
+// `guard` may be null. INVALID_ARGUMENT, naming the file, if one cannot be
+// read, or if the key is not the certificate's.
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+    const TlsFiles& files, CallGuard guard);
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_NET_SERVER_CREDENTIALS_H_
