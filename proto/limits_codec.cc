@@ -41,6 +41,20 @@ absl::Status CheckRanges(const wire::StepLimits& message) {
         absl::StrCat("limits: ", field.name, " is ", field.value,
                      ", not in [1, ", field.max, "]"));
   }
+  const struct {
+    const char* name;
+    int value;
+    int max;
+  } places[] = {
+      {"num_host_slots", message.num_host_slots(), kMaxCodedSlots},
+      {"num_host_pages", message.num_host_pages(), kMaxCodedPages},
+  };
+  for (const auto& place : places) {
+    if (place.value >= 0 && place.value <= place.max) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("limits: ", place.name, " is ", place.value,
+                     ", not in [0, ", place.max, "]"));
+  }
   return absl::OkStatus();
 }
 
@@ -86,6 +100,8 @@ void EncodeLimits(const StepLimits& limits, wire::StepLimits& message) {
   message.set_max_context(limits.max_context);
   message.set_vocabulary(limits.vocabulary);
   message.set_max_lease_rounds(limits.max_lease_rounds);
+  message.set_num_host_slots(limits.num_host_slots);
+  message.set_num_host_pages(limits.num_host_pages);
 }
 
 absl::StatusOr<StepLimits> DecodeLimits(const wire::StepLimits& message) {
@@ -98,6 +114,8 @@ absl::StatusOr<StepLimits> DecodeLimits(const wire::StepLimits& message) {
                                         .depth = message.max_draft().depth()},
                           .num_slots = message.num_slots(),
                           .num_pages = message.num_pages(),
+                          .num_host_slots = message.num_host_slots(),
+                          .num_host_pages = message.num_host_pages(),
                           .page_size = message.page_size(),
                           .max_context = message.max_context(),
                           .vocabulary = message.vocabulary(),

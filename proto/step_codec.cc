@@ -200,8 +200,15 @@ void EncodePlan(const StepPlan& plan, wire::StepPlan& message) {
   if (plan.draft) EncodeDraft(*plan.draft, *message.mutable_draft());
   message.set_defers_draft(plan.defers_draft);
   if (plan.lease) EncodeLease(*plan.lease, *message.mutable_lease());
-  if (!plan.copies.empty())
+  if (!plan.copies.empty()) {
     EncodeCopies(plan.copies, *message.mutable_copies());
+  }
+  if (!plan.to_host.empty()) {
+    EncodeCopies(plan.to_host, *message.mutable_to_host());
+  }
+  if (!plan.from_host.empty()) {
+    EncodeCopies(plan.from_host, *message.mutable_from_host());
+  }
 }
 
 absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
@@ -220,6 +227,12 @@ absl::StatusOr<StepPlan> DecodePlan(const wire::StepPlan& message) {
   }
   if (message.has_copies()) {
     BOLE_ASSIGN_OR_RETURN(plan.copies, DecodeCopies(message.copies()));
+  }
+  if (message.has_to_host()) {
+    BOLE_ASSIGN_OR_RETURN(plan.to_host, DecodeCopies(message.to_host()));
+  }
+  if (message.has_from_host()) {
+    BOLE_ASSIGN_OR_RETURN(plan.from_host, DecodeCopies(message.from_host()));
   }
   return plan;
 }

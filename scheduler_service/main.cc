@@ -12,16 +12,19 @@
 #include "common/command_line.h"
 #include "common/descriptor_limit.h"
 #include "common/draft_shape.h"
+#include "common/status_macros.h"
 #include "common/termination.h"
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/links/share.h"
 #include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/scheduler_server.h"
+#include "scheduler_service/security_flags.h"
 
 namespace {
 
 struct Flags {
   bole::SchedulerServerOptions server;
+  bole::SecurityFlags security;
   int worker_timeout_ms = 10'000;
   int round_timeout_ms = 120'000;
   int max_lease_ms = 50;
@@ -30,7 +33,6 @@ struct Flags {
   size_t max_undelivered_mb = 16;
   size_t max_output_mb = 1024;
   std::string share;
-  bool allow_remote = false;
 
   void AddTo(bole::CommandLine& app);
   void AddAddressesTo(bole::CommandLine& app);
@@ -53,6 +55,7 @@ void Flags::AddTo(bole::CommandLine& app) {
   AddAddressesTo(app);
   AddLimitsTo(app);
   AddDoorTo(app);
+  security.AddTo(app);
   AddSpeculationTo(app);
 }
 
@@ -60,11 +63,13 @@ void Flags::AddAddressesTo(bole::CommandLine& app) {
   server.address = "127.0.0.1:8400";
   app.Add("--listen", server.address,
           "address for clients; port 0: any that is free");
+  app.Add("--http-listen", server.http_address,
+          "address for clients that speak HTTP; none if left out");
   app.Add("--metrics-listen", server.metrics_address,
           "address for Prometheus, at /metrics; none if left out");
-  app.AddSwitch("--allow-remote", allow_remote,
-                "let the addresses be reached from other machines, although "
-                "nothing is encrypted and nobody is asked who they are");
+  app.Add("--health-listen", server.health_address,
+          "address of grpc.health.v1 alone, for whoever reaches it on any "
+          "machine: without TLS and without tokens; none if left out");
   server.workers = {"127.0.0.1:50052"};
   app.Add("--worker", server.workers,
           "HOST:PORT of a worker, or of many: a name is looked up again as its "
@@ -117,6 +122,9 @@ void Flags::AddDoorTo(bole::CommandLine& app) {
           "requests that may be open: running, waiting, or being read by their "
           "clients")
       .Range(1, 1 << 20);
+  app.Add("--max-http-connections", server.max_http_connections,
+          "connections of --http-listen; more are told 503 and closed")
+      .Range(1, 1 << 20);
   app.Add("--max-long-messages", door.max_long_messages,
           "messages above 16 KiB that may wait to be read, of Generate, and as "
           "many of Tokenize and Detokenize")
@@ -148,6 +156,7 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
         absl::StrCat("--worker ", address, " is there twice"));
   }
   bole::SchedulerServerOptions options = server;
+  BOLE_RETURN_IF_ERROR(security.ApplyTo(options));
   if (!share.empty()) {
     if (!server.peers.empty()) {
       return absl::InvalidArgumentError(
@@ -166,7 +175,6 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
   options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
   options.scheduler.round_timeout = std::chrono::milliseconds(round_timeout_ms);
   options.scheduler.max_lease = std::chrono::milliseconds(max_lease_ms);
-  if (allow_remote) options.reach = bole::Reach::kAnywhere;
   options.door.max_undelivered_bytes = max_undelivered_mb << 20;
   options.door.max_output_bytes = max_output_mb << 20;
   options.door.stalled_reader = std::chrono::seconds(stalled_reader_seconds);
@@ -177,14 +185,20 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
 // its own; these are for the worker, metrics, and what is refused.
 constexpr size_t kOtherDescriptors = 256;
 
-void AllowDescriptors(size_t max_open_requests) {
+void AllowDescriptors(const bole::SchedulerServerOptions& options) {
   const size_t limit = bole::RaiseDescriptorLimit();
-  if (limit >= max_open_requests + kOtherDescriptors) return;
-  std::fprintf(stderr,
-               "bole-scheduler: the system allows %zu open files, which is too "
-               "few for --max-open-requests %zu on connections of their own; "
-               "raise the hard limit (ulimit -Hn)\n",
-               limit, max_open_requests);
+  const size_t max_open_requests = options.door.max_open_requests;
+  const size_t max_http_connections =
+      options.http_address.empty() ? 0 : options.max_http_connections;
+  if (limit >= max_open_requests + max_http_connections + kOtherDescriptors) {
+    return;
+  }
+  std::fprintf(
+      stderr,
+      "bole-scheduler: the system allows %zu open files, which is too "
+      "few for --max-open-requests %zu on connections of their own and "
+      "%zu connections of HTTP; raise the hard limit (ulimit -Hn)\n",
+      limit, max_open_requests, max_http_connections);
 }
 
 void Flags::AddSpeculationTo(bole::CommandLine& app) {
@@ -244,10 +258,16 @@ int Fail(const absl::Status& status) {
 absl::Status Serve(const Flags& flags, bole::Termination& termination) {
   absl::StatusOr<bole::SchedulerServerOptions> options = flags.ServerOptions();
   if (!options.ok()) return options.status();
-  AllowDescriptors(options->door.max_open_requests);
+  AllowDescriptors(*options);
   absl::StatusOr<std::unique_ptr<bole::SchedulerServer>> server =
       bole::SchedulerServer::Start(*options);
   if (!server.ok()) return server.status();
+  if ((*server)->http_port() != 0) {
+    std::printf("http on port %d\n", (*server)->http_port());
+  }
+  if ((*server)->health_port() != 0) {
+    std::printf("health on port %d\n", (*server)->health_port());
+  }
   if ((*server)->metrics_port() != 0) {
     std::printf("metrics on port %d\n", (*server)->metrics_port());
   }

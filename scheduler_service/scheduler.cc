@@ -237,10 +237,10 @@ void Scheduler::PlaceWaiting(ServedModel& model) {
     const auto place = model.PlaceFor(*job, jobs_.at(job->id()).lost_on, now_);
     if (!place.ok()) {
       End(*job, place.status());
-    } else if (place->replica == nullptr) {
+    } else if (*place == nullptr) {
       return;
     } else {
-      Place(*job, *place->replica, place->cached_elsewhere);
+      Place(*job, **place);
     }
   }
 }
@@ -254,12 +254,12 @@ void Scheduler::Preempt(ServedModel& model) {
   }
 }
 
-void Scheduler::Place(Job& job, Replica& replica, int cached_elsewhere) {
+void Scheduler::Place(Job& job, Replica& replica) {
   Entry& entry = jobs_.at(job.id());
   WaitingWith(job).Remove(job);
   entry.share = replica.placements().ShareOf(job);
   ModelOf(job).held().Add(job.request().tenant, entry.share);
-  replica.Place(job, cached_elsewhere);
+  replica.Place(job, ModelOf(job).CachedElsewhere(job, replica));
   entry.replica = &replica;
   if (job.first_run) return;
   job.first_run = now_;

@@ -145,7 +145,7 @@ class Scheduler final : private ReplicaOwner {
   void PlaceWaiting(ServedModel& model);
   // Places jobs of tenants that hold little instead of those that hold most.
   void Preempt(ServedModel& model);
-  void Place(Job& job, Replica& replica, int cached_elsewhere = 0);
+  void Place(Job& job, Replica& replica);
   // The job has no place any more.
   void Unplace(const Job& job);
 

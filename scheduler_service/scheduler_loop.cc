@@ -23,6 +23,7 @@ void SchedulerLoop::Start(Scheduler::LetGo let_go,
       },
       std::move(let_go));
   Publish(/*draining=*/false);
+  running_ = true;
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -57,6 +58,7 @@ void SchedulerLoop::Run() {
     stopped = mail.stopped;
     TakeTurn(std::move(mail));
   }
+  running_ = false;
 }
 
 void SchedulerLoop::PostOutcome(WorkerId worker, WorkerOutcome outcome) {

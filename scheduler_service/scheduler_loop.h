@@ -2,6 +2,7 @@
 #ifndef BOLE_SCHEDULER_SERVICE_SCHEDULER_LOOP_H_
 #define BOLE_SCHEDULER_SERVICE_SCHEDULER_LOOP_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -70,6 +71,9 @@ class SchedulerLoop {
   }
   std::chrono::milliseconds RetryDelay() const { return mailbox_.RetryDelay(); }
 
+  // From Start() until Stop().
+  bool running() const { return running_.load(); }
+
   // As it was after the last round.
   SchedulerStatus status() const;
   AdmissionLoad load() const { return mailbox_.load(); }
@@ -93,6 +97,7 @@ class SchedulerLoop {
   // From Start() on. Of the thread whose turn it is.
   std::unique_ptr<Scheduler> scheduler_;
   std::function<void()> on_turn_;
+  std::atomic<bool> running_{false};
   std::thread thread_;
 
   mutable Mutex mutex_;

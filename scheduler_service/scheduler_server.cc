@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,13 +17,19 @@
 #include "absl/strings/str_join.h"
 #include "common/ids.h"
 #include "common/mutex.h"
+#include "common/net/bearer_token.h"
+#include "common/net/client_credentials.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
+#include "scheduler_service/door/access.h"
 #include "scheduler_service/door/asked_models.h"
 #include "scheduler_service/door/front_door.h"
 #include "scheduler_service/door/grpc/admin_service.h"
 #include "scheduler_service/door/grpc/inference_service.h"
+#include "scheduler_service/door/grpc/method_guard.h"
+#include "scheduler_service/door/http/http_server.h"
+#include "scheduler_service/door/http/http_service.h"
 #include "scheduler_service/links/grpc_worker_client.h"
 #include "scheduler_service/links/peer_group.h"
 #include "scheduler_service/links/peer_table.h"
@@ -79,18 +86,31 @@ Peer SelfOf(const SchedulerIdentity& identity, const ModelCatalog& catalog) {
   return self;
 }
 
+absl::StatusOr<std::unique_ptr<Access>> OpenAccess(
+    const SchedulerServerOptions& options, prometheus::Registry& registry) {
+  if (options.tokens_path.empty()) return nullptr;
+  return Access::Open({.path = options.tokens_path, .note = options.note},
+                      registry);
+}
+
 }  // namespace
 
 // Later members use earlier ones.
 struct SchedulerServer::Parts {
   Parts(const SchedulerServerOptions& options, ModelCatalog served)
       : catalog(std::move(served)),
+        prefix_cache(options.scheduler.prefix_cache),
+        note(options.note),
         loop(LoopOptions(options), catalog, metrics),
-        door(options.door, models, loop, *metrics.registry()),
+        access(OpenAccess(options, *metrics.registry())),
+        door(options.door, models, loop, *metrics.registry(),
+             access.ok() ? access->get() : nullptr),
         service(door, loop),
+        http_service(door, loop, *metrics.registry()),
         admin(loop) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
+  absl::Status ListenForHttp(const SchedulerServerOptions& options);
   absl::Status Connect(const SchedulerServerOptions& options);
   absl::StatusOr<SharedPoolOptions> Share(const SchedulerServerOptions& options,
                                           const SchedulerIdentity& identity);
@@ -101,23 +121,33 @@ struct SchedulerServer::Parts {
   void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(stop_mutex);
   // News of a worker, on a thread of its client.
   void Note(WorkerEvent event);
+  // Says which worker was connected, and that its prefix cache begins cold.
+  void NoteWorker(const WorkerEvent& event);
   void UpdateHealth();
 
   const ModelCatalog catalog;
+  const bool prefix_cache;
+  const std::function<void(const std::string&)> note;  // May be null.
   Metrics metrics;
-  // The next three are for shared workers.
+  // The next two are for shared workers.
   std::unique_ptr<ShareMetrics> share_metrics;
-  std::function<void(const std::string&)> note;
   std::string noted_peers;
+  Mutex names_mutex;
+  std::map<WorkerId, std::string> worker_names ABSL_GUARDED_BY(names_mutex);
   WorkerPresence presence{catalog};
   const AskedModels models{catalog, presence};
   SchedulerLoop loop;
+  // Null without tokens; checked before anything is served.
+  const absl::StatusOr<std::unique_ptr<Access>> access;
   FrontDoor door;
   InferenceService service;
+  HttpService http_service;
   AdminService admin;
   PeersService peers_service;
   std::unique_ptr<ServiceHost> host;
+  std::unique_ptr<HttpServer> http;                   // May be null.
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
+  std::unique_ptr<BearerToken> peer_token;            // May be null.
   std::unique_ptr<PeerGroup> peers;     // Null without any, or after Stop().
   std::unique_ptr<WorkerPool> workers;  // Until Stop().
 
@@ -129,6 +159,13 @@ struct SchedulerServer::Parts {
 
 absl::Status SchedulerServer::Parts::Listen(
     const SchedulerServerOptions& options) {
+  BOLE_RETURN_IF_ERROR(access.status());
+  CallGuard guard;
+  if (*access != nullptr) {
+    guard = [this](std::string_view method, std::string_view authorization) {
+      return GuardMethod(door, method, authorization);
+    };
+  }
   std::vector<grpc::Service*> services = {&service, &admin};
   if (IsShared(options)) services.push_back(&peers_service);
   BOLE_ASSIGN_OR_RETURN(
@@ -136,24 +173,45 @@ absl::Status SchedulerServer::Parts::Listen(
                                 .reach = options.reach,
                                 .max_message_bytes = options.max_message_bytes,
                                 .max_calls_per_connection =
-                                    MaxCallsPerConnection(options.door)},
+                                    MaxCallsPerConnection(options.door),
+                                .tls = options.tls,
+                                .guard = std::move(guard),
+                                .health_address = options.health_address},
                                services));
   host->SetServing(kServiceName, false);
+  BOLE_RETURN_IF_ERROR(ListenForHttp(options));
   if (options.metrics_address.empty()) return absl::OkStatus();
   BOLE_ASSIGN_OR_RETURN(
       metrics_endpoint,
-      MetricsEndpoint::Start(options.metrics_address, options.reach,
+      MetricsEndpoint::Start(options.metrics_address, options.plain_reach,
                              metrics.registry()));
+  return absl::OkStatus();
+}
+
+absl::Status SchedulerServer::Parts::ListenForHttp(
+    const SchedulerServerOptions& options) {
+  if (options.http_address.empty()) return absl::OkStatus();
+  BOLE_ASSIGN_OR_RETURN(
+      http, HttpServer::Start(
+                {.address = options.http_address,
+                 .reach = options.plain_reach,
+                 .limits = {.max_connections = options.max_http_connections,
+                            .max_body_bytes = options.max_message_bytes,
+                            .write_time = options.door.stalled_reader}},
+                http_service));
   return absl::OkStatus();
 }
 
 absl::Status SchedulerServer::Parts::Connect(
     const SchedulerServerOptions& options) {
   loop.Start([this](WorkerId worker) { return workers->LetGo(worker); });
+  BOLE_ASSIGN_OR_RETURN(const ClientCredentials worker_credentials,
+                        ClientCredentials::Open(options.worker_tls));
   WorkerPoolOptions pool{
       .workers = options.workers,
       .client = {.address = {},
                  .scheduler = NewSchedulerIdentity(host->address().port),
+                 .credentials = worker_credentials,
                  .worker_timeout = options.worker_timeout}};
   if (IsShared(options)) {
     BOLE_ASSIGN_OR_RETURN(pool.shared, Share(options, pool.client.scheduler));
@@ -170,7 +228,6 @@ absl::Status SchedulerServer::Parts::Connect(
 
 absl::StatusOr<SharedPoolOptions> SchedulerServer::Parts::Share(
     const SchedulerServerOptions& options, const SchedulerIdentity& identity) {
-  note = options.note;
   share_metrics = std::make_unique<ShareMetrics>(*metrics.registry());
   SharedPoolOptions shared{
       .place_of = nullptr, .model_of = nullptr, .note = options.note};
@@ -190,13 +247,22 @@ absl::StatusOr<SharedPoolOptions> SchedulerServer::Parts::Share(
     };
     return shared;
   }
+  PeerGroupOptions group{.names = options.peers,
+                         .self = SelfOf(identity, catalog)};
+  BOLE_ASSIGN_OR_RETURN(group.credentials,
+                        ClientCredentials::Open(options.peer_tls));
+  if (!options.peer_token_path.empty()) {
+    BOLE_ASSIGN_OR_RETURN(peer_token,
+                          BearerToken::Open(options.peer_token_path));
+    group.authorization = [this] { return peer_token->Authorization(); };
+  }
   BOLE_ASSIGN_OR_RETURN(
-      peers, PeerGroup::Start(
-                 {.names = options.peers, .self = SelfOf(identity, catalog)},
-                 [this](const absl::Status& why) {
-                   if (note)
-                     note(absl::StrCat("looks for peers: ", why.ToString()));
-                 }));
+      peers,
+      PeerGroup::Start(std::move(group), [this](const absl::Status& why) {
+        if (note) {
+          note(absl::StrCat("looks for peers: ", why.ToString()));
+        }
+      }));
   shared.place_of = PlaceAmongPeers(identity.instance);
   return shared;
 }
@@ -233,9 +299,27 @@ void SchedulerServer::Parts::Note(WorkerEvent event) {
     loop.PostOutcome(event.worker, std::move(*outcome));
     return;
   }
-  loop.Post(event);
+  NoteWorker(event);
+  // The door knows before the loop does, so that nobody who has seen a worker
+  // in the loop's status is told that there is none.
   presence.Note(event);
+  loop.Post(event);
   UpdateHealth();
+}
+
+void SchedulerServer::Parts::NoteWorker(const WorkerEvent& event) {
+  MutexLock lock(names_mutex);
+  if (const auto* added = std::get_if<WorkerAdded>(&event.news)) {
+    worker_names[event.worker] = added->name;
+  } else if (std::holds_alternative<WorkerRemoved>(event.news)) {
+    worker_names.erase(event.worker);
+  } else if (const auto* made = std::get_if<WorkerConnected>(&event.news)) {
+    const WorkerDescription& worker = made->description;
+    if (!note || !catalog.ModelOf(worker).ok()) return;
+    const bool has_cache = prefix_cache && CopiesMemory(worker);
+    note(absl::StrCat("worker ", worker_names[event.worker], " is connected",
+                      has_cache ? ", its prefix cache is cold" : ""));
+  }
 }
 
 void SchedulerServer::Parts::UpdateHealth() {
@@ -269,6 +353,12 @@ int SchedulerServer::metrics_port() const {
                                   : 0;
 }
 
+int SchedulerServer::health_port() const { return parts_->host->health_port(); }
+
+int SchedulerServer::http_port() const {
+  return parts_->http ? parts_->http->address().port : 0;
+}
+
 SchedulerLoop& SchedulerServer::loop() { return parts_->loop; }
 
 bool SchedulerServer::Drain(std::chrono::steady_clock::time_point deadline) {
@@ -278,6 +368,7 @@ bool SchedulerServer::Drain(std::chrono::steady_clock::time_point deadline) {
   }
   parts_->UpdateHealth();
   parts_->door.Drain();
+  if (parts_->http) parts_->http->Drain();
   {
     MutexLock lock(parts_->stop_mutex);
     parts_->Leave();
@@ -299,6 +390,7 @@ void SchedulerServer::Stop() {
   parts_->door.open_calls().AwaitNone(std::chrono::steady_clock::now() +
                                       kStatusGrace);
   parts_->door.open_calls().StopWaiting();
+  if (parts_->http) parts_->http->Stop();
   parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
   parts_->peers_service.Close();
   parts_->workers.reset();

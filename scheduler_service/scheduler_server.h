@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/net/client_credentials.h"
 #include "common/net/listen_address.h"
+#include "common/net/server_credentials.h"
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/links/share.h"
 #include "scheduler_service/scheduler.h"
@@ -24,8 +26,9 @@ struct SchedulerServerOptions {
   std::vector<std::string> models = {};
   bool allow_synthetic = false;  // Workers whose weights are made up may serve.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
+  std::string http_address = {};        // Empty: no HTTP.
   std::string metrics_address = {};     // Empty: no metrics.
-  Reach reach = Reach::kLoopback;       // Applies to both addresses.
+  Reach reach = Reach::kLoopback;       // For `address`.
   // As WorkerPoolOptions has them. At least one.
   std::vector<std::string> workers = {};
   // How they are shared with other schedulers; at most one of the two. Without
@@ -33,13 +36,24 @@ struct SchedulerServerOptions {
   // As PeerGroupOptions has them.
   std::vector<std::string> peers = {};
   std::optional<Place> share = std::nullopt;
-  // Told, by several threads, what is claimed and given back. May be null.
+  // Told, by several threads, which workers are connected, and what is claimed
+  // and given back. May be null.
   std::function<void(const std::string&)> note = nullptr;
   SchedulerOptions scheduler = {};
   // A worker that is silent for this time is lost.
   std::chrono::milliseconds worker_timeout{10000};
   DoorLimits door = {};
+  size_t max_http_connections = 4096;
   size_t max_message_bytes = 4 << 20;  // The longest message of a client.
+  TlsFiles tls = {};                   // For `address`.
+  // As AccessOptions has it; empty: everybody may do everything.
+  std::string tokens_path = {};
+  TlsClientFiles worker_tls = {};
+  TlsClientFiles peer_tls = {};
+  std::string peer_token_path = {};  // For BearerToken; empty: none.
+  // Of grpc.health.v1 alone, for everybody; empty: none.
+  std::string health_address = {};
+  Reach plain_reach = Reach::kLoopback;  // For the others, which have no TLS.
 };
 
 // Serves from Start() to Stop(). Thread-safe.
@@ -57,7 +71,9 @@ class SchedulerServer {
   // Where it listens, the port being the real one.
   const ListenAddress& address() const;
   int port() const { return address().port; }
+  int http_port() const;     // 0: no HTTP.
   int metrics_port() const;  // 0: no metrics.
+  int health_port() const;   // 0: none that is for health alone.
   SchedulerLoop& loop();
 
   // Reports not serving, refuses new requests, and waits until those there are

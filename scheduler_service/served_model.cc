@@ -86,8 +86,9 @@ bool ServedModel::MayTry(const Replica& replica, const Job& job) const {
           std::none_of(replicas_.begin(), replicas_.end(), trusted));
 }
 
-absl::StatusOr<ServedModel::PlaceFound> ServedModel::PlaceFor(
-    const Job& job, const std::string& lost_on, TimePoint now) {
+absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
+                                               const std::string& lost_on,
+                                               TimePoint now) {
   const bool kills = job.losses >= Job::kSuspectLosses;
   if (kills) BOLE_RETURN_IF_ERROR(CheckOtherThan(lost_on));
   std::vector<Replica*> replicas;
@@ -108,23 +109,27 @@ absl::StatusOr<ServedModel::PlaceFound> ServedModel::PlaceFor(
     if (has_room) replicas.push_back(replica);
   }
   if (!any_fits && never) return *std::move(never);
-  if (!any_free) return PlaceFound();
+  if (!any_free) return nullptr;
   std::vector<RouteOption> options;
-  int64_t most_cached = 0;
   for (const Replica* replica : replicas) {
     options.push_back(replica->OptionFor(job, now));
-    most_cached = std::max(most_cached, options.back().cached_tokens);
   }
   const size_t best = *Route(options);
-  if (replicas[best]->free()) {
-    return PlaceFound{.replica = replicas[best],
-                      .cached_elsewhere = static_cast<int>(most_cached)};
-  }
+  if (replicas[best]->free()) return replicas[best];
   const std::chrono::duration<double> left(options[best].seconds_until_free);
   // Rounded up: it is late then.
   look_again_ = now + std::chrono::microseconds(1) +
                 std::chrono::duration_cast<TimePoint::duration>(left);
-  return PlaceFound();
+  return nullptr;
+}
+
+int ServedModel::CachedElsewhere(const Job& job, const Replica& replica) const {
+  int most = 0;
+  for (const Replica* other : replicas_) {
+    if (other == &replica || !other->connected()) continue;
+    most = std::max(most, other->placements().Look(job).position);
+  }
+  return most;
 }
 
 void ServedModel::CloseEmpty() {

@@ -50,21 +50,19 @@ class ServedModel {
   // Gives out the pages of the coming rounds on the workers that are free, and
   // moves jobs from those that are to leave to where there is room for them.
   void MakeRoom();
-  // Where `job`, the next of those that wait, gets its place now, and the most
-  // tokens of it that another worker has cached; null if it has to wait. A
-  // suspect gets none on the worker `lost_on`, which was lost last under it.
-  // Errors:
+  // Where `job`, the next of those that wait, gets its place now; null if it
+  // has to wait. A suspect gets none on the worker `lost_on`, which was lost
+  // last under it. Errors:
   //   INVALID_ARGUMENT  no worker can ever hold it.
   //   UNAVAILABLE       a suspect finds no other worker than that.
   // COST: O(placements of the model), and if one has a place that of looking
   // for the job's tokens on all that have.
-  struct PlaceFound {
-    Replica* replica = nullptr;
-    int cached_elsewhere = 0;
-  };
-  absl::StatusOr<PlaceFound> PlaceFor(const Job& job,
-                                      const std::string& lost_on,
-                                      TimePoint now);
+  absl::StatusOr<Replica*> PlaceFor(const Job& job, const std::string& lost_on,
+                                    TimePoint now);
+  // The most tokens of `job` that a worker other than `replica` has cached,
+  // whether it has room or not.
+  // COST: that of looking for the job's tokens on all of them.
+  int CachedElsewhere(const Job& job, const Replica& replica) const;
   // Nothing new comes: lets the workers go on which nothing runs, unless
   // somebody waits.
   void CloseEmpty();

@@ -8,6 +8,7 @@ builds these libraries from source replaces the repository and nothing else.
 LIBRARIES = [
     "absl",
     "benchmark",
+    "boost",
     "civetweb",
     "cli11",
     "grpc",

@@ -34,6 +34,10 @@ struct DoorMetrics::Families {
   Family<Counter>& texts_rejected = Counters(
       registry, "bole_text_calls_rejected_total",
       "Calls of Tokenize and Detokenize that were not answered, by reason.");
+  Family<Counter>& denied =
+      Counters(registry, "bole_calls_denied_total",
+               "Calls over gRPC and HTTP that no service heard of, because "
+               "their token was none or not enough.");
   Family<Counter>& readers_ended = Counters(
       registry, "bole_slow_readers_ended_total",
       "Calls that were ended because their client read too slowly, by reason.");
@@ -67,6 +71,10 @@ DoorMetrics::DoorMetrics(Registry& registry)
         RefusalReason::kCancelled}) {
     families_->texts_rejected.Add({{"reason", NameOf(reason)}});
   }
+  for (const RefusalReason reason :
+       {RefusalReason::kUnauthenticated, RefusalReason::kForbidden}) {
+    families_->denied.Add({{"reason", NameOf(reason)}});
+  }
   for (const ReaderFault fault : kReaderFaults) {
     families_->readers_ended.Add({{"reason", NameOf(fault)}});
   }
@@ -80,6 +88,10 @@ void DoorMetrics::Refused(RefusalReason reason) {
 
 void DoorMetrics::TextRefused(RefusalReason reason) {
   families_->texts_rejected.Add({{"reason", NameOf(reason)}}).Increment();
+}
+
+void DoorMetrics::Denied(RefusalReason reason) {
+  families_->denied.Add({{"reason", NameOf(reason)}}).Increment();
 }
 
 void DoorMetrics::ReaderEnded(ReaderFault fault) {

@@ -30,6 +30,8 @@ class DoorMetrics {
   void Refused(RefusalReason reason);
   // A call of Tokenize or Detokenize was not answered.
   void TextRefused(RefusalReason reason);
+  // A call was refused before its method or route was known to any service.
+  void Denied(RefusalReason reason);
   // A call was ended because of how it was read.
   void ReaderEnded(ReaderFault fault);
   void SetLoad(const DoorLoad& load);

@@ -1,5 +1,8 @@
 #include "scheduler_service/door/front_door.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -8,6 +11,12 @@
 
 namespace bole {
 namespace {
+
+// Encoding takes less than a tenth of the time of the loop and of the network.
+int NumDeliveryThreads() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / 4, 2, 8);
+}
 
 OpenCallsLimits WatchLimits(const DoorLimits& limits) {
   return {.max_held_bytes = limits.max_output_bytes,
@@ -30,11 +39,14 @@ std::optional<Refusal> CheckWorkers(const WorkerPresence::Snapshot& workers) {
 }  // namespace
 
 FrontDoor::FrontDoor(const DoorLimits& limits, const AskedModels& models,
-                     SchedulerLoop& loop, prometheus::Registry& registry)
+                     SchedulerLoop& loop, prometheus::Registry& registry,
+                     Access* access)
     : limits_(limits),
       models_(models),
       loop_(loop),
+      access_(access),
       metrics_(registry),
+      delivery_(NumDeliveryThreads(), /*max_waiting=*/SIZE_MAX),
       long_generates_(/*num_threads=*/1, limits.max_long_messages),
       long_texts_(/*num_threads=*/1, limits.max_long_messages),
       open_calls_(WatchLimits(limits),
@@ -49,7 +61,9 @@ void FrontDoor::ReportLoad(const OpenCallsLoad& load) {
 }
 
 Refusal FrontDoor::Timed(Refusal refusal) const {
-  if (IsFull(refusal.reason)) refusal.retry_after = loop_.RetryDelay();
+  if (IsFull(refusal.reason) && !refusal.retry_after) {
+    refusal.retry_after = loop_.RetryDelay();
+  }
   return refusal;
 }
 
@@ -67,18 +81,37 @@ std::optional<Refusal> FrontDoor::CheckCalls() const {
   return std::nullopt;
 }
 
+std::variant<Identity, Refusal> FrontDoor::Identified(
+    const RequestHead& head, std::optional<Scope> scope) const {
+  if (access_ != nullptr) {
+    return access_->Authorize(head.authorization, head.tenant, scope);
+  }
+  absl::StatusOr<Identity> who = Identify(head.tenant);
+  if (!who.ok()) return RefusalOf(who.status());
+  return *std::move(who);
+}
+
+std::optional<Refusal> FrontDoor::Authorize(const RequestHead& head,
+                                            std::optional<Scope> scope) const {
+  auto who = Identified(head, scope);
+  if (auto* refusal = std::get_if<Refusal>(&who)) return *std::move(refusal);
+  return std::nullopt;
+}
+
 std::variant<FrontDoor::Entry, Refusal> FrontDoor::Enter(
     const RequestHead& head) const {
   if (draining()) return DrainingRefusal();
-  absl::StatusOr<Identity> who = Identify(head.tenant);
-  if (!who.ok()) return RefusalOf(who.status());
+  auto identified = Identified(head, Scope::kGenerate);
+  if (auto* refusal = std::get_if<Refusal>(&identified)) return *refusal;
+  auto& who = std::get<Identity>(identified);
   absl::StatusOr<AskedModel> model = models_.Find(head.model);
   if (!model.ok()) return RefusalOf(model.status());
   std::optional<Refusal> refusal = CheckWorkers(model->workers);
   if (!refusal) refusal = CheckCalls();
-  if (!refusal) refusal = loop_.Check(who->tenant, head.bytes);
+  if (!refusal && access_ != nullptr) refusal = access_->Check(who);
+  if (!refusal) refusal = loop_.Check(who.tenant, head.bytes);
   if (refusal) return Timed(*std::move(refusal));
-  return Entry{.who = *std::move(who), .model = *std::move(model)};
+  return Entry{.who = std::move(who), .model = *std::move(model)};
 }
 
 std::optional<Refusal> FrontDoor::Check(const RequestHead& head) const {
@@ -92,6 +125,12 @@ std::variant<ReadMessage, Refusal> FrontDoor::Read(const RequestHead& head,
   auto entered = Enter(head);
   if (auto* refusal = std::get_if<Refusal>(&entered)) return *refusal;
   auto& [who, model] = std::get<Entry>(entered);
+  std::shared_ptr<TenantSeat> seat;
+  if (access_ != nullptr) {
+    auto taken = access_->Enter(who);
+    if (auto* refusal = std::get_if<Refusal>(&taken)) return Timed(*refusal);
+    seat = std::get<std::shared_ptr<TenantSeat>>(std::move(taken));
+  }
   const WorkerDescription& worker = *model.workers.description;
   absl::StatusOr<RequestBody> body = read(model.text, worker);
   if (!body.ok()) return RefusalOf(body.status());
@@ -102,6 +141,8 @@ std::variant<ReadMessage, Refusal> FrontDoor::Read(const RequestHead& head,
     request->tenant = who.tenant;
     request->model = model.id;
     request->bytes = head.bytes;
+    request->seat = seat;
+    if (seat != nullptr) seat->Charge(request->prompt.size());
   }
   return ReadMessage{.model = std::move(model), .choices = *std::move(choices)};
 }

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "prometheus/registry.h"
+#include "scheduler_service/door/access.h"
 #include "scheduler_service/door/asked_models.h"
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/door/door_metrics.h"
@@ -28,11 +29,16 @@
 
 namespace bole {
 
+// Messages up to here are read within milliseconds.
+inline constexpr size_t kShortMessageBytes = 16 << 10;
+
 // What is known of a request before its message is read.
 struct RequestHead {
   std::string tenant = {};  // As the client calls itself; empty: it does not.
-  std::string model = {};   // Empty: the only one.
-  size_t bytes = 0;         // The size of the message.
+  // The value of "authorization"; empty if there is none.
+  std::string authorization = {};
+  std::string model = {};  // Empty: the only one.
+  size_t bytes = 0;        // The size of the message.
 };
 
 // A message that was read: what is to be submitted, and the model that answers.
@@ -58,9 +64,11 @@ using ReadBody = std::function<absl::StatusOr<RequestBody>(
 // Thread-safe. Calls must have ended before it is destroyed.
 class FrontDoor {
  public:
-  // The references must outlive the door.
+  // The references must outlive the door. Without `access`, which may be null,
+  // everybody may do everything, under whatever tenant they say.
   FrontDoor(const DoorLimits& limits, const AskedModels& models,
-            SchedulerLoop& loop, prometheus::Registry& registry);
+            SchedulerLoop& loop, prometheus::Registry& registry,
+            Access* access = nullptr);
 
   const DoorLimits& limits() const { return limits_; }
   const AskedModels& models() const { return models_; }
@@ -70,10 +78,17 @@ class FrontDoor {
   // call whose message is short.
   TaskPool& long_generates() { return long_generates_; }
   TaskPool& long_texts() { return long_texts_; }  // Tokenized and back, alone.
+  // What the loop appends to streams is encoded here.
+  TaskPool& delivery() { return delivery_; }
 
   // Requests that come from now on are refused.
   void Drain() { draining_.store(true); }
   bool draining() const { return draining_.load(); }
+
+  // Why the caller may not do what needs `scope`; what needs none is for every
+  // caller that is known. For all that is not Generate.
+  std::optional<Refusal> Authorize(const RequestHead& head,
+                                   std::optional<Scope> scope) const;
 
   // Why the request has no chance, whatever its message says. The call counts
   // among the open ones.
@@ -98,6 +113,8 @@ class FrontDoor {
     AskedModel model;
   };
 
+  std::variant<Identity, Refusal> Identified(const RequestHead& head,
+                                             std::optional<Scope> scope) const;
   std::variant<Entry, Refusal> Enter(const RequestHead& head) const;
   std::optional<Refusal> CheckCalls() const;
   // `refusal`, and when to come again.
@@ -107,9 +124,11 @@ class FrontDoor {
   const DoorLimits limits_;
   const AskedModels& models_;
   SchedulerLoop& loop_;
+  Access* const access_;  // May be null.
   DoorMetrics metrics_;
   std::atomic<bool> draining_{false};
   // Threads that use what is above them, so they come last.
+  TaskPool delivery_;
   TaskPool long_generates_;
   TaskPool long_texts_;
   OpenCalls open_calls_;

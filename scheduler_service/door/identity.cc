@@ -17,6 +17,25 @@ bool IsAllowed(char c) {
 
 }  // namespace
 
+const char* NameOf(Scope scope) {
+  switch (scope) {
+    case Scope::kGenerate:
+      return "generate";
+    case Scope::kMetrics:
+      return "metrics";
+    case Scope::kAdmin:
+      return "admin";
+  }
+  return "";
+}
+
+std::optional<Scope> ScopeOf(std::string_view name) {
+  for (const Scope scope : kScopes) {
+    if (name == NameOf(scope)) return scope;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<Identity> Identify(std::string_view tenant) {
   if (tenant.size() > kMaxTenantCharacters ||
       !std::all_of(tenant.begin(), tenant.end(), IsAllowed)) {

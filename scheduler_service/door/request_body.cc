@@ -17,12 +17,6 @@
 namespace bole {
 namespace {
 
-std::string MakeUpId() {
-  uint64_t bits;
-  BOLE_CHECK(getentropy(&bits, sizeof(bits)) == 0);
-  return absl::StrCat("bole-", absl::Hex(bits, absl::kZeroPad16));
-}
-
 absl::Status CheckId(const std::string& id) {
   BOLE_RETURN_IF_ERROR(
       CheckAtMost(SizeOf("request_id"), id.size(), kMaxRequestIdBytes));
@@ -109,6 +103,12 @@ std::unique_ptr<Request> MakeChoice(const Request& all, uint32_t i) {
 
 }  // namespace
 
+std::string MakeUpRequestId() {
+  uint64_t bits;
+  BOLE_CHECK(getentropy(&bits, sizeof(bits)) == 0);
+  return absl::StrCat("bole-", absl::Hex(bits, absl::kZeroPad16));
+}
+
 int ContextCapacity(const StepLimits& limits) {
   // As Placements::Fits(): a sequence needs rows for its tokens and for what is
   // drafted behind them.
@@ -138,7 +138,7 @@ absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
   }
   Request all;
   all.priority = body.priority;
-  all.id = body.id.empty() ? MakeUpId() : std::move(body.id);
+  all.id = body.id.empty() ? MakeUpRequestId() : std::move(body.id);
   all.stop_tokens = StopTokens(body.sampling, worker);
   all.sampling = std::move(body.sampling);
   all.text = std::move(body.text);
@@ -159,6 +159,7 @@ absl::StatusOr<ChoiceRequests> ToRequests(RequestBody body,
       std::min(all.sampling.max_tokens.value_or(fits), fits);
 
   ChoiceRequests choices;
+  choices.output = std::move(body.output);
   for (uint32_t i = 0; i < body.num_choices; ++i) {
     if (!body.resumed.empty() && body.resumed[i].complete) continue;
     std::unique_ptr<Request> request = MakeChoice(all, i);

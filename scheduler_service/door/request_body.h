@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/chat/output/output_format.h"
 #include "common/sampling_params.h"
 #include "common/step.h"
 #include "common/tokenizer/tokenizer.h"
@@ -43,6 +44,8 @@ struct RequestBody {
   uint32_t num_choices = 1;            // At most kMaxChoices.
   std::vector<ResumedChoice> resumed;  // None, or one for each choice.
   bool echo = false;                   // The answer is to tell the prompt.
+  // How the output is parsed; null: it is text.
+  std::shared_ptr<const OutputFormat> output = nullptr;
   SamplingParams sampling;  // Validate() holds; max_tokens may be absent.
   TextParams text;
   int priority = 0;
@@ -58,7 +61,11 @@ struct ChoiceRequests {
   // Text of the prompt, if the answer is to tell it: what was tokenized, or
   // else that of the ids.
   std::optional<std::string> echo;
+  std::shared_ptr<const OutputFormat> output = nullptr;  // As RequestBody.
 };
+
+// "bole-" and 16 digits, which no other request has.
+std::string MakeUpRequestId();
 
 // How many tokens a request may have, prompt and output together: the context,
 // or fewer if the worker's pages cannot hold one.

@@ -47,6 +47,12 @@ const char* NameOf(RefusalReason reason) {
       return "draining";
     case RefusalReason::kCancelled:
       return "cancelled";
+    case RefusalReason::kUnauthenticated:
+      return "unauthenticated";
+    case RefusalReason::kForbidden:
+      return "forbidden";
+    case RefusalReason::kTenantBusy:
+      return "tenant_busy";
   }
   return "";
 }
@@ -59,6 +65,7 @@ bool IsFull(RefusalReason reason) {
     case RefusalReason::kTooManyOpen:
     case RefusalReason::kLongMessages:
     case RefusalReason::kHeldOutput:
+    case RefusalReason::kTenantBusy:
       return true;
     case RefusalReason::kInvalid:
     case RefusalReason::kUnimplemented:
@@ -66,6 +73,8 @@ bool IsFull(RefusalReason reason) {
     case RefusalReason::kNoWorker:
     case RefusalReason::kDraining:
     case RefusalReason::kCancelled:
+    case RefusalReason::kUnauthenticated:
+    case RefusalReason::kForbidden:
       return false;
   }
   return false;

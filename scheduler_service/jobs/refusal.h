@@ -13,27 +13,32 @@
 namespace bole {
 
 enum class RefusalReason {
-  kQueueRequests,  // Too many requests wait for a place in the batch.
-  kQueueTokens,    // Their prompts have too many tokens.
-  kQueueBytes,     // Their messages have too many bytes.
-  kTooManyOpen,    // Too many calls are open.
-  kLongMessages,   // Too many long messages wait to be read.
-  kHeldOutput,     // The output held for other clients fills its bound.
-  kInvalid,        // The message is wrong.
-  kUnimplemented,  // It asks for what is not offered.
-  kUnknownModel,   // It names a model that is not served.
-  kNoWorker,       // No worker is connected, or it is shutting down.
-  kDraining,       // The server is shutting down.
-  kCancelled,      // The client left before its request was admitted.
+  kQueueRequests,    // Too many requests wait for a place in the batch.
+  kQueueTokens,      // Their prompts have too many tokens.
+  kQueueBytes,       // Their messages have too many bytes.
+  kTooManyOpen,      // Too many calls are open.
+  kLongMessages,     // Too many long messages wait to be read.
+  kHeldOutput,       // The output held for other clients fills its bound.
+  kInvalid,          // The message is wrong.
+  kUnimplemented,    // It asks for what is not offered.
+  kUnknownModel,     // It names a model that is not served.
+  kNoWorker,         // No worker is connected, or it is shutting down.
+  kDraining,         // The server is shutting down.
+  kCancelled,        // The client left before its request was admitted.
+  kUnauthenticated,  // Nobody knows who asks.
+  kForbidden,        // Who asks may not do this.
+  kTenantBusy,       // The tenant is at its own limits.
 };
 
 inline constexpr std::array kRefusalReasons = {
-    RefusalReason::kQueueRequests, RefusalReason::kQueueTokens,
-    RefusalReason::kQueueBytes,    RefusalReason::kTooManyOpen,
-    RefusalReason::kLongMessages,  RefusalReason::kHeldOutput,
-    RefusalReason::kInvalid,       RefusalReason::kUnimplemented,
-    RefusalReason::kUnknownModel,  RefusalReason::kNoWorker,
-    RefusalReason::kDraining,      RefusalReason::kCancelled,
+    RefusalReason::kQueueRequests,   RefusalReason::kQueueTokens,
+    RefusalReason::kQueueBytes,      RefusalReason::kTooManyOpen,
+    RefusalReason::kLongMessages,    RefusalReason::kHeldOutput,
+    RefusalReason::kInvalid,         RefusalReason::kUnimplemented,
+    RefusalReason::kUnknownModel,    RefusalReason::kNoWorker,
+    RefusalReason::kDraining,        RefusalReason::kCancelled,
+    RefusalReason::kUnauthenticated, RefusalReason::kForbidden,
+    RefusalReason::kTenantBusy,
 };
 
 // As metrics and messages write it: "queue_requests". Clients read it in

@@ -61,6 +61,9 @@ struct Request {
   // The size of the message that the request came in. The admission bounds
   // count it once for each choice of the message.
   size_t bytes = 0;
+  // The place among its tenant's requests, free when the last holder lets go.
+  // May be null.
+  std::shared_ptr<const void> seat = nullptr;
 };
 
 }  // namespace bole

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "proto/grpc_status.h"
 #include "scheduler_service/links/worker_description_codec.h"
@@ -24,12 +22,13 @@ constexpr int kMaxResultBytes = 256 << 20;
 
 // A connection of its own for every attempt: gRPC's waits between attempts
 // would come on top of ours.
-std::unique_ptr<worker::v1::Worker::Stub> NewStub(const std::string& address) {
+std::unique_ptr<worker::v1::Worker::Stub> NewStub(
+    const GrpcWorkerClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxResultBytes);
-  return worker::v1::Worker::NewStub(grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), arguments));
+  return worker::v1::Worker::NewStub(
+      options.credentials.ChannelTo(options.address, arguments));
 }
 
 uint64_t NextEpoch(uint64_t last) {
@@ -107,14 +106,13 @@ bool GrpcWorkerClient::IsToConnect() {
 
 absl::Status GrpcWorkerClient::Look() {
   const absl::StatusOr<WorkerDescription> description =
-      Describe(*NewStub(options_.address));
+      Describe(*NewStub(options_));
   options_.on_look(description);
   return description.status();
 }
 
 absl::Status GrpcWorkerClient::RunConnection(uint64_t epoch) {
-  const std::unique_ptr<worker::v1::Worker::Stub> stub =
-      NewStub(options_.address);
+  const std::unique_ptr<worker::v1::Worker::Stub> stub = NewStub(options_);
   BOLE_ASSIGN_OR_RETURN(WorkerDescription description, Describe(*stub));
   WorkerStream stream(options_.scheduler, epoch, std::move(description), sink_);
   {

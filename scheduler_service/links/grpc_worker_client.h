@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "common/net/client_credentials.h"
 #include "grpcpp/client_context.h"
 #include "proto/worker.grpc.pb.h"
 #include "scheduler_service/links/grpc_worker_client_stream.h"
@@ -24,6 +25,7 @@ namespace bole {
 struct GrpcWorkerClientOptions {
   std::string address;  // As gRPC reads it: "127.0.0.1:50052".
   SchedulerIdentity scheduler;
+  ClientCredentials credentials = {};
   // A worker from which nothing is heard for so long is lost.
   std::chrono::milliseconds worker_timeout{10'000};
   // Between two attempts: doubled after each that fails, and shortened at

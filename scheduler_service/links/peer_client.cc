@@ -4,8 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "proto/grpc_status.h"
 
@@ -17,7 +15,8 @@ constexpr size_t kMaxNameBytes = 128;
 // gRPC's own pauses between attempts to connect, which grow to minutes, would
 // make a peer look silent that is back.
 std::unique_ptr<peer::v1::Peers::Stub> NewStub(
-    const std::string& address, std::chrono::milliseconds pause) {
+    const std::string& address, std::chrono::milliseconds pause,
+    const ClientCredentials& credentials) {
   const int pause_ms = static_cast<int>(pause.count());
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -26,8 +25,7 @@ std::unique_ptr<peer::v1::Peers::Stub> NewStub(
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, pause_ms);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, pause_ms);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, pause_ms);
-  return peer::v1::Peers::NewStub(grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), arguments));
+  return peer::v1::Peers::NewStub(credentials.ChannelTo(address, arguments));
 }
 
 absl::StatusOr<Peer> Decode(const peer::v1::PingResponse& message) {
@@ -56,8 +54,9 @@ struct PeerClient::Call {
 };
 
 PeerClient::PeerClient(const std::string& address,
-                       std::chrono::milliseconds pause)
-    : stub_(NewStub(address, pause)) {}
+                       std::chrono::milliseconds pause,
+                       const ClientCredentials& credentials)
+    : stub_(NewStub(address, pause, credentials)) {}
 
 PeerClient::~PeerClient() {
   std::set<std::shared_ptr<Call>> calls;
@@ -70,12 +69,15 @@ PeerClient::~PeerClient() {
   while (!calls_.empty()) changed_.Wait(mutex_);
 }
 
-void PeerClient::Ping(uint64_t instance, bool leaving,
-                      std::chrono::milliseconds timeout, OnEnd on_end) {
+void PeerClient::Ping(const Message& message, std::chrono::milliseconds timeout,
+                      OnEnd on_end) {
   auto call = std::make_shared<Call>();
   call->context.set_deadline(std::chrono::system_clock::now() + timeout);
-  call->request.set_instance(instance);
-  call->request.set_leaving(leaving);
+  call->request.set_instance(message.instance);
+  call->request.set_leaving(message.leaving);
+  if (!message.authorization.empty()) {
+    call->context.AddMetadata("authorization", message.authorization);
+  }
   call->on_end = std::move(on_end);
   {
     MutexLock lock(mutex_);

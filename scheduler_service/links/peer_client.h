@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "common/net/client_credentials.h"
 #include "grpcpp/support/status.h"
 #include "proto/peers.grpc.pb.h"
 #include "scheduler_service/links/peer_table.h"
@@ -27,15 +28,22 @@ class PeerClient {
 
   // A connection that fails is tried again after `pause`, however often it
   // failed.
-  PeerClient(const std::string& address, std::chrono::milliseconds pause);
+  PeerClient(const std::string& address, std::chrono::milliseconds pause,
+             const ClientCredentials& credentials = {});
   ~PeerClient();  // Cancels what is under way, and waits until it has ended.
 
   PeerClient(const PeerClient&) = delete;
   PeerClient& operator=(const PeerClient&) = delete;
 
-  // Says who asks, and whether it leaves; returns at once. The answer, or
-  // within `timeout` an error, comes by `on_end`.
-  void Ping(uint64_t instance, bool leaving, std::chrono::milliseconds timeout,
+  struct Message {
+    uint64_t instance = 0;           // Who asks,
+    bool leaving = false;            // whether it leaves,
+    std::string authorization = {};  // and the metadata of that name, if any.
+  };
+
+  // Returns at once. The answer, or within `timeout` an error, comes by
+  // `on_end`.
+  void Ping(const Message& message, std::chrono::milliseconds timeout,
             OnEnd on_end);
 
  private:

@@ -94,24 +94,32 @@ void PeerGroup::PingAll(milliseconds timeout) {
       at = is_asked ? std::next(at) : clients_.erase(at);
     }
   }
-  for (const std::string& address : addresses) Ping(address, timeout);
+  const std::string authorization =
+      options_.authorization ? options_.authorization() : "";
+  for (const std::string& address : addresses) {
+    Ping(address, authorization, timeout);
+  }
 }
 
-void PeerGroup::Ping(const std::string& address, milliseconds timeout) {
+void PeerGroup::Ping(const std::string& address,
+                     const std::string& authorization, milliseconds timeout) {
   std::shared_ptr<PeerClient> client;
   Peer self;
   {
     MutexLock lock(mutex_);
     std::shared_ptr<PeerClient>& of = clients_[address];
     if (of == nullptr) {
-      of = std::make_shared<PeerClient>(address, options_.interval / 2);
+      of = std::make_shared<PeerClient>(address, options_.interval / 2,
+                                        options_.credentials);
     }
     client = of;
     self = table_.self();
     ++num_pings_;
   }
-  client->Ping(self.instance, self.leaving, timeout,
-               [this, address](const absl::StatusOr<Peer>& answer) {
+  client->Ping({.instance = self.instance,
+                .leaving = self.leaving,
+                .authorization = authorization},
+               timeout, [this, address](const absl::StatusOr<Peer>& answer) {
                  OnEnd(address, answer);
                });
 }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "common/net/client_credentials.h"
 #include "scheduler_service/links/discovery.h"
 #include "scheduler_service/links/peer_client.h"
 #include "scheduler_service/links/peer_table.h"
@@ -30,6 +31,10 @@ struct PeerGroupOptions {
   // Who does not answer for so long does not live.
   std::chrono::milliseconds patience{3'000};
   DiscoveryOptions discovery = {};  // But for the name.
+  ClientCredentials credentials = {};
+  // What every ping has as its metadata "authorization", asked for each time;
+  // empty, or null: nothing.
+  std::function<std::string()> authorization = nullptr;
 };
 
 // Pings every address at each interval, from Start() to the destructor, whether
@@ -67,7 +72,8 @@ class PeerGroup {
   // Returns false if the object is being destroyed.
   bool WaitForNext();
   void PingAll(std::chrono::milliseconds timeout);
-  void Ping(const std::string& address, std::chrono::milliseconds timeout);
+  void Ping(const std::string& address, const std::string& authorization,
+            std::chrono::milliseconds timeout);
   void OnEnd(const std::string& address, const absl::StatusOr<Peer>& answer);
 
   const PeerGroupOptions options_;

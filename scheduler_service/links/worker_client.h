@@ -46,6 +46,12 @@ struct WorkerDescription {
   float repetition_penalty = 1;
 };
 
+// Whether it copies slots and pages: versions before 3 do not, and what they
+// have of texts cannot be kept for others.
+inline bool CopiesMemory(const WorkerDescription& worker) {
+  return worker.protocol_version >= 3;
+}
+
 // How a request to this worker is drawn that leaves every choice open.
 inline SamplingParams DefaultSampling(const WorkerDescription& worker) {
   SamplingParams params;

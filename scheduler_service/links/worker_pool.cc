@@ -77,10 +77,8 @@ void WorkerPool::Add(const std::string& address) {
   if (at != members_.end() && !at->second.removed) return;
   if (at == members_.end()) {
     const WorkerId id(num_added_++);
-    at = members_
-             .emplace(address,
-                      Member{.id = id, .client = NewClient(id, address)})
-             .first;
+    at = members_.emplace(address, Member{.id = id, .client = nullptr}).first;
+    at->second.client = NewClient(id, address);
   }
   at->second.removed = false;
   if (claims_) claims_->Add(at->second.id, address);

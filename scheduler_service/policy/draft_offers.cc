@@ -139,9 +139,10 @@ double DraftOffers::RateIf(double chance) const {
           static_cast<double>(offer.budget - batch_.requests) / batch_.open;
       drafts = std::min<double>(drafts, shapes_[shape]->depth);
       double likely = batch_.open;
-      for (; drafts > 0; drafts -= 1) {
+      while (drafts > 0) {
         likely *= chance;
         offer.gain += likely * std::min(drafts, 1.0);
+        drafts -= 1;
       }
       best = std::max(best, RateOf(offer, batch_));
     }

@@ -16,8 +16,9 @@ std::unique_ptr<RoundPolicy> MakeFixed(const PolicyOptions& options,
                                        const WorkerDescription& worker,
                                        const char* fallback) {
   Speculation speculation = options.speculation;
-  if (options.kind == PolicyKind::kOff)
+  if (options.kind == PolicyKind::kOff) {
     speculation.mode = SpeculationMode::kOff;
+  }
   const OffReason if_off = speculation.mode == SpeculationMode::kOff
                                ? OffReason::kAsked
                                : OffReason::kNoDrafter;

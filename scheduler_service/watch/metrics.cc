@@ -10,6 +10,7 @@
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
+#include "scheduler_service/watch/cache_metrics.h"
 
 namespace bole {
 namespace {
@@ -89,8 +90,6 @@ struct WorkerGauges {
   Gauge& in_prefill;
   Gauge& in_decode;
   Gauge& no_table;
-  Gauge& checkpoints;
-  Gauge& evicted;
 };
 
 struct Metrics::Families {
@@ -219,11 +218,7 @@ struct Metrics::Families {
       Gauges(registry, "bole_policy_fallback",
              "1 while the policy does less for the worker than it was asked "
              "to, by reason: no_table (it has no table of costs).");
-  Family<Gauge>& checkpoints = Gauges(registry, "bole_prefix_cache_checkpoints",
-                                      "States that it holds.");
-  Family<Gauge>& evicted_checkpoints =
-      Gauges(registry, "bole_prefix_cache_evicted_checkpoints",
-             "States that gave way.");
+  CacheMetrics caches{registry};
   std::map<std::string, WorkerGauges> workers;  // By their names.
 
   WorkerGauges& Of(const std::string& worker);
@@ -245,9 +240,7 @@ WorkerGauges& Metrics::Families::Of(const std::string& worker) {
                             .in_decode = worker_requests.Add(
                                 {{"worker", worker}, {"stage", "decode"}}),
                             .no_table = policy_fallback.Add(
-                                {{"worker", worker}, {"reason", "no_table"}}),
-                            .checkpoints = checkpoints.Add(labels),
-                            .evicted = evicted_checkpoints.Add(labels)})
+                                {{"worker", worker}, {"reason", "no_table"}})})
       .first->second;
 }
 
@@ -266,8 +259,7 @@ void Metrics::Families::RemoveAllBut(const std::vector<WorkerStatus>& wanted) {
     worker_requests.Remove(&gauges.in_prefill);
     worker_requests.Remove(&gauges.in_decode);
     policy_fallback.Remove(&gauges.no_table);
-    checkpoints.Remove(&gauges.checkpoints);
-    evicted_checkpoints.Remove(&gauges.evicted);
+    caches.Remove(name);
     return true;
   });
 }
@@ -388,8 +380,7 @@ void Metrics::SetLoad(const SchedulerStatus& status,
     gauges.slots_used.Set(worker.slots.total - worker.slots.free);
     gauges.in_prefill.Set(worker.in_prefill);
     gauges.in_decode.Set(worker.running - worker.in_prefill);
-    gauges.checkpoints.Set(worker.num_checkpoints);
-    gauges.evicted.Set(static_cast<double>(worker.num_evicted));
+    families_->caches.Set(worker);
     gauges.no_table.Set(worker.policy_fallback == "no_table" ? 1 : 0);
   }
   if (families_->workers.size() > status.workers.size()) {

@@ -33,6 +33,7 @@ struct WorkerStatus {
   // Of its prefix cache: those there are, and those that gave way.
   int num_checkpoints = 0;
   int64_t num_evicted = 0;
+  HostStatus host = {};
   // Empty if every slot and page is free or held by those that run there, and
   // the worker is busy while any run; otherwise what is wrong.
   std::string audit = {};

@@ -13,6 +13,7 @@
 #include "proto/worker.pb.h"
 #include "tests/proto/codec_cases.h"
 #include "tests/testing/random_step.h"
+#include "tests/testing/same_plan.h"
 
 namespace bole {
 namespace {
@@ -128,6 +129,8 @@ TEST(StepCodecTest, LimitsComeBackAsTheyWere) {
   EXPECT_EQ(decoded->max_draft, limits.max_draft);
   EXPECT_EQ(decoded->num_slots, limits.num_slots);
   EXPECT_EQ(decoded->num_pages, limits.num_pages);
+  EXPECT_EQ(decoded->num_host_slots, limits.num_host_slots);
+  EXPECT_EQ(decoded->num_host_pages, limits.num_host_pages);
   EXPECT_EQ(decoded->page_size, limits.page_size);
   EXPECT_EQ(decoded->max_context, limits.max_context);
   EXPECT_EQ(decoded->vocabulary, limits.vocabulary);
@@ -252,6 +255,12 @@ TEST(StepCodecTest, RefusesLimitsOfNoWorker) {
       {"slots that a scheduler could not list",
        [](Limits& l) { l.set_num_slots(1 << 21); },
        "num_slots is 2097152, not in [1, 1048576]"},
+      {"negative places on the host",
+       [](Limits& l) { l.set_num_host_slots(-1); },
+       "num_host_slots is -1, not in [0, 1048576]"},
+      {"places on the host that a scheduler could not list",
+       [](Limits& l) { l.set_num_host_pages(1 << 25); },
+       "num_host_pages is 33554432, not in [0, 16777216]"},
       {"fewer nodes than requests",
        [](Limits& l) {
          l.set_max_requests(9);
@@ -266,9 +275,9 @@ TEST(StepCodecTest, RefusesLimitsOfNoWorker) {
       {"pages that hold no text",
        [](Limits& l) {
          l.set_num_pages(1);
-         l.set_page_size(13);
+         l.set_page_size(14);
        },
-       "num_pages * page_size is 13, not at least 14"},
+       "num_pages * page_size is 14, not at least 15"},
   };
 
   ExpectRefused(cases, good, DecodeLimits);

@@ -26,10 +26,20 @@ using testing::SimulatedOutput;
 using testing::SimulatedWorker;
 using testing::UniformInt;
 
-StepLimits LimitsWithCheckpoints(int num_pages, int num_slots) {
+// What a worker has: on the device, and on its host.
+struct Memory {
+  int num_pages = 200;
+  int num_slots = 9;
+  int num_host_pages = 0;
+  int num_host_slots = 0;
+};
+
+StepLimits LimitsOf(const Memory& memory) {
   StepLimits limits = SimulatedWorker::SmallLimits();
-  limits.num_slots = num_slots;
-  limits.num_pages = num_pages;
+  limits.num_slots = memory.num_slots;
+  limits.num_pages = memory.num_pages;
+  limits.num_host_slots = memory.num_host_slots;
+  limits.num_host_pages = memory.num_host_pages;
   limits.max_context = 1024;
   limits.max_lease_rounds = 4;
   return limits;
@@ -37,9 +47,8 @@ StepLimits LimitsWithCheckpoints(int num_pages, int num_slots) {
 
 class SchedulerCacheTest : public testing::SchedulerTest {
  protected:
-  explicit SchedulerCacheTest(int num_pages = 200, int num_slots = 9)
-      : SchedulerTest(testing::TreeOptions(),
-                      LimitsWithCheckpoints(num_pages, num_slots)) {
+  explicit SchedulerCacheTest(const Memory& memory = {})
+      : SchedulerTest(testing::TreeOptions(), LimitsOf(memory)) {
     worker_.set_copies(true);
     Connect(0);
   }
@@ -141,11 +150,93 @@ TEST_F(SchedulerCacheTest, AnotherConnectionBeginsCold) {
   EXPECT_GT(RunText(text, 10), 0);
 }
 
+// A device that holds one text, and a host that holds several.
+class SchedulerHostTest : public SchedulerCacheTest {
+ protected:
+  SchedulerHostTest()
+      : SchedulerCacheTest({.num_pages = 70,
+                            .num_slots = 5,
+                            .num_host_pages = 600,
+                            .num_host_slots = 60}) {}
+
+  HostStatus Host() { return scheduler_.status().workers[0].host; }
+  // Until nothing of other texts is on the device.
+  void RunOtherTexts() {
+    for (int i = 0; i < 4; ++i) RunText(Prompt(500), 10);
+  }
+};
+
+TEST_F(SchedulerHostTest, AConversationThatWasEvictedGoesOnFromTheHost) {
+  std::vector<int32_t> text = Prompt(400);
+  EXPECT_EQ(RunText(text, 30), 0);
+  for (int turn = 0; turn < 3; ++turn) {
+    RunOtherTexts();
+    text = Joined(Joined(text, SimulatedOutput(text, 30)), Prompt(20));
+    const int64_t hits = Host().num_hits;
+    EXPECT_EQ(RunText(text, 30), static_cast<int>(text.size()) - 21) << turn;
+    EXPECT_EQ(Host().num_hits, hits + 1) << turn;
+  }
+  EXPECT_GT(Host().bytes_to_host, Host().bytes_from_host);
+  EXPECT_GT(Host().bytes_from_host, 0);
+}
+
+// The deepest checkpoint is on the host, and pages before it on the device.
+TEST_F(SchedulerHostTest, PagesThatTheDeviceHasAreNotBroughtBack) {
+  const std::vector<int32_t> common = Prompt(300);
+  const std::vector<int32_t> text = Joined(common, Prompt(100));
+  RunText(text, 30);
+  RunOtherTexts();
+  RunText(Joined(common, Prompt(1)), 1);  // Leaves 300 tokens on the device.
+
+  Reader reader =
+      Ask(Joined(Joined(text, SimulatedOutput(text, 30)), Prompt(20)), 1);
+  const StepPlan& plan = worker_.next_plan();
+  ASSERT_EQ(plan.from_host.slots.size(), 1u);
+  EXPECT_GT(plan.from_host.pages.size(), 0u);
+  EXPECT_LT(
+      plan.from_host.pages.size(),
+      static_cast<size_t>(200 / SimulatedWorker::SmallLimits().page_size));
+  RunAllAudited();
+}
+
+TEST_F(SchedulerHostTest, ARefusedPlanHasLeftNothingOnTheHost) {
+  const std::vector<int32_t> text = Prompt(400);
+  RunText(text, 10);
+  bool refused = false;
+  for (int i = 0; i < 4; ++i) {
+    Reader other = Ask(Prompt(500), 10);
+    while (worker_.has_plan()) {
+      if (!refused && !worker_.next_plan().to_host.slots.empty()) {
+        refused = true;
+        Tell(worker_.Refuse(absl::InvalidArgumentError("no")));
+        EXPECT_EQ(Host().num_checkpoints, 0);
+      } else {
+        RunRound();
+      }
+      ExpectAudited();
+    }
+  }
+  EXPECT_TRUE(refused);
+  const std::vector<int32_t> next = Joined(text, Prompt(20));
+  RunText(next, 10);
+}
+
+TEST_F(SchedulerHostTest, AnotherConnectionBeginsWithAnEmptyHost) {
+  const std::vector<int32_t> text = Prompt(400);
+  RunText(text, 10);
+  RunOtherTexts();
+  EXPECT_GT(Host().num_checkpoints, 0);
+  Lose(0);
+  EXPECT_EQ(Host().num_checkpoints, 0);
+  Connect(0);
+  EXPECT_EQ(RunText(Joined(text, Prompt(20)), 10), 0);
+}
+
 // Conversations that branch, in memory that holds a few of them.
 class RandomConversations : public SchedulerCacheTest {
  protected:
-  RandomConversations(int num_pages, int num_slots)
-      : SchedulerCacheTest(num_pages, num_slots) {}
+  explicit RandomConversations(const Memory& memory)
+      : SchedulerCacheTest(memory) {}
 
   struct Running {
     std::vector<int32_t> prompt;
@@ -214,27 +305,48 @@ class RandomConversations : public SchedulerCacheTest {
 
   void Run(int num_steps) {
     for (int i = 0; i < num_steps && !HasFailure(); ++i) {
+      if (worker_.has_plan()) from_host_ += NumFromHost(worker_.next_plan());
       Step();
       Collect();
       ExpectAudited();
     }
+  }
+  static int64_t NumFromHost(const StepPlan& plan) {
+    return std::ssize(plan.from_host.slots);
   }
 
   std::vector<std::vector<int32_t>> texts_;
   std::vector<Running> running_;
   int num_ended_ = 0;
   int64_t cached_ = 0;
+  int64_t from_host_ = 0;  // Slots, as often as plans were seen.
 };
 
 class RoomyConversations : public RandomConversations {
  protected:
   RoomyConversations()
-      : RandomConversations(/*num_pages=*/800, /*num_slots=*/40) {}
+      : RandomConversations({.num_pages = 800, .num_slots = 40}) {}
 };
 class NarrowConversations : public RandomConversations {
  protected:
   NarrowConversations()
-      : RandomConversations(/*num_pages=*/70, /*num_slots=*/7) {}
+      : RandomConversations({.num_pages = 70, .num_slots = 7}) {}
+};
+class ConversationsWithAHost : public RandomConversations {
+ protected:
+  ConversationsWithAHost()
+      : RandomConversations({.num_pages = 70,
+                             .num_slots = 7,
+                             .num_host_pages = 500,
+                             .num_host_slots = 40}) {}
+};
+class ConversationsWithANarrowHost : public RandomConversations {
+ protected:
+  ConversationsWithANarrowHost()
+      : RandomConversations({.num_pages = 70,
+                             .num_slots = 7,
+                             .num_host_pages = 60,
+                             .num_host_slots = 4}) {}
 };
 
 TEST_F(RoomyConversations, GiveTheTextsOfNoCache) {
@@ -247,6 +359,20 @@ TEST_F(NarrowConversations, GiveTheTextsOfNoCache) {
   Run(6000);
   EXPECT_GT(num_ended_, 50);
   EXPECT_GT(cached_, 0);
+  EXPECT_EQ(from_host_, 0);
+}
+
+TEST_F(ConversationsWithAHost, GiveTheTextsOfNoCache) {
+  Run(6000);
+  EXPECT_GT(num_ended_, 50);
+  EXPECT_GT(cached_, 10 * num_ended_);
+  EXPECT_GT(from_host_, 50);
+}
+
+TEST_F(ConversationsWithANarrowHost, GiveTheTextsOfNoCache) {
+  Run(6000);
+  EXPECT_GT(num_ended_, 50);
+  EXPECT_GT(from_host_, 10);
 }
 
 }  // namespace

@@ -66,10 +66,8 @@ TEST_F(SchedulerLeaseTest, WhatARequestBoundsIsNotLentAndTheTextIsTheSame) {
       const PackedForest& forest = plan().forest;
       EXPECT_LE(forest.num_nodes(), bounds.max_nodes);
       for (const int32_t depth : forest.depth) {
-        EXPECT_LE(depth, bounds.max_depth);
-        if (bounds.mode == SpeculationMode::kOff) {
-          EXPECT_EQ(depth, 0);
-        }
+        EXPECT_LE(depth,
+                  bounds.mode == SpeculationMode::kOff ? 0 : bounds.max_depth);
       }
       RunRound();
     }

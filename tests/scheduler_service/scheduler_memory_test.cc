@@ -52,18 +52,18 @@ TEST_F(NearlyFullTest, ALoneRequestEndsWithItsText) {
   ExpectAllFree();
 }
 
-// 1,024 rows, of which the drafter needs 28.
+// 1,024 rows, of which the drafter needs 29.
 TEST_F(NearlyFullTest, WhatFitsIsKnownToTheToken) {
   const std::vector<int32_t> prompt = RandomPrompt(rng_, 970);
 
-  Reader fits = Ask(prompt, 26);
+  Reader fits = Ask(prompt, 25);
   RunAll();
-  Reader exceeds = Ask(prompt, 27);
+  Reader exceeds = Ask(prompt, 26);
 
-  ExpectOutput(fits, SimulatedOutput(prompt, 26));
+  ExpectOutput(fits, SimulatedOutput(prompt, 25));
   ExpectEnd(exceeds, absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(exceeds.end->status().message(),
-            "prompt and max_tokens are 997 tokens and need 17 pages of KV "
+            "prompt and max_tokens are 996 tokens and need 17 pages of KV "
             "memory, of which the worker has 16; ask for fewer tokens");
   ExpectAllFree();
 }
@@ -107,7 +107,7 @@ class TinyPoolTest : public SchedulerTest,
     const StepLimits limits = Limits();
     const bool off = GetParam().mode == SpeculationMode::kOff;
     const int top_k = GetParam().mode == SpeculationMode::kChain ? 1 : 3;
-    const int drafted = off ? 0 : 3 * top_k;
+    const int drafted = off ? 0 : 1 + 3 * top_k;
     return std::min(limits.num_pages * limits.page_size - drafted,
                     limits.max_context);
   }

@@ -1,11 +1,14 @@
 #include "scheduler_service/scheduler_server.h"
 
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "common/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 #include "tests/scheduler_service/simulated_worker.h"
@@ -150,6 +153,41 @@ TEST(SchedulerServerTest, StreamsGoOnWithAnotherWorker) {
   EXPECT_FALSE(info.workers(0).connected());
   EXPECT_TRUE(info.workers(1).connected());
   EXPECT_EQ(status().audit, "");
+}
+
+TEST(SchedulerServerTest, ARestartedSchedulerFindsCachesColdAndSaysSo) {
+  SimulatedService worker(SimulatedWorker::SmallLimits());
+  v1::GenerateRequest request = Ask(5);
+  for (int i = 0; i < 400; ++i) {
+    // Letters that no two of are one token.
+    request.mutable_text()->push_back("qxz"[i * i % 7 % 3]);
+  }
+  for (int life = 0; life < 2; ++life) {
+    Mutex mutex;
+    std::vector<std::string> notes;
+    SchedulerServerOptions options;
+    options.workers = {worker.address()};
+    options.note = [&](const std::string& what) {
+      MutexLock lock(mutex);
+      notes.push_back(what);
+    };
+    TinySystem system(options, /*with_worker=*/false);
+    ASSERT_TRUE(Eventually([&] { return system.Health() == kServing; }));
+    std::vector<uint32_t> cached;
+    for (int i = 0; i < 2; ++i) {
+      OpenCall call(system, request);
+      const grpc::Status status = call.Finish();
+      ASSERT_TRUE(status.ok()) << status.error_message();
+      cached.push_back(call.complete.usage().cached_tokens());
+    }
+
+    EXPECT_EQ(cached[0], 0u) << life;
+    EXPECT_GE(cached[1], 256u) << life;
+    MutexLock lock(mutex);
+    ASSERT_EQ(notes.size(), 1u) << life;
+    EXPECT_EQ(notes[0], "worker " + worker.address() +
+                            " is connected, its prefix cache is cold");
+  }
 }
 
 TEST(SchedulerServerTest, IsNotReadyOnceTheWorkerDrains) {

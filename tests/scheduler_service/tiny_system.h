@@ -127,11 +127,13 @@ inline bool Eventually(const std::function<bool()>& condition) {
 
 struct TinySystem {
   // Without a worker nothing listens where the scheduler looks for one. Models
-  // and workers that the options name come before these.
+  // and workers that the options name come before these. `token` is needed if
+  // the options name a file of tokens: one of these.
   explicit TinySystem(SchedulerServerOptions options = {},
                       bool with_worker = true,
-                      const StepLimits& limits = SimulatedWorker::SmallLimits())
-      : worker(limits) {
+                      const StepLimits& limits = SimulatedWorker::SmallLimits(),
+                      std::string token = "")
+      : token(std::move(token)), worker(limits) {
     directory.Write("tokenizer.json", TinyTokenizerJson());
     directory.Write("chat_template.jinja", kTinyTemplate);
     options.models.push_back("tiny=" + directory.path());
@@ -157,6 +159,7 @@ struct TinySystem {
   // What grpc.health.v1 says: a number of its enum, or the code of the error.
   std::string Health(const std::string& service = "bole.v1.BoleService") {
     grpc::ClientContext context;
+    if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
     grpc::health::v1::HealthCheckRequest request;
     request.set_service(service);
     grpc::health::v1::HealthCheckResponse response;
@@ -175,6 +178,7 @@ struct TinySystem {
     });
   }
 
+  const std::string token;
   ScopedDirectory directory;
   SimulatedService worker;
   std::unique_ptr<SchedulerServer> server;

@@ -1,14 +1,11 @@
 #include "scheduler_service/door/grpc/generate_call.h"
 
 #include <chrono>
-#include <string>
-#include <utility>
 
 #include "grpc/grpc.h"
 #include "grpcpp/server_context.h"
 #include "proto/grpc_status.h"
 #include "scheduler_service/door/grpc/refusal_status.h"
-#include "scheduler_service/door/request_body.h"
 
 namespace bole {
 namespace {
@@ -29,86 +26,19 @@ TimePoint DeadlineOf(const grpc::CallbackServerContext& context,
 }  // namespace
 
 std::shared_ptr<GenerateCall> GenerateCall::Create(
-    grpc::CallbackServerContext& context, const GenerateCallContext& shared) {
-  std::shared_ptr<GenerateCall> call(new GenerateCall(context, shared));
-  shared.door.open_calls().Add(call);
+    grpc::CallbackServerContext& context, FrontDoor& door) {
+  std::shared_ptr<GenerateCall> call(
+      new GenerateCall(context, door, steady_clock::now()));
+  door.open_calls().Add(call);
   return call;
 }
 
 GenerateCall::GenerateCall(grpc::CallbackServerContext& context,
-                           const GenerateCallContext& shared)
-    : context_(context),
-      shared_(shared),
-      arrival_(steady_clock::now()),
-      deadline_(DeadlineOf(context, arrival_)) {}
+                           FrontDoor& door, TimePoint now)
+    : ServedCall(door, now, DeadlineOf(context, now)), context_(context) {}
 
-bool GenerateCall::ReadLater(TaskPool& pool, std::function<void()> read) {
-  MutexLock lock(mutex_);
-  const std::optional<TaskPool::Ticket> ticket = pool.Post(std::move(read));
-  if (ticket) reading_ = {.pool = &pool, .ticket = *ticket};
-  return ticket.has_value();
-}
-
-std::optional<Refusal> GenerateCall::Submit(ReadMessage message, bool chunks) {
-  ChoiceRequests& choices = message.choices;
-  const std::shared_ptr<ResponseWriter> writer = ResponseWriter::Create(
-      choices,
-      {.answer = {.model = message.model.name,
-                  .tokenizer = *message.model.text.tokenizer,
-                  .chunks = chunks},
-       .stream = shared_.stream_limits,
-       .on_fault = [&metrics = shared_.door.metrics()](
-                       ReaderFault fault) { metrics.ReaderEnded(fault); }},
-      weak_from_this(), shared_.delivery);
-  for (const std::unique_ptr<Request>& request : choices.requests) {
-    request->arrival = arrival_;
-    request->deadline = deadline_;
-  }
-  {
-    MutexLock lock(mutex_);
-    if (cancelled_) return CancelledRefusal();
-    writer_ = writer;
-  }
-  std::optional<Refusal> refusal = shared_.door.Submit(choices.requests);
-  if (!refusal) writer->Start();
-  return refusal;
-}
-
-void GenerateCall::Refuse(const Refusal& refusal) {
-  shared_.door.metrics().Refused(refusal.reason);
+void GenerateCall::EndRefused(const Refusal& refusal) {
   Finish(ToGrpcStatus(refusal));
-}
-
-bool GenerateCall::cancelled() const {
-  MutexLock lock(mutex_);
-  return cancelled_;
-}
-
-std::shared_ptr<ResponseWriter> GenerateCall::writer() const {
-  MutexLock lock(mutex_);
-  return writer_;
-}
-
-void GenerateCall::OnWriteDone(bool ok) { writer()->OnWriteDone(ok); }
-
-void GenerateCall::OnCancel() {
-  std::shared_ptr<ResponseWriter> writer;
-  std::optional<Reading> reading;
-  {
-    MutexLock lock(mutex_);
-    cancelled_ = true;
-    writer = writer_;
-    reading = reading_;
-  }
-  if (reading && reading->pool->Withdraw(reading->ticket)) {
-    Refuse(CancelledRefusal());
-    return;
-  }
-  if (writer == nullptr) return;
-  // gRPC cancels a call at its deadline as well. The loop knows that by itself,
-  // and calls it by its name.
-  constexpr std::chrono::milliseconds kRounding(20);
-  writer->OnCancel(/*overdue=*/steady_clock::now() + kRounding >= deadline_);
 }
 
 void GenerateCall::OnDone() {
@@ -117,18 +47,7 @@ void GenerateCall::OnDone() {
     done_ = true;
   }
   // Ends the life of this object, unless somebody else still holds it.
-  const std::shared_ptr<WatchedCall> self =
-      shared_.door.open_calls().Remove(*this);
-}
-
-HeldOutput GenerateCall::held() const {
-  const std::shared_ptr<ResponseWriter> writer = this->writer();
-  return writer != nullptr ? writer->held() : HeldOutput();
-}
-
-void GenerateCall::EndForReader(ReaderFault fault) {
-  const std::shared_ptr<ResponseWriter> writer = this->writer();
-  if (writer != nullptr) writer->EndForReader(fault);
+  const std::shared_ptr<WatchedCall> self = door().open_calls().Remove(*this);
 }
 
 void GenerateCall::Send(const v1::GenerateResponse& response) {

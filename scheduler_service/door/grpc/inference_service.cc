@@ -1,54 +1,41 @@
 #include "scheduler_service/door/grpc/inference_service.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
-#include <utility>
-#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "scheduler_service/door/grpc/info_codec.h"
+#include "scheduler_service/door/grpc/generate_call.h"
 #include "scheduler_service/door/grpc/refusal_status.h"
-#include "scheduler_service/door/grpc/request_codec.h"
 #include "scheduler_service/door/grpc/text_call.h"
+#include "scheduler_service/door/messages/info_codec.h"
+#include "scheduler_service/door/messages/request_codec.h"
 
 namespace bole {
 namespace {
 
 constexpr char kTenantKey[] = "bole-tenant";
+constexpr char kAuthorizationKey[] = "authorization";
 
-// Messages up to here are read within milliseconds.
-constexpr size_t kShortMessageBytes = 16 << 10;
-
-// Output is merged up to here while a client does not read: a chunk is encoded
-// in a fraction of a millisecond, and is taken soon by whoever reads at all.
-constexpr size_t kMaxDeltaBytes = 16 << 10;
-
-// Encoding takes less than a tenth of the time of the loop and of gRPC.
-int NumDeliveryThreads() {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores / 4, 2, 8);
-}
-
-// Several values make one with commas, which is no tenant.
-std::string TenantOf(const grpc::CallbackServerContext& context) {
-  std::string tenant;
-  const auto [begin, end] = context.client_metadata().equal_range(kTenantKey);
+// Several values make one with commas, which is no tenant and no token.
+std::string MetadataOf(const grpc::CallbackServerContext& context,
+                       const char* key) {
+  std::string value;
+  const auto [begin, end] = context.client_metadata().equal_range(key);
   for (auto at = begin; at != end; ++at) {
-    absl::StrAppend(&tenant, at == begin ? "" : ",",
+    absl::StrAppend(&value, at == begin ? "" : ",",
                     absl::string_view(at->second.data(), at->second.size()));
   }
-  return tenant;
+  return value;
 }
 
 RequestHead HeadOf(const grpc::CallbackServerContext& context,
                    const v1::GenerateRequest& message) {
-  return {.tenant = TenantOf(context),
+  return {.tenant = MetadataOf(context, kTenantKey),
+          .authorization = MetadataOf(context, kAuthorizationKey),
           .model = message.model(),
           .bytes = message.ByteSizeLong()};
 }
@@ -56,53 +43,24 @@ RequestHead HeadOf(const grpc::CallbackServerContext& context,
 }  // namespace
 
 InferenceService::InferenceService(FrontDoor& door, const SchedulerLoop& loop)
-    : door_(door),
-      loop_(loop),
-      started_(std::chrono::steady_clock::now()),
-      delivery_(NumDeliveryThreads(), /*max_waiting=*/SIZE_MAX) {}
+    : door_(door), loop_(loop), started_(std::chrono::steady_clock::now()) {}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  const std::shared_ptr<GenerateCall> call = GenerateCall::Create(
-      *context, {.door = door_,
-                 .delivery = delivery_,
-                 .stream_limits = {
-                     .max_waiting_bytes = door_.limits().max_undelivered_bytes,
-                     .max_delta_bytes = kMaxDeltaBytes}});
+  const std::shared_ptr<GenerateCall> call =
+      GenerateCall::Create(*context, door_);
   const RequestHead head = HeadOf(*context, *request);
-  if (head.bytes <= kShortMessageBytes) {
-    AdmitOrRefuse(head, *request, *call);
-    return call.get();
+  // A short message is checked as it is read.
+  if (head.bytes > kShortMessageBytes) {
+    if (const std::optional<Refusal> refusal = door_.Check(head)) {
+      call->Refuse(*refusal);
+      return call.get();
+    }
   }
-  std::optional<Refusal> refusal = door_.Check(head);
-  if (!refusal && !call->ReadLater(door_.long_generates(), [=, this] {
-        AdmitOrRefuse(head, *request, *call);
-      })) {
-    refusal = door_.RefuseLongMessage(door_.long_generates());
-  }
-  if (refusal) call->Refuse(*refusal);
+  call->AdmitBySize(head.bytes, [head, request, raw = call.get()] {
+    return raw->Admit(head, *request);
+  });
   return call.get();
-}
-
-void InferenceService::AdmitOrRefuse(const RequestHead& head,
-                                     const v1::GenerateRequest& message,
-                                     GenerateCall& call) {
-  const std::optional<Refusal> refusal = Admit(head, message, call);
-  if (refusal) call.Refuse(*refusal);
-}
-
-std::optional<Refusal> InferenceService::Admit(
-    const RequestHead& head, const v1::GenerateRequest& message,
-    GenerateCall& call) {
-  // While it waited for its turn.
-  if (call.cancelled()) return CancelledRefusal();
-  auto read = door_.Read(
-      head, [&](const ModelText& text, const WorkerDescription& worker) {
-        return DecodeGenerate(message, text, worker);
-      });
-  if (auto* refusal = std::get_if<Refusal>(&read)) return *refusal;
-  const bool chunks = !message.has_stream() || message.stream();
-  return call.Submit(std::get<ReadMessage>(std::move(read)), chunks);
 }
 
 template <typename Message, typename Response>

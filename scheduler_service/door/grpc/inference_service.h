@@ -3,15 +3,11 @@
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_INFERENCE_SERVICE_H_
 
 #include <chrono>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/bole.grpc.pb.h"
 #include "scheduler_service/door/front_door.h"
-#include "scheduler_service/door/grpc/generate_call.h"
-#include "scheduler_service/door/task_pool.h"
-#include "scheduler_service/jobs/refusal.h"
 #include "scheduler_service/models/model_text.h"
 #include "scheduler_service/scheduler_loop.h"
 
@@ -19,8 +15,8 @@ namespace bole {
 
 // The front door for gRPC: reads messages, asks the door, and writes what the
 // loop puts on the streams. gRPC has few threads, and streams wait for them, so
-// work that takes long is done by other threads: those of the door read long
-// messages, some of its own encode what the loop appends to streams.
+// work that takes long is done by threads of the door: some read long messages,
+// some encode what the loop appends to streams.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class InferenceService final : public v1::BoleService::CallbackService {
@@ -53,12 +49,6 @@ class InferenceService final : public v1::BoleService::CallbackService {
       v1::GetServerInfoResponse* response) override;
 
  private:
-  std::optional<Refusal> Admit(const RequestHead& head,
-                               const v1::GenerateRequest& message,
-                               GenerateCall& call);
-  void AdmitOrRefuse(const RequestHead& head,
-                     const v1::GenerateRequest& message, GenerateCall& call);
-
   // Ends a unary call with what `answer` returns for the message, on whichever
   // thread is right for it.
   template <typename Message, typename Response>
@@ -70,7 +60,6 @@ class InferenceService final : public v1::BoleService::CallbackService {
   FrontDoor& door_;
   const SchedulerLoop& loop_;
   const std::chrono::steady_clock::time_point started_;
-  TaskPool delivery_;
 };
 
 }  // namespace bole

@@ -63,6 +63,7 @@ grpc::StatusCode CodeOf(RefusalReason reason) {
     case RefusalReason::kTooManyOpen:
     case RefusalReason::kLongMessages:
     case RefusalReason::kHeldOutput:
+    case RefusalReason::kTenantBusy:
       return grpc::StatusCode::RESOURCE_EXHAUSTED;
     case RefusalReason::kInvalid:
       return grpc::StatusCode::INVALID_ARGUMENT;
@@ -75,6 +76,10 @@ grpc::StatusCode CodeOf(RefusalReason reason) {
       return grpc::StatusCode::UNAVAILABLE;
     case RefusalReason::kCancelled:
       return grpc::StatusCode::CANCELLED;
+    case RefusalReason::kUnauthenticated:
+      return grpc::StatusCode::UNAUTHENTICATED;
+    case RefusalReason::kForbidden:
+      return grpc::StatusCode::PERMISSION_DENIED;
   }
   return grpc::StatusCode::UNKNOWN;
 }

@@ -8,6 +8,7 @@
 
 #include "common/ids.h"
 #include "prometheus/registry.h"
+#include "scheduler_service/door/access.h"
 #include "scheduler_service/door/asked_models.h"
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/door/front_door.h"
@@ -24,9 +25,10 @@ namespace bole::testing {
 
 struct TinyDoor {
   explicit TinyDoor(const DoorLimits& limits = {},
-                    const AdmissionLimits& admission = {})
+                    const AdmissionLimits& admission = {},
+                    Access* access = nullptr)
       : loop(Options(admission), catalog, metrics),
-        door(limits, models, loop, registry) {}
+        door(limits, models, loop, registry, access) {}
 
   static SchedulerOptions Options(const AdmissionLimits& admission) {
     SchedulerOptions options;

@@ -47,7 +47,7 @@ class ClaimsTest : public ::testing::Test {
   std::vector<int> Asked() { return Decide(Kind::kAsk); }
   // All who are asked obey.
   std::vector<int> Take() {
-    const std::vector<int> asked = Asked();
+    std::vector<int> asked = Asked();
     for (const int worker : asked) {
       claims_->Connected(Id(worker), "demo", now_);
       now_ += milliseconds(1);

@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "common/check.h"
 #include "common/mutex.h"
+#include "common/net/server_credentials.h"
 #include "common/net/service_host.h"
 #include "common/step.h"
 #include "grpcpp/server_context.h"
@@ -136,7 +137,8 @@ class FakeWorker final : public worker::v1::Worker::Service {
   using Script = std::function<grpc::Status(FakeExecute& call)>;
 
   // `script` runs once for every Execute call.
-  FakeWorker(const WorkerDescription& description, Script script)
+  FakeWorker(const WorkerDescription& description, Script script,
+             const TlsFiles& tls = {})
       : script_(std::move(script)) {
     info_.set_model(description.model);
     info_.set_device(description.device);
@@ -158,7 +160,7 @@ class FakeWorker final : public worker::v1::Worker::Service {
     info_.mutable_defaults()->set_repetition_penalty(
         description.repetition_penalty);
     grpc::Service* services[] = {this};
-    auto host = ServiceHost::Start({}, services);
+    auto host = ServiceHost::Start({.tls = tls}, services);
     BOLE_CHECK(host.ok());
     host_ = *std::move(host);
   }

@@ -15,6 +15,7 @@
 #include "scheduler_service/links/grpc_worker_client.h"
 #include "tests/scheduler_service/links/scripted_connection.h"
 #include "tests/testing/random_step.h"
+#include "tests/testing/same_plan.h"
 
 namespace bole {
 namespace {

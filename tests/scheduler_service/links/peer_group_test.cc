@@ -259,7 +259,7 @@ TEST(PeerClientTest, ItsEndDoesNotWaitForWhoNeverAnswers) {
   auto client = std::make_unique<PeerClient>(
       "127.0.0.1:" + std::to_string(ntohs(bound.sin_port)), kInterval);
 
-  client->Ping(/*instance=*/1, /*leaving=*/false, std::chrono::hours(1),
+  client->Ping({.instance = 1}, std::chrono::hours(1),
                [&](const auto& answer) { ended = answer.status(); });
   client.reset();
 

@@ -14,13 +14,13 @@ TEST(ShareTest, SharesAddUpAndAreAsEqualAsCanBe) {
     for (int of = 1; of <= 7; ++of) {
       SCOPED_TRACE(testing::Message() << workers << " workers for " << of);
       int sum = 0;
+      int before = workers;
       for (int rank = 0; rank < of; ++rank) {
         const int share = ShareOf(workers, {.rank = rank, .of = of});
         EXPECT_GE(share, workers / of);
         EXPECT_LE(share, (workers + of - 1) / of);
-        if (rank > 0) {
-          EXPECT_LE(share, ShareOf(workers, {.rank = rank - 1, .of = of}));
-        }
+        EXPECT_LE(share, before);
+        before = share;
         sum += share;
       }
       EXPECT_EQ(sum, workers);

@@ -34,7 +34,7 @@ class WorkerPoolTest : public ::testing::Test {
       return hosts_[host];
     };
     auto pool = WorkerPool::Start(
-        options, [this](WorkerEvent event) { Note(event); },
+        options, [this](const WorkerEvent& event) { Note(event); },
         [](const absl::Status&) {});
     ASSERT_TRUE(pool.ok()) << pool.status();
     pool_ = *std::move(pool);

@@ -191,9 +191,7 @@ TEST_P(GoodputOracleTest, ReachesTheBestFixedChoice) {
         first += decoding.Run(*policy, 200);
         decoding.ForgetChosen();
         rate += decoding.Run(*policy, rounds);
-        for (int kind = 0; kind < 3; ++kind) {
-          chosen[kind] += decoding.chosen()[kind];
-        }
+        for (int k = 0; k < 3; ++k) chosen[k] += decoding.chosen()[k];
       }
       std::printf(
           "%8s %2d requests, quality %zu: oracle %7.1f (k %d d %d n %d), "

@@ -134,6 +134,23 @@ void SimulatedDecoding::ForgetChosen() {
   num_followed_ = 0;
 }
 
+std::vector<int32_t> SimulatedDecoding::EmittedBy(
+    const Drafted& of, const std::vector<int32_t>& nodes) {
+  std::vector<int32_t> emitted;
+  for (const int32_t node : nodes) {
+    if (node != 0 && of.right[node]) emitted.push_back(of.tree.token[node]);
+  }
+  // The model's own token, which a child that was not verified may carry.
+  int last = 0;
+  for (const int32_t node : nodes) last = of.right[node] ? node : last;
+  int32_t own = 100;
+  for (int i = last + 1; i < of.tree.size(); ++i) {
+    if (of.tree.parent[i] == last && of.right[i]) own = of.tree.token[i];
+  }
+  emitted.push_back(own);
+  return emitted;
+}
+
 double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
                                  bool is_first,
                                  const std::optional<DraftShape>& draft) {
@@ -156,19 +173,7 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
     const Drafted& of = request.drafted;
     followed += request.is_followed ? 1 : 0;
     if (request.has_ended) continue;  // In a lease.
-    for (const int32_t node : nodes[b]) {
-      if (node != 0 && of.right[node])
-        emitted[b].push_back(of.tree.token[node]);
-    }
-    const auto accepted = static_cast<int>(emitted[b].size());
-    // The model's own token, which a child that was not verified may carry.
-    int last = 0;
-    for (const int32_t node : nodes[b]) last = of.right[node] ? node : last;
-    int32_t own = 100;
-    for (int i = last + 1; i < of.tree.size(); ++i) {
-      if (of.tree.parent[i] == last && of.right[i]) own = of.tree.token[i];
-    }
-    emitted[b].push_back(own);
+    emitted[b] = EmittedBy(of, nodes[b]);
     const double says =
         batch_.quality[running_[b] % batch_.quality.size()].says;
     for (const int32_t node : nodes[b]) {
@@ -177,7 +182,7 @@ double SimulatedDecoding::Verify(const Lent& lent, RoundPolicy* observer,
     reports.push_back({.tree = of.tree,
                        .selected = nodes[b],
                        .emitted = emitted[b],
-                       .accepted = accepted,
+                       .accepted = static_cast<int>(emitted[b].size()) - 1,
                        .acceptance = &request.acceptance});
     request.left -= static_cast<int>(emitted[b].size());
     request.has_ended = batch_.tokens_each > 0 && request.left <= 0;
@@ -213,7 +218,7 @@ RoundChoice SimulatedDecoding::Ask(RoundPolicy& policy) {
     sequences.push_back({.acceptance = &requests_[b].acceptance,
                          .is_followed = requests_[b].is_followed});
   }
-  const RoundChoice choice =
+  RoundChoice choice =
       policy.Choose({.sequences = sequences,
                      .trees = trees_,
                      .kv_tokens = std::ssize(running_) * batch_.kv_tokens_each,

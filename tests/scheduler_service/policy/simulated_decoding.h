@@ -109,6 +109,10 @@ class SimulatedDecoding {
   void Begin(int followed);
   // Between plans: sets who decodes in the next one.
   void SetRunning();
+  // What a tree of which `nodes` are verified brings: drafts and one token
+  // more.
+  static std::vector<int32_t> EmittedBy(const Drafted& of,
+                                        const std::vector<int32_t>& nodes);
   // Verifies the trees that there are. Returns the tokens that are expected of
   // the nodes, roots included: what came is noise around that.
   double Verify(const Lent& lent, RoundPolicy* observer, bool is_first,

@@ -144,12 +144,13 @@ class FailingFleet {
         ends_[absl::StatusCode::kOk], ends_[absl::StatusCode::kCancelled],
         ends_[absl::StatusCode::kDeadlineExceeded],
         ends_[absl::StatusCode::kUnavailable], num_wrong_texts_,
-        NumFaults(static_cast<int>(FaultKind::kCrash)),
-        NumFaults(static_cast<int>(FaultKind::kHang)),
-        NumFaults(static_cast<int>(FaultKind::kGarbage)),
-        NumFaults(static_cast<int>(FaultKind::kSlow)), joined_, left_,
-        Migrations("lost"), Migrations("evicted"), Migrations("preempted"),
-        Migrations("drained"));
+        static_cast<long long>(NumFaults(static_cast<int>(FaultKind::kCrash))),
+        static_cast<long long>(NumFaults(static_cast<int>(FaultKind::kHang))),
+        static_cast<long long>(
+            NumFaults(static_cast<int>(FaultKind::kGarbage))),
+        static_cast<long long>(NumFaults(static_cast<int>(FaultKind::kSlow))),
+        joined_, left_, Migrations("lost"), Migrations("evicted"),
+        Migrations("preempted"), Migrations("drained"));
   }
 
  private:
@@ -210,8 +211,8 @@ class FailingFleet {
     });
   }
 
-  long long NumFaults(int kind) {
-    long long faults = 0;
+  int64_t NumFaults(int kind) {
+    int64_t faults = 0;
     for (int i = 0; i < kWorkers; ++i) {
       faults += fleet_.worker(i).num_faults()[kind];
     }

@@ -93,7 +93,8 @@ struct Outcome {
 class Clients {
  public:
   // `tells_first`: the requests tell their targets for the first token.
-  Clients(VirtualFleet& fleet, std::vector<Arrival> arrivals, bool tells_first)
+  Clients(VirtualFleet& fleet, const std::vector<Arrival>& arrivals,
+          bool tells_first)
       : fleet_(fleet), tells_first_(tells_first), start_(fleet.now()) {
     for (const Arrival& arrival : arrivals) {
       fleet_.At(After(start_, arrival.seconds),

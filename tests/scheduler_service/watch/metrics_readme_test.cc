@@ -5,7 +5,9 @@
 #include <set>
 #include <string>
 
+#include "common/sha256.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/door/access.h"
 #include "scheduler_service/door/door_metrics.h"
 #include "scheduler_service/jobs/admission.h"
 #include "scheduler_service/links/peer_table.h"
@@ -37,6 +39,10 @@ TEST(MetricsReadmeTest, HasTheNamesThatAreServedAndNoOthers) {
   status.workers = {{.name = "worker"}};
   metrics.SetLoad(status, AdmissionLoad());
   const DoorMetrics door_metrics(*metrics.registry());
+  const std::string tokens = ::testing::TempDir() + "/tokens";
+  std::ofstream(tokens) << Sha256Hex("token") << " blue generate\n";
+  const auto access = Access::Open({.path = tokens}, *metrics.registry());
+  ASSERT_TRUE(access.ok()) << access.status();
   ShareMetrics share_metrics(*metrics.registry());
   share_metrics.Set({.models = {{.model = "demo", .place = Place()}}},
                     PeerView());

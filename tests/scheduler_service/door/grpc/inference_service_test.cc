@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "gtest/gtest.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <string>
 
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/tiny_system.h"
 

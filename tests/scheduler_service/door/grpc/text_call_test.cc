@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 #include "common/check.h"
 #include "common/mutex.h"
 #include "common/net/service_host.h"
@@ -96,7 +96,7 @@ class Client {
       v1::TokenizeRequest request;
       request.set_text(text);
       v1::TokenizeResponse response;
-      const grpc::Status status = stub_->Tokenize(&context, request, &response);
+      grpc::Status status = stub_->Tokenize(&context, request, &response);
       EXPECT_EQ(response.text(), status.ok() ? text : "");
       return status;
     });

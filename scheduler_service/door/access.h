@@ -1,0 +1,97 @@
+// Who may do what, by bearer tokens.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_ACCESS_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_ACCESS_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <variant>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "prometheus/registry.h"
+#include "scheduler_service/door/grant_table.h"
+#include "scheduler_service/door/identity.h"
+#include "scheduler_service/door/tenant_limits.h"
+#include "scheduler_service/jobs/refusal.h"
+
+namespace bole {
+
+struct AccessOptions {
+  std::string path;  // A file that GrantTable::Parse() reads.
+  std::chrono::milliseconds poll_interval{1000};
+  // Told by a thread that the file was read again, or why not. May be null.
+  std::function<void(const std::string&)> note = nullptr;
+};
+
+// Knows callers by the tokens of a file, which is read again when it has
+// changed and then stood still for an interval, so that it may be written in
+// place. What is no table then changes nothing. Whoever was let in stays in.
+//
+// Thread-safe.
+class Access {
+ public:
+  // An error, naming the file, if it is no table, or if everybody may write it.
+  // `registry` must outlive the object.
+  static absl::StatusOr<std::unique_ptr<Access>> Open(
+      AccessOptions options, prometheus::Registry& registry);
+  ~Access();
+
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+
+  // Whose token `authorization` has, which is "Bearer TOKEN".
+  //
+  //   kUnauthenticated  it has none that is known.
+  //   kForbidden        the token lacks `scope`, if there is one; or `tenant`,
+  //                     if it is not empty, is not the token's. There are no
+  //                     names below a tenant's: each would have a share of its
+  //                     own of what tenants share.
+  std::variant<Identity, Refusal> Authorize(std::string_view authorization,
+                                            std::string_view tenant,
+                                            std::optional<Scope> scope) const;
+
+  // As TenantAccount has them. All tokens of a tenant share its limits.
+  std::optional<Refusal> Check(const Identity& who);
+  std::variant<std::shared_ptr<TenantSeat>, Refusal> Enter(const Identity& who);
+
+ private:
+  struct Counters;
+
+  Access(AccessOptions options, GrantTable table, std::string stamp,
+         prometheus::Registry& registry);
+
+  void Run();
+  void Reload();
+  std::shared_ptr<const GrantTable> table() const;
+  TenantLimits LimitsOf(const Identity& who) const;
+  std::shared_ptr<TenantAccount> AccountOf(const std::string& tenant);
+
+  const AccessOptions options_;
+  const std::unique_ptr<Counters> counters_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const GrantTable> table_ ABSL_GUARDED_BY(mutex_);
+  // As many as there were ever tenants in the file.
+  std::map<std::string, std::shared_ptr<TenantAccount>> accounts_
+      ABSL_GUARDED_BY(mutex_);
+
+  // Used by the thread alone: what the file looked like when it was read last,
+  // and when it was looked at last.
+  std::string read_stamp_;
+  std::string seen_stamp_;
+  std::thread thread_;  // Uses the rest: last.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_ACCESS_H_

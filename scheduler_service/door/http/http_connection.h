@@ -1,0 +1,129 @@
+// One HTTP connection.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_CONNECTION_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_CONNECTION_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "scheduler_service/door/http/http_stream.h"
+// The streams come first because of what they include.
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/steady_timer.hpp"
+#include "scheduler_service/door/http/http_handler.h"
+#include "scheduler_service/door/http/http_limits.h"
+#include "scheduler_service/door/http/request_reader.h"
+
+namespace bole {
+
+// What the connections of a server have in common.
+struct HttpConnectionContext {
+  HttpLimits limits;
+  HttpHandler& handler;
+  // What everything runs on. Exchanges keep it as well: what they post holds on
+  // to it for a moment longer than the connection is there.
+  std::shared_ptr<boost::asio::io_context> io;
+  std::atomic<bool> draining{false};  // Answers close their connections.
+};
+
+// Reads requests and has them answered one after the other: those that come
+// early wait in a buffer of bounded size, and then with the client. While an
+// answer is under way it goes on reading, so that it notices when the client
+// leaves, for which the end of what it sends counts as well.
+//
+// Lives as long as something is under way. Everything runs on the strand of its
+// socket; Start() and Close() may be called from any thread.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  // `on_end` is called when it is destroyed.
+  HttpConnection(std::unique_ptr<HttpStream> stream,
+                 HttpConnectionContext& context, std::function<void()> on_end);
+  ~HttpConnection();
+
+  void Start();
+  // At once, even in the middle of an answer.
+  void Close();
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  class Exchange;
+
+  // What follows when bytes were written.
+  enum class After { kNothing, kTellCall, kEndExchange };
+  struct Output {
+    std::string head;
+    std::string body;
+    std::string tail;
+    After after;
+  };
+
+  void Read();
+  void OnRead(size_t num_bytes, bool end);
+  // Takes requests from what was read, while none is being answered.
+  void Advance();
+  // Returns whether there may be more to take.
+  bool FeedReader();
+  void OnHead();
+  void Dispatch();
+  void AwaitBytes();
+
+  // The exchange's methods, on the strand.
+  void Answer(HttpAnswer answer);
+  void Begin(HttpAnswer head);
+  void Write(std::string bytes, bool last);
+  // An answer of the connection's own, after which it ends.
+  void Reject(HttpAnswer answer);
+
+  void Send(Output output);
+  void SendNext();
+  void OnSent(bool ok);
+  void EndExchange();
+  void Linger();
+  void CloseNow();
+  bool closes() const;
+
+  void SetTimer(TimePoint at);
+  void OnTimer();
+
+  const std::unique_ptr<HttpStream> stream_;
+  HttpConnectionContext& context_;
+  const HttpLimits& limits_;
+  const std::function<void()> on_end_;
+  boost::asio::steady_timer timer_;
+  uint64_t timer_number_ = 0;
+
+  RequestReader reader_;
+  std::string input_;  // Was read, and the reader has not taken it.
+  std::array<char, 8192> read_buffer_;
+  bool reading_ = false;
+  bool at_end_ = false;     // The client sends no more.
+  bool had_head_ = false;   // Of the request that is being read.
+  TimePoint first_byte_{};  // Of that request.
+
+  // The exchange.
+  uint64_t exchange_number_ = 0;
+  bool answering_ = false;
+  bool answered_ = false;  // Its last bytes are to be sent.
+  bool head_only_ = false;
+  bool is_http_1_1_ = true;
+  bool keep_alive_ = true;
+  bool told_close_ = false;  // In the head of the answer.
+  std::string begun_;        // The head that goes before the first bytes.
+  std::shared_ptr<HttpCall> call_;
+  std::shared_ptr<HttpConnection> self_;  // Until the exchange has ended.
+
+  std::deque<Output> outputs_;  // The first one is under way.
+  bool lingering_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_CONNECTION_H_

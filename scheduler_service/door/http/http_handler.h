@@ -1,0 +1,60 @@
+// What answers the requests of HTTP connections.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_HANDLER_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_HANDLER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "scheduler_service/door/http/http_message.h"
+
+namespace bole {
+
+// The place of one request's answer: either Answer(), or Begin() and Write()s,
+// the last of which says so. After that, and after Break(), all calls do
+// nothing. They return at once. Thread-safe.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  virtual void Answer(HttpAnswer answer) = 0;
+  // The head of an answer whose body is not known yet. It is written with the
+  // first bytes of that.
+  virtual void Begin(HttpAnswer head) = 0;
+  // HttpCall::OnWritten() follows, unless it is the last one. REQUIRES: there
+  // is no other write under way.
+  virtual void Write(std::string bytes, bool last) = 0;
+  // Closes the connection, so that a write under way fails.
+  virtual void Break() = 0;
+};
+
+// Hears how its exchange fares, on one thread at a time.
+class HttpCall {
+ public:
+  virtual ~HttpCall() = default;
+
+  // The write has ended, and failed unless `ok`, as all do once the client is
+  // gone.
+  virtual void OnWritten(bool ok) = 0;
+  // The client is gone. The call still ends its exchange.
+  virtual void OnGone() = 0;
+  // The answer was taken or lost: the exchange is over.
+  virtual void OnDone() = 0;
+};
+
+// Thread-safe.
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+
+  // Why a request is not answered, before its body is read.
+  virtual std::optional<HttpAnswer> Refuse(const HttpRequest& head) = 0;
+  // Answers, now or later. The result, if it is not null, hears of the
+  // exchange.
+  virtual std::shared_ptr<HttpCall> Handle(
+      HttpRequest request, std::shared_ptr<HttpExchange> exchange) = 0;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_HANDLER_H_

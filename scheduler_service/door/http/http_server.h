@@ -1,0 +1,61 @@
+// Listens for HTTP/1.1.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/net/listen_address.h"
+#include "scheduler_service/door/http/http_handler.h"
+#include "scheduler_service/door/http/http_limits.h"
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace bole {
+
+struct HttpServerOptions {
+  std::string address = "127.0.0.1:0";  // As ParseListenAddress() reads it.
+  Reach reach = Reach::kLoopback;
+  HttpLimits limits = {};
+  boost::asio::ssl::context* tls = nullptr;  // Null: in the clear.
+};
+
+// Serves any number of connections with a quarter of the cores, 2 to 4 threads.
+// Peers that go dead are noticed within 90 s. Thread-safe.
+class HttpServer {
+ public:
+  // The handler and the context of TLS must outlive the server. Besides the
+  // errors of ParseListenAddress(): UNAVAILABLE, naming the address, if it
+  // cannot be bound.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const HttpServerOptions& options, HttpHandler& handler);
+  ~HttpServer();  // Stop().
+
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Where it listens, the port being the real one.
+  const ListenAddress& address() const;
+  size_t num_connections() const;
+
+  // Listens no more, a moment later. Connections there are go on, each until
+  // its next answer.
+  void Drain();
+
+  // Drain(), and closes every connection. Returns when all calls have heard
+  // that they are done, so it must not be called from one.
+  void Stop();
+
+ private:
+  struct Parts;
+  explicit HttpServer(std::unique_ptr<Parts> parts);
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_

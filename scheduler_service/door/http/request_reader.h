@@ -1,0 +1,67 @@
+// Bytes of a connection to requests, within bounds.
+#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_REQUEST_READER_H_
+#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_REQUEST_READER_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "scheduler_service/door/http/http_limits.h"
+#include "scheduler_service/door/http/http_message.h"
+
+namespace bole {
+
+// Reads one request, then the next one. It knows no sockets and no time.
+// Memory: the body, and max_header_bytes. Not thread-safe.
+class RequestReader {
+ public:
+  enum class State {
+    kStart,    // Nothing of a request has come.
+    kHead,     // A part of its line and header has.
+    kBody,     // The head is complete, request() has it, and the body is not.
+    kRequest,  // request() is complete.
+    kError,    // error() says why; the connection is of no more use.
+  };
+
+  explicit RequestReader(const HttpLimits& limits);
+  ~RequestReader();
+
+  // Takes from `bytes` what it can, stops when the state becomes kBody or
+  // kRequest, and returns how many it took. Those it did not take are to come
+  // again with what follows them, at least kLookahead bytes in all if so many
+  // are there. REQUIRES: state() is not kRequest or kError.
+  // COST: linear in what it takes.
+  size_t Feed(std::string_view bytes);
+
+  // The most bytes that Feed() wants to see at once.
+  size_t max_lookahead() const;
+
+  State state() const { return state_; }
+  // REQUIRES: kBody, without the body, or kRequest.
+  HttpRequest& request() { return request_; }
+  const HttpAnswer& error() const { return error_; }
+
+  // The connection has no room for more bytes, and Feed() took none.
+  void FailAsTooLong();
+
+  // After kRequest: begins with the next one.
+  void Restart();
+
+ private:
+  struct Parser;
+
+  size_t SkipEmptyLines(std::string_view bytes);
+  void TakeHead();
+  void Fail(int status, std::string_view code, std::string_view message);
+
+  const HttpLimits limits_;
+  State state_ = State::kStart;
+  std::unique_ptr<Parser> parser_;
+  HttpRequest request_;
+  HttpAnswer error_;
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_REQUEST_READER_H_

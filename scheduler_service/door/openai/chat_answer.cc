@@ -1,0 +1,200 @@
+// chat.completion and chat.completion.chunk.
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler_service/door/openai/answer_writer.h"
+
+namespace bole {
+namespace {
+
+using ToolCalls = google::protobuf::RepeatedPtrField<v1::ToolCall>;
+
+class ChatWriter : public OpenAiAnswer::Writer {
+ public:
+  ChatWriter(const OpenAiRequest& request, AnswerHead head)
+      : head_(std::move(head)),
+        logprobs_(request.message.sampling_params().has_logprobs()),
+        include_usage_(request.include_usage) {}
+
+  void AppendEvents(const v1::GenerateResponse& response,
+                    std::string& out) override {
+    model_ = response.model();
+    if (response.has_chunk()) {
+      AppendChunk(response.chunk(), out);
+    } else {
+      AppendLast(response.complete(), out);
+    }
+  }
+
+  void AppendEnd(std::string& out) override {
+    if (include_usage_) {
+      AnswerJson json = Head("chat.completion.chunk");
+      json["choices"] = AnswerJson::array();
+      json["usage"] = usage_.ToJson();
+      AppendEvent("", json, out);
+    }
+    out += "data: [DONE]\n\n";
+  }
+
+  void Add(const v1::GenerateResponse& response) override {
+    model_ = response.model();
+    const v1::GenerateComplete& complete = response.complete();
+    usage_.Add(complete.index(), complete.usage());
+    AnswerJson message = {{"role", "assistant"},
+                          {"content", complete.text()},
+                          {"refusal", nullptr}};
+    if (!complete.reasoning_content().empty()) {
+      message["reasoning_content"] = complete.reasoning_content();
+    }
+    if (complete.tool_calls_size() > 0) {
+      if (complete.text().empty()) message["content"] = nullptr;
+      message["tool_calls"] = CallsJson(complete.index(), complete.tool_calls(),
+                                        /*with_index=*/false);
+    }
+    choices_[complete.index()] = {
+        {"index", complete.index()},
+        {"message", std::move(message)},
+        {"logprobs", LogprobsJson(complete.output_logprobs())},
+        {"finish_reason", FinishReason(complete)},
+        {"stop_reason", StopReasonJson(complete)}};
+    if (complete.has_prompt()) prompt_ = PromptLogprobsJson(complete.prompt());
+  }
+
+  std::string Whole() const override {
+    AnswerJson json = Head("chat.completion");
+    json["choices"] = AnswerJson::array();
+    for (const auto& [index, choice] : choices_)
+      json["choices"].push_back(choice);
+    json["usage"] = usage_.ToJson();
+    if (!prompt_.is_null()) json["prompt_logprobs"] = prompt_;
+    return ToText(json);
+  }
+
+ private:
+  // What was sent of a choice.
+  struct Sent {
+    bool role = false;
+    int num_calls = 0;
+  };
+
+  AnswerJson Head(const char* object) const {
+    return {{"id", head_.id},
+            {"object", object},
+            {"created", head_.created},
+            {"model", model_},
+            {"system_fingerprint", SystemFingerprint()}};
+  }
+
+  AnswerJson LogprobsJson(const TokenLogprobs& logprobs) const {
+    if (!logprobs_) return nullptr;
+    return {{"content", TokenLogprobsJson(logprobs)}, {"refusal", nullptr}};
+  }
+
+  // Numbers them as the choice's next ones.
+  AnswerJson CallsJson(uint32_t choice, const ToolCalls& calls,
+                       bool with_index) {
+    AnswerJson all = AnswerJson::array();
+    for (const v1::ToolCall& call : calls) {
+      const int index = sent_[choice].num_calls++;
+      AnswerJson json = AnswerJson::object();
+      if (with_index) json["index"] = index;
+      json["id"] = call.id().empty() ? absl::StrCat("call_", head_.id, "_",
+                                                    choice, "_", index)
+                                     : call.id();
+      json["type"] = "function";
+      json["function"] = {{"name", call.name()},
+                          {"arguments", call.arguments_json()}};
+      all.push_back(std::move(json));
+    }
+    return all;
+  }
+
+  // What ended with calls has made at least one.
+  AnswerJson FinishReason(const v1::GenerateComplete& complete) {
+    if (complete.finish_reason() == v1::FINISH_REASON_STOP &&
+        sent_[complete.index()].num_calls > 0) {
+      return "tool_calls";
+    }
+    return FinishReasonName(complete.finish_reason());
+  }
+
+  void AppendDelta(uint32_t choice, AnswerJson delta, AnswerJson logprobs,
+                   std::string& out) {
+    AppendChoice({{"index", choice},
+                  {"delta", std::move(delta)},
+                  {"logprobs", std::move(logprobs)},
+                  {"finish_reason", nullptr}},
+                 out);
+  }
+
+  void AppendChoice(AnswerJson choice, std::string& out) {
+    AnswerJson json = Head("chat.completion.chunk");
+    json["choices"] = AnswerJson::array({std::move(choice)});
+    if (include_usage_) json["usage"] = nullptr;
+    if (!prompt_.is_null()) {
+      json["prompt_logprobs"] = std::exchange(prompt_, nullptr);
+    }
+    AppendEvent("", json, out);
+  }
+
+  void AppendRole(uint32_t choice, std::string& out) {
+    if (std::exchange(sent_[choice].role, true)) return;
+    AppendDelta(choice, {{"role", "assistant"}, {"content", ""}}, nullptr, out);
+  }
+
+  // The news of a chunk, or of a complete message.
+  template <typename Message>
+  void AppendNews(const Message& message, std::string& out) {
+    if (message.has_prompt()) prompt_ = PromptLogprobsJson(message.prompt());
+    AppendRole(message.index(), out);
+    AnswerJson delta = AnswerJson::object();
+    if (!message.reasoning_content().empty()) {
+      delta["reasoning_content"] = message.reasoning_content();
+    }
+    if (!message.text().empty()) delta["content"] = message.text();
+    if (message.tool_calls_size() > 0) {
+      delta["tool_calls"] = CallsJson(message.index(), message.tool_calls(),
+                                      /*with_index=*/true);
+    }
+    const bool has_logprobs = message.output_logprobs_size() > 0;
+    if (delta.empty() && !has_logprobs) return;
+    // Text lags behind its tokens.
+    if (delta.empty()) delta["content"] = "";
+    AppendDelta(message.index(), std::move(delta),
+                LogprobsJson(message.output_logprobs()), out);
+  }
+
+  void AppendChunk(const v1::GenerateChunk& chunk, std::string& out) {
+    AppendNews(chunk, out);
+  }
+
+  void AppendLast(const v1::GenerateComplete& complete, std::string& out) {
+    AppendNews(complete, out);
+    usage_.Add(complete.index(), complete.usage());
+    AppendChoice({{"index", complete.index()},
+                  {"delta", AnswerJson::object()},
+                  {"logprobs", nullptr},
+                  {"finish_reason", FinishReason(complete)},
+                  {"stop_reason", StopReasonJson(complete)}},
+                 out);
+  }
+
+  const AnswerHead head_;
+  const bool logprobs_;
+  const bool include_usage_;
+  std::string model_;
+  UsageSum usage_;
+  std::map<uint32_t, Sent> sent_;
+  std::map<uint32_t, AnswerJson> choices_;  // Not streamed.
+  AnswerJson prompt_;                       // Until it was told.
+};
+
+}  // namespace
+
+std::unique_ptr<OpenAiAnswer::Writer> MakeChatWriter(
+    const OpenAiRequest& request, AnswerHead head) {
+  return std::make_unique<ChatWriter>(request, std::move(head));
+}
+
+}  // namespace bole

@@ -1,0 +1,223 @@
+// text_completion, streamed and whole.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "scheduler_service/door/openai/answer_writer.h"
+
+namespace bole {
+namespace {
+
+// Log probabilities as completions have them, column by column.
+class LogprobColumns {
+ public:
+  AnswerJson Take() {
+    return {{"tokens", std::exchange(tokens_, AnswerJson::array())},
+            {"token_logprobs", std::exchange(logprobs_, AnswerJson::array())},
+            {"top_logprobs", std::exchange(top_, AnswerJson::array())},
+            {"text_offset", std::exchange(offsets_, AnswerJson::array())}};
+  }
+
+  void Add(const TokenLogprobs& logprobs) {
+    for (const v1::TokenLogprob& token : logprobs) {
+      AnswerJson top = AnswerJson::object();
+      for (const v1::TopLogprob& other : token.top()) {
+        top[other.text()] = FiniteLogprob(other.logprob());
+      }
+      top[token.text()] = FiniteLogprob(token.logprob());
+      AddToken(token.text(), token.bytes(), FiniteLogprob(token.logprob()),
+               std::move(top));
+    }
+  }
+
+  // The prompt's first token has no probability; its text is what the others
+  // leave of the prompt's.
+  void AddPrompt(const v1::PromptOutput& prompt) {
+    size_t rest = 0;
+    for (const v1::TokenLogprob& token : prompt.logprobs()) {
+      rest += token.bytes().size();
+    }
+    const std::string& text = prompt.text();
+    const std::string first =
+        text.substr(0, text.size() - std::min(rest, text.size()));
+    AddToken(first, first, nullptr, nullptr);
+    Add(prompt.logprobs());
+  }
+
+ private:
+  void AddToken(const std::string& text, const std::string& bytes,
+                AnswerJson logprob, AnswerJson top) {
+    tokens_.push_back(text);
+    logprobs_.push_back(std::move(logprob));
+    top_.push_back(std::move(top));
+    offsets_.push_back(offset_);
+    offset_ += std::count_if(bytes.begin(), bytes.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    });
+  }
+
+  AnswerJson tokens_ = AnswerJson::array();
+  AnswerJson logprobs_ = AnswerJson::array();
+  AnswerJson top_ = AnswerJson::array();
+  AnswerJson offsets_ = AnswerJson::array();
+  int64_t offset_ = 0;  // In characters.
+};
+
+class CompletionsWriter : public OpenAiAnswer::Writer {
+ public:
+  CompletionsWriter(const OpenAiRequest& request, AnswerHead head)
+      : head_(std::move(head)),
+        logprobs_(request.message.sampling_params().has_logprobs()),
+        echo_(request.message.echo()),
+        prompt_logprobs_(request.message.has_prompt_logprobs()),
+        include_usage_(request.include_usage) {}
+
+  void AppendEvents(const v1::GenerateResponse& response,
+                    std::string& out) override {
+    model_ = response.model();
+    if (const v1::PromptOutput* prompt = PromptOf(response)) prompt_ = *prompt;
+    // Every choice begins with the prompt, which comes with one of them.
+    if (echo_ && !prompt_) {
+      early_.push_back(response);
+      return;
+    }
+    AppendChoice(response, out);
+    for (const v1::GenerateResponse& early : std::exchange(early_, {})) {
+      AppendChoice(early, out);
+    }
+  }
+
+  void AppendEnd(std::string& out) override {
+    if (include_usage_) {
+      AnswerJson json = Head();
+      json["choices"] = AnswerJson::array();
+      json["usage"] = usage_.ToJson();
+      AppendEvent("", json, out);
+    }
+    out += "data: [DONE]\n\n";
+  }
+
+  void Add(const v1::GenerateResponse& response) override {
+    model_ = response.model();
+    if (const v1::PromptOutput* prompt = PromptOf(response)) prompt_ = *prompt;
+    usage_.Add(response.complete().index(), response.complete().usage());
+    complete_[response.complete().index()] = response.complete();
+  }
+
+  std::string Whole() const override {
+    AnswerJson json = Head();
+    json["choices"] = AnswerJson::array();
+    for (const auto& [index, complete] : complete_) {
+      LogprobColumns columns;
+      AnswerJson choice = ChoiceJson(complete, /*first=*/true, columns);
+      End(complete, choice);
+      json["choices"].push_back(std::move(choice));
+    }
+    json["usage"] = usage_.ToJson();
+    return ToText(json);
+  }
+
+ private:
+  // What was sent of a choice.
+  struct Sent {
+    bool first = false;
+    LogprobColumns columns;
+  };
+
+  static const v1::PromptOutput* PromptOf(
+      const v1::GenerateResponse& response) {
+    if (response.has_chunk() && response.chunk().has_prompt()) {
+      return &response.chunk().prompt();
+    }
+    if (response.has_complete() && response.complete().has_prompt()) {
+      return &response.complete().prompt();
+    }
+    return nullptr;
+  }
+
+  AnswerJson Head() const {
+    return {{"id", head_.id},
+            {"object", "text_completion"},
+            {"created", head_.created},
+            {"model", model_},
+            {"system_fingerprint", SystemFingerprint()}};
+  }
+
+  // The news of a chunk or a complete message, with the prompt before them if
+  // it is a choice's `first`.
+  template <typename Message>
+  AnswerJson ChoiceJson(const Message& message, bool first,
+                        LogprobColumns& columns) const {
+    const bool with_prompt = first && echo_ && prompt_;
+    AnswerJson json = {{"index", message.index()},
+                       {"text", with_prompt ? prompt_->text() + message.text()
+                                            : message.text()},
+                       {"logprobs", nullptr},
+                       {"finish_reason", nullptr}};
+    if (logprobs_) {
+      if (with_prompt && prompt_logprobs_) columns.AddPrompt(*prompt_);
+      columns.Add(message.output_logprobs());
+      json["logprobs"] = columns.Take();
+    }
+    if (first && prompt_logprobs_ && prompt_) {
+      json["prompt_logprobs"] = PromptLogprobsJson(*prompt_);
+    }
+    return json;
+  }
+
+  static void End(const v1::GenerateComplete& complete, AnswerJson& choice) {
+    choice["finish_reason"] = FinishReasonName(complete.finish_reason());
+    choice["stop_reason"] = StopReasonJson(complete);
+  }
+
+  void AppendChoice(const v1::GenerateResponse& response, std::string& out) {
+    if (response.has_chunk()) {
+      const v1::GenerateChunk& chunk = response.chunk();
+      AnswerJson choice = NextJson(chunk);
+      // Text lags behind its tokens.
+      if (choice["text"] == "" && chunk.output_logprobs_size() == 0) return;
+      return AppendJson(std::move(choice), out);
+    }
+    const v1::GenerateComplete& complete = response.complete();
+    usage_.Add(complete.index(), complete.usage());
+    AnswerJson choice = NextJson(complete);
+    End(complete, choice);
+    AppendJson(std::move(choice), out);
+  }
+
+  template <typename Message>
+  AnswerJson NextJson(const Message& message) {
+    Sent& sent = sent_[message.index()];
+    const bool first = !std::exchange(sent.first, true);
+    return ChoiceJson(message, first, sent.columns);
+  }
+
+  void AppendJson(AnswerJson choice, std::string& out) const {
+    AnswerJson json = Head();
+    json["choices"] = AnswerJson::array({std::move(choice)});
+    AppendEvent("", json, out);
+  }
+
+  const AnswerHead head_;
+  const bool logprobs_;
+  const bool echo_;
+  const bool prompt_logprobs_;
+  const bool include_usage_;
+  std::string model_;
+  UsageSum usage_;
+  std::optional<v1::PromptOutput> prompt_;
+  std::vector<v1::GenerateResponse> early_;  // Until there is the prompt.
+  std::map<uint32_t, Sent> sent_;
+  std::map<uint32_t, v1::GenerateComplete> complete_;  // Not streamed.
+};
+
+}  // namespace
+
+std::unique_ptr<OpenAiAnswer::Writer> MakeCompletionsWriter(
+    const OpenAiRequest& request, AnswerHead head) {
+  return std::make_unique<CompletionsWriter>(request, std::move(head));
+}
+
+}  // namespace bole
