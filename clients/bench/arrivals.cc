@@ -50,10 +50,10 @@ std::vector<double> TraceArrivals(const Workload& workload, double speed,
   std::vector<double> arrivals;
   for (int i = 0; i < count; ++i) {
     const size_t index = static_cast<size_t>(i) % sessions.size();
-    const double pass =
-        static_cast<double>(static_cast<size_t>(i) / sessions.size());
-    arrivals.push_back((pass * period + *sessions[index].start_seconds) /
-                       speed);
+    const size_t pass = static_cast<size_t>(i) / sessions.size();
+    arrivals.push_back(
+        (static_cast<double>(pass) * period + *sessions[index].start_seconds) /
+        speed);
   }
   return arrivals;
 }

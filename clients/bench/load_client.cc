@@ -1,94 +1,21 @@
 #include "clients/bench/load_client.h"
 
-#include <string>
+#include <cmath>
 #include <utility>
 
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 #include "common/check.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/support/client_callback.h"
-#include "proto/grpc_status.h"
 
 namespace bole::bench {
 
-// One call. gRPC calls its methods one after another.
-class LoadClient::Stream final
-    : public grpc::ClientReadReactor<v1::GenerateResponse> {
- public:
-  Stream(LoadClient& client, uint64_t id, v1::GenerateRequest request)
-      : client_(client), request_(std::move(request)) {
-    ended_.id = id;
-  }
-
-  void Start(v1::BoleService::Stub& stub) {
-    if (client_.timeout_seconds_) {
-      context_.set_deadline(
-          std::chrono::system_clock::now() +
-          std::chrono::duration_cast<std::chrono::system_clock::duration>(
-              std::chrono::duration<double>(*client_.timeout_seconds_)));
-    }
-    ended_.sent = client_.Now();
-    stub.async()->Generate(&context_, &request_, this);
-    StartRead(&response_);
-    StartCall();
-  }
-
-  void Cancel() { context_.TryCancel(); }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return;
-    const double now = client_.Now();
-    if (response_.has_chunk()) {
-      const auto& ids = response_.chunk().token_ids();
-      ended_.ids.insert(ended_.ids.end(), ids.begin(), ids.end());
-      ended_.text += response_.chunk().text();
-    }
-    if (response_.has_chunk() && response_.chunk().token_ids_size() > 0) {
-      if (ended_.arrivals.empty()) ++client_.num_streaming_;
-      const int tokens = response_.chunk().token_ids_size();
-      ended_.arrivals.push_back({.seconds = now, .tokens = tokens});
-      client_.num_tokens_ += tokens;
-    }
-    if (response_.has_complete()) {
-      ended_.complete = std::move(*response_.mutable_complete());
-      has_complete_ = true;
-    }
-    StartRead(&response_);
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    ended_.end = client_.Now();
-    ended_.status = FromGrpcStatus(status);
-    if (status.ok() && !has_complete_) {
-      ended_.status = absl::InternalError("the answer has no end");
-    }
-    CallError error = ReadError(status);
-    ended_.reason = std::move(error.reason);
-    if (error.retry_after) {
-      ended_.retry_after_seconds =
-          std::chrono::duration<double>(*error.retry_after).count();
-    }
-    if (!ended_.arrivals.empty()) --client_.num_streaming_;
-    client_.OnEnd(std::move(ended_));  // Destroys this.
-  }
-
- private:
-  LoadClient& client_;
-  const v1::GenerateRequest request_;
-  grpc::ClientContext context_;
-  v1::GenerateResponse response_;
-  EndedCall ended_;
-  bool has_complete_ = false;
-};
-
-LoadClient::LoadClient(
-    const std::vector<std::shared_ptr<grpc::Channel>>& channels,
-    Clock::time_point start, std::optional<double> timeout_seconds)
-    : start_(start), timeout_seconds_(timeout_seconds) {
-  BOLE_CHECK(!channels.empty());
-  for (const std::shared_ptr<grpc::Channel>& channel : channels) {
-    stubs_.push_back(v1::BoleService::NewStub(channel));
-  }
+LoadClient::LoadClient(std::vector<std::shared_ptr<Client>> clients,
+                       Clock::time_point start,
+                       std::optional<double> timeout_seconds)
+    : start_(start), clients_(std::move(clients)) {
+  BOLE_CHECK(!clients_.empty());
+  if (!timeout_seconds) return;
+  options_.timeout = std::chrono::milliseconds(
+      static_cast<int64_t>(std::ceil(*timeout_seconds * 1000)));
 }
 
 LoadClient::~LoadClient() {
@@ -101,33 +28,56 @@ double LoadClient::Now() const {
   return std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-void LoadClient::Send(uint64_t id, v1::GenerateRequest request) {
-  auto stream = std::make_unique<Stream>(*this, id, std::move(request));
-  Stream& started = *stream;
-  v1::BoleService::Stub* stub = nullptr;
-  {
-    MutexLock lock(mutex_);
-    BOLE_CHECK(streams_.emplace(id, std::move(stream)).second);
-    ++num_open_;
-    stub = stubs_[next_stub_].get();
-    next_stub_ = (next_stub_ + 1) % stubs_.size();
-  }
-  started.Start(*stub);
+void LoadClient::Take(const v1::GenerateResponse& response, EndedCall& call) {
+  if (response.has_complete()) call.complete = response.complete();
+  const auto& ids = response.chunk().token_ids();
+  call.text += response.chunk().text();
+  if (ids.empty()) return;
+  if (call.arrivals.empty()) ++num_streaming_;
+  call.ids.insert(call.ids.end(), ids.begin(), ids.end());
+  call.arrivals.push_back({.seconds = Now(), .tokens = ids.size()});
+  num_tokens_ += ids.size();
 }
 
-void LoadClient::OnEnd(EndedCall ended) {
-  std::unique_ptr<Stream> stream;
+void LoadClient::Send(uint64_t id, v1::GenerateRequest request) {
+  // One thread after another uses it.
+  auto call = std::make_shared<EndedCall>();
+  call->id = id;
+  call->sent = Now();
+  Client* client = nullptr;
   {
     MutexLock lock(mutex_);
-    const auto found = streams_.find(ended.id);
-    BOLE_CHECK(found != streams_.end());
-    stream = std::move(found->second);
-    streams_.erase(found);
+    ++num_open_;
+    client = clients_[next_client_].get();
+    next_client_ = (next_client_ + 1) % clients_.size();
   }
-  // Before the end is known: then the process may exit, and a call that lives
-  // on would outlive gRPC.
-  stream.reset();
+  auto generation = client->GenerateAsync(
+      std::move(request),
+      {.on_event =
+           [this, call](const v1::GenerateResponse& response) {
+             Take(response, *call);
+           },
+       .on_done =
+           [this, call](const absl::Status& status, const GenerationStats&) {
+             OnEnd(status, std::move(*call));
+           }},
+      options_);
   MutexLock lock(mutex_);
+  if (ended_early_.erase(id) == 0) open_.emplace(id, std::move(generation));
+}
+
+void LoadClient::OnEnd(const absl::Status& status, EndedCall ended) {
+  ended.end = Now();
+  ended.status = status;
+  CallError error = ReadError(status);
+  ended.reason = std::move(error.reason);
+  if (error.retry_after) {
+    ended.retry_after_seconds =
+        std::chrono::duration<double>(*error.retry_after).count();
+  }
+  if (!ended.arrivals.empty()) --num_streaming_;
+  MutexLock lock(mutex_);
+  if (open_.erase(ended.id) == 0) ended_early_.insert(ended.id);
   --num_open_;
   ended_.push_back(std::move(ended));
   changed_.NotifyAll();
@@ -149,7 +99,7 @@ void LoadClient::Wake() {
 
 void LoadClient::CancelAll() {
   MutexLock lock(mutex_);
-  for (const auto& [id, stream] : streams_) stream->Cancel();
+  for (const auto& [id, generation] : open_) generation->Cancel();
 }
 
 }  // namespace bole::bench

@@ -9,14 +9,15 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "clients/bench/request_record.h"
+#include "clients/sdk/client.h"
 #include "common/mutex.h"
-#include "grpcpp/channel.h"
-#include "proto/bole.grpc.pb.h"
+#include "proto/bole.pb.h"
 
 namespace bole::bench {
 
@@ -41,9 +42,9 @@ struct EndedCall {
 // threads, when a message has been read. Thread-safe.
 class LoadClient {
  public:
-  // Calls are spread over `channels`, at least one, in turn. `start` is the
-  // start of the run; `timeout` bounds each call.
-  LoadClient(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+  // Calls are spread over `clients`, at least one, in turn, and tried once.
+  // `start` is the start of the run; `timeout` bounds each call.
+  LoadClient(std::vector<std::shared_ptr<Client>> clients,
              Clock::time_point start, std::optional<double> timeout_seconds);
   // Cancels what has not ended, and waits for it.
   ~LoadClient();
@@ -70,24 +71,25 @@ class LoadClient {
   int num_streaming() const { return num_streaming_; }
 
  private:
-  class Stream;
-
   double Now() const;
-  // Called by the stream as the last thing that it does; destroys it.
-  void OnEnd(EndedCall ended);
+  void Take(const v1::GenerateResponse& response, EndedCall& call);
+  void OnEnd(const absl::Status& status, EndedCall ended);
 
   const Clock::time_point start_;
-  const std::optional<double> timeout_seconds_;
-  std::vector<std::unique_ptr<v1::BoleService::Stub>> stubs_;
+  const std::vector<std::shared_ptr<Client>> clients_;
+  // The schedule tries again, so that the wait is no call's.
+  CallOptions options_{.retry =
+                           RetryPolicy{.max_attempts = 1, .max_resumes = 0}};
   std::atomic<int64_t> num_tokens_{0};
   std::atomic<int> num_streaming_{0};
 
   Mutex mutex_;
   CondVar changed_;
-  size_t next_stub_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<uint64_t, std::unique_ptr<Stream>> streams_
+  size_t next_client_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<uint64_t, std::shared_ptr<AsyncGeneration>> open_
       ABSL_GUARDED_BY(mutex_);
-  // Streams that were not yet destroyed: those above, and those in OnEnd().
+  // Those that ended before Send() could put them among the open ones.
+  std::unordered_set<uint64_t> ended_early_ ABSL_GUARDED_BY(mutex_);
   int num_open_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<EndedCall> ended_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;

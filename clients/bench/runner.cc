@@ -62,7 +62,7 @@ class Runner::State {
         workload_(workload),
         schedule_(workload, std::move(schedule)),
         start_(Clock::now()),
-        client_(options.channels, start_, options.timeout_seconds) {}
+        client_(options.clients, start_, options.timeout_seconds) {}
 
   LoadClient& client() { return client_; }
 

@@ -14,8 +14,8 @@
 #include "clients/bench/request_record.h"
 #include "clients/bench/schedule.h"
 #include "clients/bench/workload.h"
+#include "clients/sdk/client.h"
 #include "common/mutex.h"
-#include "grpcpp/channel.h"
 
 namespace bole::bench {
 
@@ -31,7 +31,7 @@ struct Progress {
 };
 
 struct RunnerOptions {
-  std::vector<std::shared_ptr<grpc::Channel>> channels;  // At least one.
+  std::vector<std::shared_ptr<Client>> clients;  // At least one.
   // The deadline of each call, in seconds after it is sent.
   std::optional<double> timeout_seconds;
   ConversationOptions conversation;

@@ -41,8 +41,9 @@ std::string SloText(const Slo& slo) {
   for (const auto& [name, bound] :
        {std::pair("ttft", slo.ttft), std::pair("tpot", slo.tpot),
         std::pair("e2e", slo.e2e)}) {
-    if (bound)
+    if (bound) {
       parts.push_back(absl::StrCat(name, " <= ", *bound * 1000, " ms"));
+    }
   }
   return parts.empty() ? "none" : absl::StrJoin(parts, ", ");
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cli/live_text.h"
 #include "clients/cli/output.h"
+#include "clients/sdk/generate_stream.h"
 
 namespace bole {
 namespace {
@@ -47,8 +48,6 @@ class AnswerPrinter {
   // No more comes.
   void End() { live_.End(); }
 
-  // Every choice has its end.
-  bool complete() const { return completed_.size() == num_choices_; }
   std::map<uint32_t, AnsweredChoice> TakeChoices() {
     return std::move(choices_);
   }
@@ -112,23 +111,17 @@ class AnswerPrinter {
 Answer PrintAnswer(Connection& connection, v1::GenerateRequest request,
                    AnswerFormat format) {
   request.set_stream(format != AnswerFormat::kJson);
-  request.set_model(connection.model());
   AnswerPrinter printer(format, request.has_n() ? request.n() : 1);
-  Call call(connection);
-  const std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader =
-      connection.bole().Generate(call.context(), request);
-
-  v1::GenerateResponse response;
-  while (reader->Read(&response)) printer.Print(response);
+  const std::unique_ptr<GenerateStream> stream =
+      connection.client().Generate(std::move(request));
+  const OnInterrupt on_interrupt(connection.interrupt(),
+                                 [&] { stream->Cancel(); });
+  for (const v1::GenerateResponse& response : *stream) printer.Print(response);
   printer.End();
-  grpc::Status status = reader->Finish();
-  if (status.ok() && !printer.complete()) {
-    status = {grpc::StatusCode::INTERNAL, "the answer has no end"};
-  }
 
   Answer answer{.choices = printer.TakeChoices()};
-  if (!status.ok()) {
-    answer.exit_code = connection.Report(status);
+  if (!stream->status().ok()) {
+    answer.exit_code = connection.Report(stream->status());
   }
   return answer;
 }

@@ -71,15 +71,14 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags) {
 
 // Asks the server what it is, several times, for the time that takes. Returns
 // the exit code.
-int AskServer(Connection& connection, Server& server) {
+int AskWhatItIs(Connection& connection, Server& server) {
   constexpr int kTimes = 9;
-  int exit_code = CallBole(connection, &v1::BoleService::Stub::GetModelInfo,
-                           v1::GetModelInfoRequest(), server.model);
+  int exit_code = CallServer(connection, &Client::GetModelInfo,
+                             v1::GetModelInfoRequest(), server.model);
   std::vector<double> seconds;
   for (int i = 0; i < kTimes && exit_code == kExitOk; ++i) {
     const Clock::time_point start = Clock::now();
-    exit_code = CallBole(connection, &v1::BoleService::Stub::GetServerInfo,
-                         v1::GetServerInfoRequest(), server.info);
+    exit_code = AskServer(connection, &Client::GetServerInfo, server.info);
     seconds.push_back(
         std::chrono::duration<double>(Clock::now() - start).count());
   }
@@ -137,8 +136,9 @@ bench::RunnerOptions MakeRunnerOptions(const BenchFlags& flags,
                                        const Plan& plan, const Server& server) {
   bench::RunnerOptions options;
   for (int i = 0; i < flags.connections; ++i) {
-    options.channels.push_back(
-        OpenChannel(flags.connection.server, /*own_connection=*/true));
+    ClientOptions client = flags.connection.ToClientOptions();
+    client.own_connection = true;
+    options.clients.push_back(CreateClient(client));
   }
   options.timeout_seconds = flags.connection.timeout_seconds;
   options.max_retries = flags.max_retries;
@@ -259,7 +259,7 @@ int Run(const BenchFlags& flags, Interrupt& interrupt) {
 
   Connection connection(flags.connection, interrupt);
   Server server;
-  int exit_code = AskServer(connection, server);
+  int exit_code = AskWhatItIs(connection, server);
   if (exit_code != kExitOk) return exit_code;
   const int longest = bench::LongestContext(plan->workload);
   if (static_cast<uint32_t>(longest) > server.model.max_context()) {

@@ -114,9 +114,8 @@ int Converse(Conversation& conversation) {
 int Run(const Flags& flags, Interrupt& interrupt) {
   Connection connection(flags.connection, interrupt);
   v1::GetModelInfoResponse model;
-  const int exit_code =
-      CallBole(connection, &v1::BoleService::Stub::GetModelInfo,
-               v1::GetModelInfoRequest(), model);
+  const int exit_code = CallServer(connection, &Client::GetModelInfo,
+                                   v1::GetModelInfoRequest(), model);
   if (exit_code != kExitOk) return exit_code;
   if (!model.has_chat_template()) {
     return UsageError("the model " + model.model() +

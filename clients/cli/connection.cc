@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 
-#include "clients/call_error.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/cli/terminal.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
+#include "clients/sdk/call_error.h"
 #include "nlohmann/json.hpp"
 
 namespace bole {
@@ -36,23 +36,6 @@ std::string ErrorJson(const Failure& failure, const CallError& error) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
-                                           bool own_connection) {
-  grpc::ChannelArguments arguments;
-  // An answer with the log probabilities of a long text is larger than gRPC's
-  // usual limit.
-  constexpr int kMaxMessageBytes = 256 << 20;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // A server that is starting is found soon.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // The address is where we connect; a proxy for the web is not asked.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  if (own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
-}
-
 void ConnectionFlags::AddTo(CommandLine& command) {
   command.Add("--server", server, "address of the scheduler")
       .Environment("BOLE_SERVER");
@@ -63,21 +46,66 @@ void ConnectionFlags::AddTo(CommandLine& command) {
            "seconds that a call may take; without it, as long as needed")
       .Range(0.001, 1e6);
   command.AddSwitch("--json", json, "print one JSON object");
+  command
+      .Add("--ca", ca_file,
+           "speak TLS, with a server whose certificate comes from the "
+           "authorities in this PEM file")
+      .Environment("BOLE_CA");
+  const Flag cert =
+      command.Add("--cert", cert_file, "PEM file with the client's certificate")
+          .Environment("BOLE_CERT");
+  command.Add("--key", key_file, "PEM file with the key of --cert")
+      .Environment("BOLE_KEY")
+      .Needs(cert);
+  command
+      .Add("--token-file", token_file, "file with the token that says who asks")
+      .Environment("BOLE_TOKEN_FILE");
+}
+
+ClientOptions ConnectionFlags::ToClientOptions() const {
+  ClientOptions options{.address = server,
+                        .model = model,
+                        .ca_file = ca_file,
+                        .cert_file = cert_file,
+                        .key_file = key_file,
+                        .token_file = token_file,
+                        // The exit code says that it is worth another try.
+                        .retry = {.max_attempts = 1}};
+  if (timeout_seconds) {
+    options.timeout = std::chrono::milliseconds(
+        static_cast<int64_t>(std::ceil(*timeout_seconds * 1000)));
+  }
+  return options;
+}
+
+std::unique_ptr<Client> CreateClient(const ClientOptions& options) {
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options);
+  if (client.ok()) return *std::move(client);
+  // Not exit(): the thread of Interrupt is waiting.
+  _exit(UsageError(std::string(client.status().message())));
 }
 
 Connection::Connection(const ConnectionFlags& flags, Interrupt& interrupt)
     : flags_(flags),
       interrupt_(interrupt),
-      channel_(OpenChannel(flags.server)),
-      bole_(v1::BoleService::NewStub(channel_)),
-      admin_(v1::Admin::NewStub(channel_)),
-      health_(grpc::health::v1::Health::NewStub(channel_)),
-      peers_(peer::v1::Peers::NewStub(channel_)) {}
+      client_(CreateClient(flags.ToClientOptions())) {
+  const auto& channel = client_->channel().channel();
+  health_ = grpc::health::v1::Health::NewStub(channel);
+  peers_ = peer::v1::Peers::NewStub(channel);
+}
 
 int Connection::Report(const grpc::Status& status) const {
-  const bool reached = channel_->GetState(/*try_to_connect=*/false) !=
-                       GRPC_CHANNEL_TRANSIENT_FAILURE;
-  const CallError error = ReadError(status);
+  return Report(ReadError(status));
+}
+
+int Connection::Report(const absl::Status& status) const {
+  return Report(ReadError(status));
+}
+
+int Connection::Report(const CallError& error) const {
+  const bool reached =
+      client_->channel().channel()->GetState(/*try_to_connect=*/false) !=
+      GRPC_CHANNEL_TRANSIENT_FAILURE;
   const Failure failure =
       Explain(error, {.address = flags_.server,
                       .reached = reached,
@@ -94,12 +122,11 @@ int Connection::Report(const grpc::Status& status) const {
 
 Call::Call(Connection& connection)
     : cancel_on_interrupt_(connection.interrupt_, context_) {
-  if (connection.flags_.timeout_seconds) {
-    context_.set_deadline(
-        std::chrono::system_clock::now() +
-        std::chrono::duration_cast<std::chrono::system_clock::duration>(
-            std::chrono::duration<double>(*connection.flags_.timeout_seconds)));
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  if (const auto timeout = connection.flags_.ToClientOptions().timeout) {
+    deadline = std::chrono::steady_clock::now() + *timeout;
   }
+  connection.client_->channel().Prepare(context_, deadline);
 }
 
 }  // namespace bole

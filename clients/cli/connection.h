@@ -5,13 +5,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "clients/cli/interrupt.h"
+#include "clients/sdk/call_error.h"
+#include "clients/sdk/cancellation.h"
+#include "clients/sdk/client.h"
+#include "clients/sdk/client_options.h"
 #include "common/command_line.h"
-#include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
-#include "proto/bole.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
 #include "proto/peers.grpc.pb.h"
 
@@ -22,23 +27,29 @@ struct ConnectionFlags {
   std::string model;                      // Empty: the only one that is served.
   std::optional<double> timeout_seconds;  // For each call.
   bool json = false;
+  // As ClientOptions says.
+  std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
+  std::string token_file;
 
   void AddTo(CommandLine& command);
+
+  ClientOptions ToClientOptions() const;
 };
 
-// A channel to the scheduler at `address` that connects with its first call.
-// Channels of one process share a TCP connection unless `own_connection`.
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
-                                           bool own_connection = false);
+// If an option makes no sense or a file cannot be read, says so and ends the
+// process with kExitUsage.
+std::unique_ptr<Client> CreateClient(const ClientOptions& options);
 
 // One thread uses it. What is passed in outlives it.
 class Connection {
  public:
-  // Connects with the first call.
+  // Connects with the first call. Flags as CreateClient() takes them.
   Connection(const ConnectionFlags& flags, Interrupt& interrupt);
 
-  v1::BoleService::Stub& bole() { return *bole_; }
-  v1::Admin::Stub& admin() { return *admin_; }
+  Client& client() { return *client_; }
+  Interrupt& interrupt() { return interrupt_; }
   peer::v1::Peers::Stub& peers() { return *peers_; }
   const std::string& model() const { return flags_.model; }
   grpc::health::v1::Health::Stub& health() { return *health_; }
@@ -48,15 +59,16 @@ class Connection {
   //
   // REQUIRES: !status.ok(), and no other call came after it.
   int Report(const grpc::Status& status) const;
+  int Report(const absl::Status& status) const;
 
  private:
   friend class Call;
 
+  int Report(const CallError& error) const;
+
   const ConnectionFlags flags_;
   Interrupt& interrupt_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::BoleService::Stub> bole_;
-  std::unique_ptr<v1::Admin::Stub> admin_;
+  std::unique_ptr<Client> client_;
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
   std::unique_ptr<peer::v1::Peers::Stub> peers_;
 };
@@ -73,33 +85,38 @@ class Call {
   CancelOnInterrupt cancel_on_interrupt_;
 };
 
-// A unary call, about the model of the connection: its answer is in `response`,
-// and Report() tells if it failed. `method` is one of `stub`. Returns the exit
-// code.
-template <typename Stub, typename Method, typename Request, typename Response>
-int CallUnary(Connection& connection, Stub& stub, Method method,
-              Request request, Response& response) {
-  if constexpr (requires { request.set_model(connection.model()); }) {
-    request.set_model(connection.model());
-  }
-  Call call(connection);
-  const grpc::Status status =
-      (stub.*method)(call.context(), request, &response);
-  return status.ok() ? 0 : connection.Report(status);
+// A call that ends with Ctrl-C: `call` makes one of the client with the options
+// that it is given. Its answer is in `response`, and Report() tells if it
+// failed. Returns the exit code.
+template <typename Response, typename MakeCall>
+int CallServer(Connection& connection, Response& response, MakeCall call) {
+  Cancellation cancellation;
+  const OnInterrupt on_interrupt(connection.interrupt(),
+                                 [&] { cancellation.Cancel(); });
+  absl::StatusOr<Response> answer =
+      call(connection.client(), CallOptions{.cancellation = &cancellation});
+  if (!answer.ok()) return connection.Report(answer.status());
+  response = *std::move(answer);
+  return 0;
 }
 
-// `method` is one of v1::BoleService::Stub.
+// `method` is one of Client that takes a request.
 template <typename Method, typename Request, typename Response>
-int CallBole(Connection& connection, Method method, const Request& request,
-             Response& response) {
-  return CallUnary(connection, connection.bole(), method, request, response);
+int CallServer(Connection& connection, Method method, const Request& request,
+               Response& response) {
+  return CallServer(connection, response,
+                    [&](Client& client, const CallOptions& options) {
+                      return (client.*method)(request, options);
+                    });
 }
 
-// `method` is one of v1::Admin::Stub.
-template <typename Method, typename Request, typename Response>
-int CallAdmin(Connection& connection, Method method, const Request& request,
-              Response& response) {
-  return CallUnary(connection, connection.admin(), method, request, response);
+// `method` is one of Client that takes none.
+template <typename Method, typename Response>
+int AskServer(Connection& connection, Method method, Response& response) {
+  return CallServer(connection, response,
+                    [&](Client& client, const CallOptions& options) {
+                      return (client.*method)(options);
+                    });
 }
 
 }  // namespace bole

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 #include "grpcpp/support/status.h"
 
 namespace bole {

@@ -41,9 +41,8 @@ int SetInput(const Flags& flags, const std::string& prompt,
   request.set_text(prompt);
   if (flags.raw) return kExitOk;
   v1::GetModelInfoResponse model;
-  const int exit_code =
-      CallBole(connection, &v1::BoleService::Stub::GetModelInfo,
-               v1::GetModelInfoRequest(), model);
+  const int exit_code = CallServer(connection, &Client::GetModelInfo,
+                                   v1::GetModelInfoRequest(), model);
   if (exit_code != kExitOk) return exit_code;
   if (model.has_chat_template()) {
     *request.mutable_chat() = NewChat(flags.system);

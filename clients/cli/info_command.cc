@@ -159,13 +159,11 @@ std::string InfoJson(const Info& info) {
 
 // The model that was named, or else all of them. Returns the exit code.
 int AskModels(Connection& connection, v1::ListModelsResponse& models) {
-  using Stub = v1::BoleService::Stub;
   if (connection.model().empty()) {
-    return CallBole(connection, &Stub::ListModels, v1::ListModelsRequest(),
-                    models);
+    return AskServer(connection, &Client::ListModels, models);
   }
-  return CallBole(connection, &Stub::GetModelInfo, v1::GetModelInfoRequest(),
-                  *models.add_models());
+  return CallServer(connection, &Client::GetModelInfo,
+                    v1::GetModelInfoRequest(), *models.add_models());
 }
 
 // Nothing from a scheduler that shares no workers, or is too old to tell.
@@ -178,20 +176,15 @@ peer::v1::GetSharesResponse GetShares(Connection& connection) {
 }
 
 int Ask(Connection& connection, Info& info) {
-  using Admin = v1::Admin::Stub;
   int exit_code = AskModels(connection, info.models);
   if (exit_code != kExitOk) return exit_code;
-  exit_code = CallBole(connection, &v1::BoleService::Stub::GetServerInfo,
-                       v1::GetServerInfoRequest(), info.server);
+  exit_code = AskServer(connection, &Client::GetServerInfo, info.server);
   if (exit_code != kExitOk) return exit_code;
-  exit_code = CallAdmin(connection, &Admin::ListWorkers,
-                        v1::ListWorkersRequest(), info.workers);
+  exit_code = AskServer(connection, &Client::ListWorkers, info.workers);
   if (exit_code != kExitOk) return exit_code;
-  exit_code =
-      CallAdmin(connection, &Admin::GetLoad, v1::GetLoadRequest(), info.load);
+  exit_code = AskServer(connection, &Client::GetLoad, info.load);
   if (exit_code != kExitOk) return exit_code;
-  exit_code =
-      CallAdmin(connection, &Admin::Audit, v1::AuditRequest(), info.audit);
+  exit_code = AskServer(connection, &Client::Audit, info.audit);
   if (exit_code == kExitOk) info.shares = GetShares(connection);
   return exit_code;
 }

@@ -35,13 +35,6 @@ int ReadText(const std::string& name,
   return IsValidUtf8(text) ? kExitOk : UsageError(name + " is not UTF-8");
 }
 
-void AddMessage(const std::string& role, const std::string& content,
-                v1::ChatInput& chat) {
-  v1::ChatMessage& message = *chat.add_messages();
-  message.set_role(role);
-  message.set_content(content);
-}
-
 v1::ChatInput NewChat(const std::optional<std::string>& system) {
   v1::ChatInput chat;
   if (system) AddMessage("system", *system, chat);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "clients/sdk/requests.h"
 #include "proto/bole.pb.h"
 
 namespace bole {
@@ -14,10 +15,6 @@ namespace bole {
 // of `name`. Returns the exit code.
 int ReadText(const std::string& name,
              const std::optional<std::string>& argument, std::string& text);
-
-// Appends a message to `chat`.
-void AddMessage(const std::string& role, const std::string& content,
-                v1::ChatInput& chat);
 
 // A conversation before its first turn: empty, or with `system` in it.
 v1::ChatInput NewChat(const std::optional<std::string>& system);

@@ -34,8 +34,8 @@ int PrintPieces(const v1::TokenizeResponse& tokens, Connection& connection) {
     v1::DetokenizeRequest request;
     request.add_ids(id);
     v1::DetokenizeResponse piece;
-    const int exit_code = CallBole(
-        connection, &v1::BoleService::Stub::Detokenize, request, piece);
+    const int exit_code =
+        CallServer(connection, &Client::Detokenize, request, piece);
     if (exit_code != kExitOk) return exit_code;
     absl::StrAppend(&pieces, pieces.empty() ? "" : ",",
                     JsonString(piece.text()));
@@ -54,8 +54,7 @@ int Tokenize(const TokenizeFlags& flags, Interrupt& interrupt) {
   request.set_text(text);
   if (flags.no_special) request.set_parse_special_tokens(false);
   v1::TokenizeResponse tokens;
-  exit_code =
-      CallBole(connection, &v1::BoleService::Stub::Tokenize, request, tokens);
+  exit_code = CallServer(connection, &Client::Tokenize, request, tokens);
   if (exit_code != kExitOk) return exit_code;
   if (flags.connection.json) return PrintPieces(tokens, connection);
   std::puts(absl::StrJoin(tokens.input_ids(), " ").c_str());
@@ -74,8 +73,8 @@ int Detokenize(const DetokenizeFlags& flags, Interrupt& interrupt) {
   request.mutable_ids()->Assign(flags.ids.begin(), flags.ids.end());
   if (flags.skip_special) request.set_skip_special_tokens(true);
   v1::DetokenizeResponse response;
-  const int exit_code = CallBole(connection, &v1::BoleService::Stub::Detokenize,
-                                 request, response);
+  const int exit_code =
+      CallServer(connection, &Client::Detokenize, request, response);
   if (exit_code != kExitOk) return exit_code;
   if (flags.connection.json) {
     std::puts(ToJson(response).c_str());

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "clients/bench/report.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
-#include "tests/clients/cli/fake_bole_service.h"
+#include "clients/sdk/client.h"
+#include "tests/clients/fake_bole_service.h"
 
 namespace bole::bench {
 namespace {
@@ -34,8 +33,7 @@ class RunnerTest : public testing::Test {
  protected:
   RunnerOptions Options() {
     RunnerOptions options;
-    options.channels = {grpc::CreateChannel(
-        server_.address(), grpc::InsecureChannelCredentials())};
+    options.clients = {*Client::Create({.address = server_.address()})};
     return options;
   }
 

@@ -9,7 +9,7 @@ namespace bole::bench {
 namespace {
 
 // Sessions with so many turns each.
-Workload Sessions(std::vector<int> num_turns) {
+Workload Sessions(const std::vector<int>& num_turns) {
   Workload workload;
   for (const int count : num_turns) {
     workload.sessions.push_back(

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "tests/clients/cli/fake_bole_service.h"
 #include "tests/clients/cli/process.h"
+#include "tests/clients/fake_bole_service.h"
 
 namespace bole::testing_support {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "gtest/gtest.h"
 #include "proto/bole.pb.h"
-#include "tests/clients/cli/fake_bole_service.h"
 #include "tests/clients/cli/process.h"
+#include "tests/clients/fake_bole_service.h"
 
 namespace bole::testing_support {
 

@@ -1,4 +1,4 @@
-#include "tests/clients/cli/fake_bole_service.h"
+#include "tests/clients/fake_bole_service.h"
 
 #include <algorithm>
 #include <chrono>
@@ -29,22 +29,33 @@ class AnswerReactor final
   }
   void OnCancel() override {
     service_.CountCancelled();
-    Finish(grpc::Status::CANCELLED);
+    End(grpc::Status::CANCELLED);
   }
   void OnDone() override { delete this; }
 
  private:
   void WriteNext() {
-    if (next_ < answer_.responses.size()) {
-      StartWrite(&answer_.responses[next_++]);
-    } else if (!answer_.hang) {
-      Finish(answer_.status);
+    if (next_ == answer_.responses.size()) {
+      if (!answer_.hang) End(answer_.status);
+      return;
     }
+    MutexLock lock(mutex_);
+    if (!ended_) StartWrite(&answer_.responses[next_++]);
+  }
+  // A client may leave at the moment at which its answer ends.
+  void End(const grpc::Status& status) {
+    {
+      MutexLock lock(mutex_);
+      if (std::exchange(ended_, true)) return;
+    }
+    Finish(status);  // OnDone() may come before it returns.
   }
 
   const FakeAnswer answer_;
   FakeBoleService& service_;
   size_t next_ = 0;
+  Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 grpc::ServerUnaryReactor* Ok(grpc::CallbackServerContext* context) {
@@ -90,6 +101,26 @@ void FakeBoleService::SetAnswers(std::vector<FakeAnswer> answers) {
   answers_ = std::move(answers);
 }
 
+void FakeBoleService::SetAnswer(
+    std::function<FakeAnswer(const v1::GenerateRequest&)> answer) {
+  MutexLock lock(mutex_);
+  answer_ = std::move(answer);
+}
+
+std::string FakeBoleService::metadata(const std::string& key) const {
+  MutexLock lock(mutex_);
+  const auto found = metadata_.find(key);
+  return found == metadata_.end() ? "" : found->second;
+}
+
+void FakeBoleService::KeepMetadata(const grpc::CallbackServerContext& context) {
+  metadata_.clear();
+  for (const auto& [key, value] : context.client_metadata()) {
+    metadata_.emplace(std::string(key.data(), key.size()),
+                      std::string(value.data(), value.size()));
+  }
+}
+
 std::vector<v1::GenerateRequest> FakeBoleService::requests() const {
   MutexLock lock(mutex_);
   return requests_;
@@ -107,13 +138,14 @@ void FakeBoleService::CountCancelled() {
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* FakeBoleService::Generate(
-    grpc::CallbackServerContext* /*context*/,
-    const v1::GenerateRequest* request) {
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
   MutexLock lock(mutex_);
-  BOLE_CHECK(!answers_.empty());
-  FakeAnswer answer = answers_[std::min(requests_.size(), answers_.size() - 1)];
+  KeepMetadata(*context);
   requests_.push_back(*request);
-  if (request->stream()) {
+  if (answer_) return new AnswerReactor(answer_(*request), *this);
+  BOLE_CHECK(!answers_.empty());
+  FakeAnswer answer = answers_[std::min(requests_.size(), answers_.size()) - 1];
+  if (!request->has_stream() || request->stream()) {
     for (v1::GenerateResponse& response : answer.responses) {
       if (!response.has_complete()) continue;
       response.mutable_complete()->clear_output_ids();
@@ -129,6 +161,10 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* FakeBoleService::Generate(
 grpc::ServerUnaryReactor* FakeBoleService::Tokenize(
     grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
     v1::TokenizeResponse* response) {
+  {
+    MutexLock lock(mutex_);
+    KeepMetadata(*context);
+  }
   for (const char byte : request->text()) {
     response->add_input_ids(static_cast<unsigned char>(byte));
   }

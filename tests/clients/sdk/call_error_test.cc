@@ -1,4 +1,4 @@
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 
 #include <chrono>
 #include <optional>

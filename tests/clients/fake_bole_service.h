@@ -1,7 +1,9 @@
 // A scheduler that says what a test tells it to.
-#ifndef BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_
-#define BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_
+#ifndef BOLE_TESTS_CLIENTS_FAKE_BOLE_SERVICE_H_
+#define BOLE_TESTS_CLIENTS_FAKE_BOLE_SERVICE_H_
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +19,7 @@ namespace bole::testing_support {
 
 // An answer to Generate.
 struct FakeAnswer {
-  std::vector<v1::GenerateResponse> responses;
+  std::vector<v1::GenerateResponse> responses = {};
   bool hang = false;  // After the responses, until the call is cancelled.
   grpc::Status status = grpc::Status::OK;  // The call's, if it does not hang.
 };
@@ -41,8 +43,15 @@ class FakeBoleService final : public v1::BoleService::CallbackService {
   // The answers to the calls to come; the last stays.
   void SetAnswers(std::vector<FakeAnswer> answers);
 
+  // From now on answers are made from requests.
+  void SetAnswer(
+      std::function<FakeAnswer(const v1::GenerateRequest& request)> answer);
+
   // The requests of all Generate calls so far.
   std::vector<v1::GenerateRequest> requests() const;
+
+  // What the latest Generate or Tokenize call had of this metadata, or "".
+  std::string metadata(const std::string& key) const;
 
   // Returns once clients have cancelled `count` calls of Generate.
   void WaitForCancelled(int count);
@@ -72,10 +81,16 @@ class FakeBoleService final : public v1::BoleService::CallbackService {
       v1::GetServerInfoResponse* response) override;
 
  private:
+  void KeepMetadata(const grpc::CallbackServerContext& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<FakeAnswer> answers_ ABSL_GUARDED_BY(mutex_);
+  std::function<FakeAnswer(const v1::GenerateRequest&)> answer_
+      ABSL_GUARDED_BY(mutex_);
   std::vector<v1::GenerateRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> metadata_ ABSL_GUARDED_BY(mutex_);
   int num_cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -133,4 +148,4 @@ class FakeServer {
 
 }  // namespace bole::testing_support
 
-#endif  // BOLE_TESTS_CLIENTS_CLI_FAKE_BOLE_SERVICE_H_
+#endif  // BOLE_TESTS_CLIENTS_FAKE_BOLE_SERVICE_H_
