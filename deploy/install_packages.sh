@@ -24,7 +24,7 @@ bazel-platforms: the same, for platforms
 g++: compiler, C++20
 libabsl-dev: Status, strings, hash maps
 nlohmann-json3-dev: JSON of configurations, tokenizers and reports
-libssl-dev: digests of the files of checkpoints
+libssl-dev: TLS, and digests of the files of checkpoints and of tokens
 libpcre2-dev: the split pattern of tokenizers
 libutf8proc-dev: Unicode normalisation of tokenizers
 libhwy-dev: SIMD of the CPU backend
@@ -35,13 +35,18 @@ libprotobuf-dev: messages
 protobuf-compiler: code of the messages
 prometheus-cpp-dev: metrics
 libcivetweb-dev: reading metrics over HTTP
+libboost1.74-dev: HTTP (Beast, Asio: headers)
 libgtest-dev: unit tests
 libgmock-dev: unit tests
 libbenchmark-dev: benchmarks
 python3: the summary of a test run
 python3-jinja2: what the chat templates are compared with
-python3-grpcio: a client that knows the .proto files alone
-python3-protobuf: the same
+python3-grpcio: the Python SDK, and a client that knows the .proto files alone
+python3-protobuf: the same, and the Python SDK
+python3-build: the wheel of the Python SDK
+python3-setuptools: the same
+python3-wheel: the same
+python3-pip: installs the wheel for its test
 '
 ci_packages='
 clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer
@@ -52,6 +57,8 @@ clang-tidy-14: lint
 llvm-14: names in the stack traces of clang sanitizers
 shellcheck: lint of the scripts
 git: what is tracked, for the checks of the tree
+haproxy: reads deploy/haproxy.cfg, for the check of that
+openssl: a certificate for the same
 '
 
 packages=$build_packages

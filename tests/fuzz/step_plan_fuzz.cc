@@ -11,6 +11,7 @@
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
 #include "tests/testing/random_step.h"
+#include "tests/testing/same_plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bole::worker::v1::StepPlan message;

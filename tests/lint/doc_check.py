@@ -28,7 +28,7 @@ FUNCTION = re.compile(r"((?:\w+::)*)(\w+)\([^`]*\)")
 def walk(root):
     """Every file of the tree, relative to it, without what Bazel makes."""
     for folder, folders, names in os.walk(root):
-        folders[:] = [f for f in folders if not f.startswith((".", "bazel-"))]
+        folders[:] = [f for f in folders if not f.startswith((".", "bazel-", "node_modules"))]
         for name in names:
             yield pathlib.Path(folder, name).relative_to(root)
 

@@ -86,11 +86,19 @@ forbid 'clients/' "$cuda|kernels/|common/net/|scheduler_service/|worker_service/
 
 forbid '(scheduler|worker)_service/' '[^>"]*\.pb\.h' \
   'protobuf stays at the edge: codecs, RPC services, their calls and writers, clients, recordings' \
-  'scheduler_service/door/grpc/|(scheduler|worker)_service/([a-z]+/)?([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|peer_client|recorder)(_[a-z]+)?\.(h|cc)$'
+  'scheduler_service/door/(grpc|http|messages|openai)/|(scheduler|worker)_service/([a-z]+/)?([a-z0-9_]*codec|[a-z0-9_]*_service|(grpc_)?worker_client|peer_client|recorder)(_[a-z]+)?\.(h|cc)$'
 
-forbid 'scheduler_service/door/' "$rpc|scheduler_service/door/grpc/" \
-  'the door knows no protocol; what speaks gRPC is in door/grpc' \
-  'scheduler_service/door/grpc/'
+doors='scheduler_service/door/(grpc|http|messages|openai)/'
+forbid 'scheduler_service/door/' "$rpc|$doors" \
+  'the door knows no protocol; what speaks one is in a folder below' \
+  "$doors"
+forbid 'scheduler_service/door/(messages|openai)/' \
+  'grpc|boost/|scheduler_service/door/(grpc|http)/' \
+  'messages are what gRPC and HTTP have in common'
+forbid 'scheduler_service/door/http/' 'grpc|scheduler_service/door/grpc/' \
+  'the two protocols do not know each other'
+forbid 'scheduler_service/door/grpc/' 'boost/|scheduler_service/door/http/' \
+  'the two protocols do not know each other'
 forbid 'scheduler_service/(jobs|links|models|policy|replicas|watch)/' \
   'scheduler_service/door/' \
   'the door stands above the scheduler, and nothing below includes it'

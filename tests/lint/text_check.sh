@@ -17,6 +17,6 @@ cd "$1"
 places='(^|[^A-Za-z0-9_.-])/([w]ork|[r]oot|[h]ome)/'
 
 ! grep -rnIE "$places" . --exclude-dir=.git --exclude=.git \
-  --exclude-dir='bazel-*' \
+  --exclude-dir='bazel-*' --exclude-dir=node_modules \
   --exclude-dir=golden --exclude='*.safetensors' --exclude=tokenizer.json \
   --exclude=.bazelrc.user
