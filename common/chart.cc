@@ -81,8 +81,10 @@ class Axes {
     constexpr int kTicks = 8;
     if (!log_x_) return RoundTicks(min_x_, max_x_, kTicks);
     std::vector<double> ticks;
-    for (double decade = std::pow(10, std::floor(std::log10(min_x_)));
-         decade <= max_x_; decade *= 10) {
+    const auto last = static_cast<int>(std::floor(std::log10(max_x_)));
+    for (auto exponent = static_cast<int>(std::floor(std::log10(min_x_)));
+         exponent <= last; ++exponent) {
+      const double decade = std::pow(10, exponent);
       for (const double factor : {1, 2, 5}) {
         const double tick = factor * decade;
         if (tick >= min_x_ && tick <= max_x_) ticks.push_back(tick);

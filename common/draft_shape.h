@@ -16,6 +16,9 @@ struct DraftShape {
   }
   // Rows that the drafter runs after the extend pass: top_k per further level.
   constexpr int num_draft_nodes() const { return (depth - 1) * top_k; }
+  // KV rows that the drafter needs beyond those of the committed tokens: that
+  // of the pending token, then those of its own nodes.
+  constexpr int num_kv_rows() const { return 1 + num_draft_nodes(); }
 
   friend bool operator==(const DraftShape&, const DraftShape&) = default;
 };

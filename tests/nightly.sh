@@ -16,8 +16,8 @@ some two hours on two cores.
   fuzz       every fuzz target for two minutes
   kills      100 demo workers killed and 100 simulated ones failing under streams
   peers      schedulers killed, stopped and restarted that share their workers
-  traffic    the scheduler under floods, with unlike and with failing workers, in
-             virtual time
+  traffic    the scheduler under floods, with unlike and with failing workers, and
+             with prefix caches, in virtual time
   load       64 simulated workers and 5,000 streams for ten minutes
   tidy       clang-tidy over the whole tree, static analyzer included
 
@@ -33,7 +33,9 @@ stage_exact() {
   "${bazel[@]}" test --test_env=BOLE_EXHAUSTIVE=1 --test_output=errors \
     //tests/worker_service/eval:exactness_test \
     //tests/worker_service/eval:acceptance_test \
-    //tests/e2e:e2e_exactness_test
+    //tests/e2e:e2e_exactness_test \
+    //tests/e2e:e2e_cache_test \
+    //tests/e2e:e2e_displaced_test
 }
 
 stage_sanitized() {

@@ -19,6 +19,7 @@ namespace {
 void SelectAndPack(benchmark::State& state) {
   std::mt19937 rng(1);
   std::vector<ProposalTree> trees;
+  trees.reserve(static_cast<size_t>(state.range(0)));
   for (int i = 0; i < state.range(0); ++i) {
     trees.push_back(testing::RandomTree(rng, static_cast<int>(state.range(1))));
   }

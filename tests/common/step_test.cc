@@ -57,7 +57,7 @@ StepPlan MixedPlan() {
                                  .prompt_length = 11},
                     .tokens = {7, 8, 9}}};
   plan.sequences = {{.slot = SlotId(2),
-                     .committed = 9,
+                     .committed = 8,
                      .pages = Pages({2, 4}),
                      .stop_tokens = {1, 2},
                      .prompt_length = 7},
@@ -153,6 +153,7 @@ TEST(StepTest, AChunkKnowsTheTokensOfThePromptThatFollowItsOwn) {
   const auto followers = [&chunk](int prompt_length) {
     chunk.sequence.prompt_length = prompt_length;
     std::vector<int32_t> tokens;
+    tokens.reserve(static_cast<size_t>(chunk.NumPromptFollowers()));
     for (int i = 0; i < chunk.NumPromptFollowers(); ++i) {
       tokens.push_back(chunk.Follower(i));
     }
@@ -219,9 +220,9 @@ TEST(StepTest, PagesThatAreMissingOrOutOfRangeAreRefused) {
        }},
       {"sequence 0: 1 pages hold 8 KV rows, 16 are needed",
        [](StepPlan& p) { p.sequences[0].pages = Pages({2}); }},
-      {"prefill 0: 0 pages hold 0 KV rows, 9 are needed",
+      {"prefill 0: 0 pages hold 0 KV rows, 10 are needed",
        [](StepPlan& p) { p.prefills[0].sequence.pages.clear(); }},
-      // A full context of 40 and the drafter's 4 take 6 pages of 8.
+      // A full context of 40 and the drafter's 5 take 6 pages of 8.
       {"sequence 1: number of pages is 7, not in [0, 6]",
        [](StepPlan& p) {
          p.sequences[1].pages = Pages({5, 6, 7, 8, 9, 10, 11});
@@ -261,38 +262,6 @@ TEST(StepTest, AWrittenPageIsNobodyElses) {
   StepPlan plan = MixedPlan();
   plan.sequences[0].draft_tail = {10};
   EXPECT_TRUE(Validate(plan, Limits()).ok()) << Validate(plan, Limits());
-}
-
-TEST(StepTest, ACopyFromOrToWhatIsNotThereIsRefused) {
-  const auto slots = [](int from, int to) {
-    return [=](StepPlan& p) {
-      p.copies.slots = {{.from = SlotId(0), .to = SlotId(1)},
-                        {.from = SlotId(from), .to = SlotId(to)}};
-    };
-  };
-  const auto pages = [](int from, int to) {
-    return [=](StepPlan& p) {
-      p.copies.pages = {{.from = PageId(0), .to = PageId(1)},
-                        {.from = PageId(from), .to = PageId(to)}};
-    };
-  };
-  const int num_slots = Limits().num_slots;
-  const int num_pages = Limits().num_pages;
-  const auto range = [](const char* which, int value, int total) {
-    return absl::StrCat(which, " is ", value, ", not in [0, ", total - 1, "]");
-  };
-  ExpectRefusals({
-      {range("slot copy 1: from", num_slots, num_slots), slots(num_slots, 2)},
-      {range("slot copy 1: to", -1, num_slots), slots(0, -1)},
-      {"slot copy 1: slot 2 is its own source", slots(2, 2)},
-      {"slot copy 1: slot 1 is copied to twice", slots(2, 1)},
-      {range("page copy 1: from", -1, num_pages), pages(-1, 2)},
-      {range("page copy 1: to", num_pages, num_pages), pages(0, num_pages)},
-      {"page copy 1: page 1 is copied to twice", pages(0, 1)},
-  });
-  StepPlan chained = MixedPlan();
-  slots(1, 2)(chained);
-  EXPECT_TRUE(Validate(chained, Limits()).ok());
 }
 
 TEST(StepTest, WhoSkipsTheDrafterComesLastAndHasNoTail) {
@@ -377,6 +346,20 @@ TEST(StepTest, WithoutADraftFewerPagesAreNeeded) {
   plan.draft.reset();
 
   EXPECT_TRUE(Validate(plan, Limits()).ok()) << Validate(plan, Limits());
+}
+
+// The drafter's, which sees chunks in any case.
+TEST(StepTest, WhereADraftIsPutOffAChunkNeedsTheNextTokensRow) {
+  StepPlan plan = MixedPlan();
+  plan.draft.reset();
+  plan.prefills[0].tokens.resize(8, 1);
+  plan.prefills[0].sequence.pages = Pages({0});
+  EXPECT_TRUE(Validate(plan, Limits()).ok()) << Validate(plan, Limits());
+
+  plan.defers_draft = true;
+
+  EXPECT_EQ(Validate(plan, Limits()).message(),
+            "prefill 0: 1 pages hold 8 KV rows, 9 are needed");
 }
 
 }  // namespace

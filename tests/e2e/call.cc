@@ -59,7 +59,9 @@ std::vector<v1::TokenLogprob> Generation::logprobs() const {
 }
 
 Call::Call(v1::BoleService::Stub& stub, const v1::GenerateRequest& request,
-           std::optional<std::chrono::milliseconds> timeout) {
+           std::optional<std::chrono::milliseconds> timeout,
+           const std::string& tenant) {
+  if (!tenant.empty()) context_.AddMetadata("bole-tenant", tenant);
   if (timeout) {
     context_.set_deadline(std::chrono::system_clock::now() + *timeout);
   }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/call_error.h"
+#include "clients/sdk/call_error.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 #include "grpcpp/support/sync_stream.h"
@@ -39,7 +39,8 @@ struct Generation {
 class Call {
  public:
   Call(v1::BoleService::Stub& stub, const v1::GenerateRequest& request,
-       std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+       std::optional<std::chrono::milliseconds> timeout = std::nullopt,
+       const std::string& tenant = "");
   ~Call();  // Cancels what was not finished.
 
   Call(const Call&) = delete;

@@ -13,6 +13,7 @@
 #include "clients/bench/server_metrics.h"
 #include "clients/bench/synthetic.h"
 #include "clients/bench/workload.h"
+#include "clients/sdk/client.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/system.h"
 
@@ -53,7 +54,11 @@ class E2eBenchTest : public ::testing::Test {
   static bench::Report Measure(const bench::Workload& workload,
                                bench::ScheduleOptions schedule) {
     bench::RunnerOptions options;
-    options.channels = {system().NewChannel(), system().NewChannel()};
+    for (int i = 0; i < 2; ++i) {
+      options.clients.push_back(
+          *Client::Create({.address = system().scheduler().address().ToString(),
+                           .own_connection = true}));
+    }
     options.conversation.vocab_size = 4000;
     options.conversation.sampling.set_ignore_eos(true);
     bench::Runner runner(std::move(options));
@@ -62,10 +67,10 @@ class E2eBenchTest : public ::testing::Test {
     const bench::RunResult result = runner.Run(workload, std::move(schedule));
 
     const bench::MetricValues server = bench::Difference(before, Scrape());
-    const bench::Report report =
+    bench::Report report =
         bench::MakeReport(result.records, {}, result.num_dropped);
     for (const bench::MetricPair& pair :
-         bench::CompareWithServer(report, server, /*round_trip=*/0)) {
+         bench::CompareWithServer(report, server, /*round_trip_seconds=*/0)) {
       if (!pair.is_count) continue;
       EXPECT_EQ(pair.client, pair.server) << pair.name;
     }

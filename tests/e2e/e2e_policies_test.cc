@@ -50,7 +50,7 @@ std::string WriteTable() {
               .fingerprint = FingerprintForCosts(*fingerprint),
               .device = "cpu, 1 thread",
               .build = kVersion};
-  const std::string path = ::testing::TempDir() + "/policies_costs.json";
+  std::string path = ::testing::TempDir() + "/policies_costs.json";
   std::ofstream(path) << ToJson(table);
   return path;
 }

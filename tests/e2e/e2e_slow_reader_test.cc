@@ -153,13 +153,13 @@ TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
 
 TEST(E2eSlowReaderTest, TogetherTheyHoldNoMoreThanTheDoorAllows) {
   SystemOptions options;
-  options.door.max_output_bytes = 64 << 10;
+  options.door.max_output_bytes = 256 << 10;  // One of them fits.
   System system(options);
   const auto narrow = NarrowStub(system);
   std::vector<std::unique_ptr<Call>> slow;
   slow.reserve(4);
   for (int i = 0; i < 4; ++i) {
-    slow.push_back(std::make_unique<Call>(*narrow, LargeRequest(120)));
+    slow.push_back(std::make_unique<Call>(*narrow, LargeRequest()));
   }
   ASSERT_TRUE(system.WaitForLoad(4, 0));
   system.ExpectIdle();

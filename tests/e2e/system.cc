@@ -36,19 +36,25 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-System::System(const SystemOptions& options) : options_(options) {
-  StartWorker();
-  worker_line_ = std::make_unique<TcpRelay>(worker_port_);
+System::System(const SystemOptions& options)
+    : options_(options), workers_(options.num_workers) {
   SchedulerServerOptions scheduler;
   scheduler.models = {options.model_directory};
-  scheduler.workers = {Loopback(worker_line_->port())};
+  for (int i = 0; i < options.num_workers; ++i) {
+    StartWorker(i);
+    Worker& worker = workers_[i];
+    worker.line = std::make_unique<TcpRelay>(worker.port);
+    scheduler.workers.push_back(Loopback(worker.line->port()));
+  }
   scheduler.scheduler = options.scheduler;
   scheduler.worker_timeout = options.worker_timeout;
   scheduler.door = options.door;
   if (options.metrics) scheduler.metrics_address = Loopback(0);
   scheduler_ = ValueOrDie(SchedulerServer::Start(scheduler));
   stub_ = v1::BoleService::NewStub(NewChannel());
-  BOLE_CHECK(Eventually([this] { return loop().status().connected(); }));
+  BOLE_CHECK(Eventually([this] {
+    return loop().status().num_connected() == options_.num_workers;
+  }));
 }
 
 System::~System() = default;
@@ -62,21 +68,21 @@ std::shared_ptr<grpc::Channel> System::NewChannel(
       grpc::InsecureChannelCredentials(), arguments);
 }
 
-void System::StopWorker() {
-  worker_->Stop();
-  worker_.reset();
+void System::StopWorker(int i) {
+  workers_[i].server->Stop();
+  workers_[i].server.reset();
 }
 
-void System::StartWorker() {
+void System::StartWorker(int i) {
   WorkerServerOptions worker;
   worker.model = options_.model_directory;
-  worker.address = Loopback(worker_port_);
+  worker.address = Loopback(workers_[i].port);
   worker.num_threads = options_.num_threads;
   worker.engine = options_.engine;
   worker.heartbeat_interval = options_.heartbeat_interval;
   worker.cost_table_path = options_.cost_table_path;
-  worker_ = ValueOrDie(WorkerServer::Start(worker));
-  worker_port_ = worker_->port();
+  workers_[i].server = ValueOrDie(WorkerServer::Start(worker));
+  workers_[i].port = workers_[i].server->port();
 }
 
 bool System::WaitForLoad(int running, int waiting) {
@@ -92,10 +98,9 @@ void System::ExpectIdle() {
   EXPECT_EQ(status.audit, "");
   EXPECT_EQ(status.slots.free, status.slots.total);
   EXPECT_EQ(status.pages.free, status.pages.total);
-  if (status.connected()) {
-    EXPECT_EQ(status.slots.total, options_.engine.num_slots);
-    EXPECT_EQ(status.pages.total, options_.engine.num_pages);
-  }
+  const int connected = status.num_connected();
+  EXPECT_EQ(status.slots.total, connected * options_.engine.num_slots);
+  EXPECT_EQ(status.pages.total, connected * options_.engine.num_pages);
   const AdmissionLoad load = loop().load();
   EXPECT_EQ(load.requests, 0);
   EXPECT_EQ(load.tokens, 0);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -28,6 +29,7 @@ struct SystemOptions {
                           .num_pages = 256,
                           .page_size = 64,
                           .max_context = 8192};
+  int num_workers = 1;  // All alike.
   SchedulerOptions scheduler;
   // A worker that is silent for this time is lost.
   std::chrono::milliseconds worker_timeout{10000};
@@ -38,11 +40,11 @@ struct SystemOptions {
   std::string cost_table_path = {};  // The worker's, if it has one.
 };
 
-// Waits until `condition` holds, for at most 30 s, and returns whether it does.
+// Waits until `condition` holds, for at most 120 s, and returns whether it does.
 // It looks every millisecond: nothing announces a change of what it looks at.
 bool Eventually(const std::function<bool()>& condition);
 
-// From its construction on the worker is connected.
+// From its construction on the workers are connected.
 class System {
  public:
   explicit System(const SystemOptions& options = {});
@@ -51,11 +53,11 @@ class System {
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  WorkerServer& worker() { return *worker_; }
+  WorkerServer& worker(int i = 0) { return *workers_[i].server; }
   SchedulerServer& scheduler() { return *scheduler_; }
   SchedulerLoop& loop() { return scheduler_->loop(); }
-  // Between the two.
-  TcpRelay& worker_line() { return *worker_line_; }
+  // Between the scheduler and the first worker.
+  TcpRelay& worker_line() { return *workers_[0].line; }
 
   // Over a connection that all calls of the test share.
   v1::BoleService::Stub& stub() { return *stub_; }
@@ -64,9 +66,9 @@ class System {
   std::shared_ptr<grpc::Channel> NewChannel(
       grpc::ChannelArguments arguments = {}, int port = 0) const;
 
-  // Ends the worker, or starts another one at its address.
-  void StopWorker();
-  void StartWorker();
+  // Ends a worker, or starts another one at its address.
+  void StopWorker(int i = 0);
+  void StartWorker(int i = 0);
 
   // Waits until these numbers of requests run and wait.
   bool WaitForLoad(int running, int waiting);
@@ -75,10 +77,14 @@ class System {
   void ExpectIdle();
 
  private:
+  struct Worker {
+    int port = 0;
+    std::unique_ptr<WorkerServer> server = nullptr;
+    std::unique_ptr<TcpRelay> line = nullptr;
+  };
+
   const SystemOptions options_;
-  int worker_port_ = 0;
-  std::unique_ptr<WorkerServer> worker_;
-  std::unique_ptr<TcpRelay> worker_line_;
+  std::vector<Worker> workers_;
   std::unique_ptr<SchedulerServer> scheduler_;
   std::unique_ptr<v1::BoleService::Stub> stub_;
 };

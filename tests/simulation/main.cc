@@ -91,6 +91,10 @@ void Flags::AddSizesTo(bole::CommandLine& app) {
   add("--pages", limits.num_pages,
       "pages for keys and values; 0: enough for all slots at full context", 0,
       kMaxPages);
+  add("--host-slots", limits.num_host_slots,
+      "places on the host for what slots hold", 0, 1 << 20);
+  add("--host-pages", limits.num_host_pages, "places on the host for pages", 0,
+      kMaxPages);
   add("--page-size", limits.page_size, "tokens of a page", 1, 1 << 16);
   add("--max-nodes", limits.max_nodes, "nodes verified in one step", 1,
       1 << 20);
@@ -160,7 +164,10 @@ absl::Status Flags::Complete() {
   std::signal(SIGUSR1, [](int) { ++num_signals; });
   server.address = serving.address;
   server.metrics_address = serving.metrics_address;
+  server.health_address = serving.health_address;
+  server.tls = serving.tls;
   server.reach = serving.reach();
+  server.metrics_reach = serving.metrics_reach();
   server.heartbeat_interval = serving.heartbeat_interval();
   server.scheduler_timeout = serving.scheduler_timeout();
   return absl::OkStatus();
@@ -176,6 +183,9 @@ absl::Status Serve(Flags& flags, bole::Termination& termination) {
   BOLE_RETURN_IF_ERROR(flags.Complete());
   BOLE_ASSIGN_OR_RETURN(const std::unique_ptr<SimulatedServer> server,
                         SimulatedServer::Start(flags.server));
+  if (server->health_port() != 0) {
+    std::printf("health on port %d\n", server->health_port());
+  }
   if (server->metrics_port() != 0) {
     std::printf("metrics on port %d\n", server->metrics_port());
   }

@@ -29,6 +29,8 @@ SimulatedEngineOptions Options() {
                      .max_draft = kShape,
                      .num_slots = 6,
                      .num_pages = 24,
+                     .num_host_slots = 2,
+                     .num_host_pages = 8,
                      .page_size = 8,
                      .max_context = 72,
                      .vocabulary = 128},
@@ -84,14 +86,13 @@ class CheckpointTest : public ::testing::Test {
         std::vector<NodeList>{{.token = {token}, .parent = {kNoParent}}});
     return engine_.RunRound(plan).sequences[0];
   }
-  // 32 tokens fill four pages. Slot 4 is the checkpoint.
+  // 32 tokens fill four pages, which both have. Slot 4 is the checkpoint.
   StepPlan GoingOn() {
     StepPlan plan{.draft = kShape};
     plan.copies.slots = {
         {.from = SlotId(0), .to = SlotId(4)},
         {.from = SlotId(4), .to = SlotId(1), .output_to_prompt = true}};
-    plan.copies.pages = {{.from = PageId(3), .to = PageId(13)}};
-    for (int i = 0; i < 3; ++i) next_.pages[i] = PageId(i);
+    for (int i = 0; i < 4; ++i) next_.pages[i] = PageId(i);
     next_.draft_tail = {prompt_[32]};
     plan.prefills = {
         {.sequence = next_, .tokens = {prompt_.begin() + 32, prompt_.end()}}};
@@ -127,6 +128,43 @@ TEST_F(CheckpointTest, WhoGoesOnWritesWhatAFreshPrefillWrites) {
   EXPECT_EQ(engine_.num_problems(), 0) << engine_.last_problem();
 }
 
+// Through the host, while another text takes slot and pages.
+TEST_F(CheckpointTest, WhatWentToTheHostComesBack) {
+  const SequencePlan next = next_;
+  const auto leave_and_come_back = [&](int last_page) {
+    StepPlan leaving{.draft = kShape};
+    leaving.to_host.slots = {{.from = SlotId(0), .to = SlotId(1)}};
+    for (int i = 0; i < 4; ++i) {
+      leaving.to_host.pages.push_back({.from = PageId(i), .to = PageId(7 - i)});
+    }
+    SequencePlan other = first_;
+    other.committed = 0;
+    leaving.prefills = {{.sequence = other, .tokens = Prompt(20, 50)}};
+    EXPECT_EQ(ProblemOf(leaving), "");
+    next_ = next;
+    StepPlan plan = GoingOn();
+    next_.pages = plan.prefills[0].sequence.pages = Pages(10);
+    plan.copies = {};
+    plan.from_host.slots = {
+        {.from = SlotId(1), .to = SlotId(1), .output_to_prompt = true}};
+    for (int i = 0; i < 4; ++i) {
+      plan.from_host.pages.push_back(
+          {.from = PageId(i < 3 ? 7 - i : last_page), .to = PageId(10 + i)});
+    }
+    return plan;
+  };
+
+  StepPlan plan = leave_and_come_back(/*last_page=*/4);
+  EXPECT_EQ(Validate(plan, Options().limits), absl::OkStatus());
+  const StepResult result = engine_.RunRound(plan);
+
+  EXPECT_EQ(engine_.num_problems(), 0) << engine_.last_problem();
+  EXPECT_EQ(result.prefills[0].emitted[0].token,
+            ExpectedOutput(Options().text, prompt_, next_.sampling, 1)[0]);
+  plan.from_host.pages[3].from = PageId(5);
+  EXPECT_THAT(ProblemOf(plan), HasSubstr("pages of slot 1 do not hold the"));
+}
+
 TEST_F(CheckpointTest, CountsThatStayOutputGiveAnotherText) {
   StepPlan plan = GoingOn();
   plan.copies.slots[1].output_to_prompt = false;
@@ -139,7 +177,7 @@ TEST_F(CheckpointTest, CountsThatStayOutputGiveAnotherText) {
 
 TEST_F(CheckpointTest, WithoutTheSlotOrThePageItsTokensAreNotThere) {
   StepPlan plan = GoingOn();
-  plan.copies.pages.clear();
+  plan.prefills[0].sequence.pages[3] = PageId(13);
   EXPECT_THAT(ProblemOf(plan), HasSubstr("pages of slot 1 do not hold the"));
   plan.copies.slots.clear();
   plan.prefills[0].sequence.slot = SlotId(2);
@@ -151,19 +189,6 @@ TEST_F(CheckpointTest, WithoutATailItsDrafterHasAnothersToken) {
   plan.prefills[0].sequence.draft_tail.clear();
   EXPECT_THAT(ProblemOf(plan),
               HasSubstr("slot 1 do not hold what its drafter has of its 40"));
-}
-
-// All of its rows are right, but the drafter's last one is another one's.
-TEST_F(CheckpointTest, ASharedLastPageSpoilsTheOtherOnesDrafts) {
-  StepPlan plan = GoingOn();
-  plan.copies.pages.clear();
-  plan.prefills[0].sequence.pages[3] = PageId(3);
-  EXPECT_EQ(ProblemOf(plan), "");
-
-  Decode(first_, text_.back(), kShape);
-
-  EXPECT_THAT(engine_.last_problem(),
-              HasSubstr("slot 0 do not hold what its drafter has of its 33"));
 }
 
 TEST_F(CheckpointTest, ATailNeedsWhatWasKept) {

@@ -106,7 +106,7 @@ SimulatedEngine::SimulatedEngine(SimulatedEngineOptions options)
 
 StepResult SimulatedEngine::RunRound(const StepPlan& plan) {
   num_problems_before_ = num_problems_;
-  memory_.Copy(plan.copies);
+  memory_.Copy(plan);
   StepResult result;
   result.prefills.reserve(plan.prefills.size());
   for (const PrefillPlan& chunk : plan.prefills) {
@@ -158,7 +158,7 @@ void SimulatedEngine::ShowTail(const SequencePlan& sequence, int32_t pending) {
                         " has other tokens than its sequence"));
   }
   for (int32_t i = 0; i < length; ++i) {
-    memory_.WriteDraft(sequence.pages, sequence.committed - length + i,
+    memory_.WriteDraft(sequence.pages, sequence.committed - length + i + 1,
                        DraftOf(first[i].history, tail[i]));
   }
 }
@@ -175,7 +175,7 @@ void SimulatedEngine::ShowCommitted(
     for (int i = 0; i < std::ssize(tokens); ++i) {
       const bool is_last = i + 1 == std::ssize(tokens);
       memory_.WriteDraft(
-          sequence.pages, sequence.committed + i,
+          sequence.pages, sequence.committed + i + 1,
           DraftOf(tokens[i].history, is_last ? next : tokens[i + 1].token));
     }
   }
@@ -290,10 +290,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
     tokens.push_back({nodes.token[path[i]], after[path[i]]});
   }
   const bool drafts = plan.draft && !sequence.skips_drafter;
-  const Seen later = plan.defers_draft && !sequence.skips_drafter
-                         ? Seen::kLater
-                         : Seen::kNever;
-  ShowCommitted(sequence, drafts ? Seen::kNow : later, tokens,
+  ShowCommitted(sequence, SeenAfter(plan, sequence), tokens,
                 result.emitted.empty() ? 0 : result.emitted.back().token);
   const History& end = path.empty() ? found : after[path.back()];
   memory_.WriteSlot(sequence.slot, end);
@@ -308,8 +305,7 @@ bool SimulatedEngine::HasDrafts(const SequencePlan& sequence,
                                 const History& history, int32_t next) const {
   const uint64_t expected =
       history.drafts + DraftOf(history, next) * history.power;
-  return memory_.SumOfDrafts(sequence.pages, history.length) * kRowBase ==
-         expected;
+  return memory_.SumOfDrafts(sequence.pages, history.length + 1) == expected;
 }
 
 void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
@@ -330,7 +326,7 @@ void SimulatedEngine::Draft(const SequencePlan& sequence, const TokenRule& rule,
   }
   const uint64_t garbage = rule.Bits(history, kDraftRow);
   for (int i = 0; i < shape.num_draft_nodes(); ++i) {
-    memory_.WriteRow(sequence.pages, history.length + i, Mix(garbage, i));
+    memory_.WriteRow(sequence.pages, history.length + 1 + i, Mix(garbage, i));
   }
   const bool is_odd =
       rule.prompt_length() % 2 == 1 && !options_.accept_of_odd.empty();
@@ -350,7 +346,7 @@ bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
   const int num_rounds = plan.lease ? plan.lease->rounds : 1;
   result.is_last = index + 1 == num_rounds || !Advance(plan, result);
   if (result.is_last) return false;
-  plan.copies = {};
+  plan.to_host = plan.from_host = plan.copies = {};
   for (SequenceResult& of : result.sequences) of.proposal.reset();
   return true;
 }

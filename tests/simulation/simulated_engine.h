@@ -79,6 +79,12 @@ class SimulatedEngine {
   void ShowTail(const SequencePlan& sequence, int32_t pending);
   // After it: when the drafter sees the tokens that the round committed.
   enum class Seen { kNow, kLater, kNever };
+  // What a verified sequence commits.
+  static Seen SeenAfter(const StepPlan& plan, const SequencePlan& sequence) {
+    if (sequence.skips_drafter) return Seen::kNever;
+    if (plan.draft) return Seen::kNow;
+    return plan.defers_draft ? Seen::kLater : Seen::kNever;
+  }
   // `next` follows the last of them.
   void ShowCommitted(const SequencePlan& sequence, Seen when,
                      std::span<const SimulatedMemory::Kept> tokens,

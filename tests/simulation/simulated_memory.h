@@ -42,9 +42,9 @@ class SimulatedMemory {
   // The slot now holds the history. The caller has written its rows.
   void WriteSlot(SlotId slot, const History& history);
 
-  // What slots and pages hold goes from one to the other: all that is read or
-  // written through the functions here.
-  void Copy(const MemoryCopies& copies);
+  // What slots and pages hold goes from one to the other, and to and from the
+  // places of the host: all that is read or written through the functions here.
+  void Copy(const StepPlan& plan);
 
   // The drafter's side of a slot: how many of its committed tokens the drafter
   // has seen, all from the first on, and those that it may be shown later,
@@ -57,12 +57,13 @@ class SimulatedMemory {
     int32_t seen = 0;
     std::deque<Kept> kept = {};  // At most kMaxDraftTail.
   };
-  Drafted& drafted(SlotId slot) { return drafted_[slot.value()]; }
+  Drafted& drafted(SlotId slot) { return device_.drafted[slot.value()]; }
 
   // What the drafter has in the pages, at the same positions (DraftOf), and the
-  // sum of draft_p * g^p over the committed tokens. COST: as Read().
+  // sum of draft_p * g^p over positions 1 .. count - 1: there is none at 0.
+  // COST: as Read().
   void WriteDraft(std::span<const PageId> pages, int position, uint64_t draft);
-  uint64_t SumOfDrafts(std::span<const PageId> pages, int committed) const;
+  uint64_t SumOfDrafts(std::span<const PageId> pages, int count) const;
 
  private:
   // All that a slot holds: copying it copies the state. `length` and `rows` are
@@ -83,6 +84,12 @@ class SimulatedMemory {
     Rows target;
     Rows drafter;
   };
+  struct Store {
+    std::vector<Slot> slots;
+    std::vector<Drafted> drafted;
+    std::vector<Page> pages;
+  };
+  static void Copy(const MemoryCopies& copies, const Store& from, Store& to);
   void Write(Rows& rows, int place, uint64_t row);
   int page_size() const { return static_cast<int>(power_.size()) - 1; }
   // The sum of row_p * g^p over the first `count` rows of the pages, and
@@ -94,9 +101,8 @@ class SimulatedMemory {
   Sum SumOf(std::span<const PageId> pages, Rows Page::*part, int count) const;
 
   std::vector<uint64_t> power_;  // [page_size + 1] g^i.
-  std::vector<Slot> slots_;
-  std::vector<Drafted> drafted_;
-  std::vector<Page> pages_;
+  Store device_;
+  Store host_;
 };
 
 }  // namespace bole::simulation

@@ -71,15 +71,18 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
       parts->metrics);
   grpc::Service* services[] = {parts->service.get()};
   BOLE_ASSIGN_OR_RETURN(
-      parts->host, ServiceHost::Start({.address = options.address,
-                                       .reach = options.reach,
-                                       .max_message_bytes = kMaxMessageBytes},
-                                      services));
+      parts->host,
+      ServiceHost::Start({.address = options.address,
+                          .reach = options.reach,
+                          .max_message_bytes = kMaxMessageBytes,
+                          .tls = options.tls,
+                          .health_address = options.health_address},
+                         services));
   parts->host->SetServing(kServiceName, true);
   if (!options.metrics_address.empty()) {
     BOLE_ASSIGN_OR_RETURN(
         parts->metrics_endpoint,
-        MetricsEndpoint::Start(options.metrics_address, options.reach,
+        MetricsEndpoint::Start(options.metrics_address, options.metrics_reach,
                                parts->metrics.registry()));
   }
   return std::unique_ptr<SimulatedServer>(
@@ -94,6 +97,8 @@ SimulatedServer::~SimulatedServer() { Stop(); }
 const ListenAddress& SimulatedServer::address() const {
   return parts_->host->address();
 }
+
+int SimulatedServer::health_port() const { return parts_->host->health_port(); }
 
 int SimulatedServer::metrics_port() const {
   return parts_->metrics_endpoint ? parts_->metrics_endpoint->address().port

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
+#include "common/net/server_credentials.h"
 #include "tests/simulation/step_runner.h"
 
 namespace bole::simulation {
@@ -16,8 +17,10 @@ struct SimulatedServerOptions {
   std::string model = "simulated";      // The name that it describes itself by.
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address = {};     // Empty: no metrics.
-  // Who may reach the two addresses.
-  Reach reach = Reach::kLoopback;
+  std::string health_address = {};      // Empty: none for health alone.
+  TlsFiles tls = {};                    // For `address`.
+  Reach reach = Reach::kLoopback;       // For `address`.
+  Reach metrics_reach = Reach::kLoopback;
   std::chrono::milliseconds heartbeat_interval{1000};
   // As WorkerServiceOptions::scheduler_timeout.
   std::chrono::milliseconds scheduler_timeout{5000};
@@ -44,6 +47,7 @@ class SimulatedServer {
   // Where it listens, the port being the real one.
   const ListenAddress& address() const;
   int metrics_port() const;  // 0: no metrics.
+  int health_port() const;   // 0: none that is for health alone.
 
   // As WorkerServer::Drain().
   bool Drain(std::chrono::steady_clock::time_point deadline);

@@ -34,8 +34,8 @@ struct History {
   uint64_t power = 1;   // g^length.
   uint64_t prompt = 0;  // Multiset hashes of the tokens in prompt and output:
   uint64_t output = 0;  // what penalties count.
-  // The sum of draft_p * g^(p+1) over all tokens but the last: what a drafter
-  // that has seen them all has in the pages. Not a part of any text.
+  // The sum of draft_p * g^p over all tokens but the first: what a drafter that
+  // has seen them all has in the pages. Not a part of any text.
   uint64_t drafts = 0;
 };
 
@@ -44,8 +44,8 @@ inline constexpr uint64_t kRowBase = 0x9e3779b97f4a7c15;  // g
 // The row that `token` gets as the next one of the history.
 uint64_t RowOf(const History& history, int32_t token);
 
-// What the drafter has at the last position of the history once it knows that
-// `next` follows: from the state at that position, as from a hidden vector.
+// What the drafter has at the position of `next`, which follows the history:
+// from the state before it, as from a hidden vector.
 uint64_t DraftOf(const History& history, int32_t next);
 
 // The history with one more token, which is output if it stands at or beyond

@@ -116,6 +116,7 @@ std::shared_ptr<TokenStream> VirtualFleet::Ask(Question question,
   const uint64_t id = ++num_asked_;
   auto request = std::make_unique<Request>();
   request->tenant = question.tenant;
+  request->cache_salt = question.cache_salt;
   request->priority = question.priority;
   request->prompt = question.prompt;
   request->sampling = Greedy(question.max_tokens);

@@ -29,6 +29,7 @@ namespace bole::simulation {
 // What a client asks, greedily.
 struct Question {
   std::string tenant = {};
+  std::string cache_salt = {};
   int priority = 0;
   std::vector<int32_t> prompt;
   int max_tokens = 1;

@@ -25,6 +25,8 @@ inline StepLimits RandomPlanLimits() {
           .max_draft = {.top_k = 4, .depth = 4},
           .num_slots = 16,
           .num_pages = 512,
+          .num_host_slots = 7,
+          .num_host_pages = 64,
           .page_size = 16,
           .max_context = 512,
           .vocabulary = 1000};
@@ -86,13 +88,16 @@ inline SequencePlan RandomSequence(std::mt19937& rng, int number, int rows,
   return sequence;
 }
 
-// Up to three copies of each kind, some from where another one went.
-inline MemoryCopies RandomCopies(std::mt19937& rng, const StepLimits& limits) {
+// Up to three copies of each kind to the last of so many slots, and to the
+// first pages.
+inline MemoryCopies RandomCopies(std::mt19937& rng, int num_slots,
+                                 bool with_outputs = true) {
   MemoryCopies copies;
   for (int i = UniformInt(rng, 0, 3); i > 0; --i) {
-    copies.slots.push_back({.from = SlotId(i),
-                            .to = SlotId(limits.num_slots - i),
-                            .output_to_prompt = UniformInt(rng, 0, 1) == 0});
+    copies.slots.push_back(
+        {.from = SlotId(i),
+         .to = SlotId(num_slots - i),
+         .output_to_prompt = with_outputs && UniformInt(rng, 0, 1) == 0});
   }
   for (int i = UniformInt(rng, 0, 3); i > 0; --i) {
     copies.pages.push_back({.from = PageId(i - 1), .to = PageId(i)});
@@ -100,10 +105,30 @@ inline MemoryCopies RandomCopies(std::mt19937& rng, const StepLimits& limits) {
   return copies;
 }
 
+// Of one round, because more rounds need more pages.
+inline Lease RandomLease(std::mt19937& rng, int sequences,
+                         const StepLimits& limits) {
+  Lease lease = {
+      .rounds = 1,
+      .budget = UniformInt(rng, sequences, limits.max_nodes),
+      .max_nodes_per_tree = UniformInt(rng, 1, limits.max_nodes_per_tree)};
+  if (lease.budget >= 2 * sequences && lease.max_nodes_per_tree >= 2) {
+    lease.bounds.assign(sequences, {.floor = UniformInt(rng, 1, 2),
+                                    .cap = lease.max_nodes_per_tree});
+  }
+  return lease;
+}
+
 // A plan that Validate() accepts: up to three chunks and up to four trees.
 inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
   StepPlan plan;
-  if (UniformInt(rng, 0, 1) == 0) plan.copies = RandomCopies(rng, limits);
+  if (UniformInt(rng, 0, 1) == 0) {
+    plan.copies = RandomCopies(rng, limits.num_slots);
+  } else if (limits.num_host_slots > 3 && limits.num_host_pages > 3) {
+    plan.to_host =
+        RandomCopies(rng, limits.num_host_slots, /*with_outputs=*/false);
+    plan.from_host = RandomCopies(rng, limits.num_slots);
+  }
   int number = 0;
   const int prefills = UniformInt(rng, 0, 3);
   for (int i = 0; i < prefills; ++i) {
@@ -147,20 +172,10 @@ inline StepPlan RandomPlan(std::mt19937& rng, const StepLimits& limits) {
   } else {
     plan.defers_draft = UniformInt(rng, 0, 1) == 0;
   }
-  // The lease has one round, because more rounds need more pages.
   const bool can_lend =
       sequences > 0 && !(plan.draft && plan.sequences.back().skips_drafter);
   if (prefills == 0 && can_lend) {
-    plan.lease = {
-        .rounds = 1,
-        .budget = UniformInt(rng, sequences, limits.max_nodes),
-        .max_nodes_per_tree = UniformInt(rng, 1, limits.max_nodes_per_tree)};
-    if (plan.lease->budget >= 2 * sequences &&
-        plan.lease->max_nodes_per_tree >= 2) {
-      plan.lease->bounds.assign(sequences,
-                                {.floor = UniformInt(rng, 1, 2),
-                                 .cap = plan.lease->max_nodes_per_tree});
-    }
+    plan.lease = RandomLease(rng, sequences, limits);
   }
   return plan;
 }
@@ -209,27 +224,6 @@ inline StepResult RandomResult(std::mt19937& rng) {
     result.forest = *BuildForest(std::vector<NodeList>{{}, nodes, nodes});
   }
   return result;
-}
-
-inline bool Same(const SequencePlan& a, const SequencePlan& b) {
-  return a.slot == b.slot && a.committed == b.committed && a.pages == b.pages &&
-         a.sampling == b.sampling && a.stop_tokens == b.stop_tokens &&
-         a.prompt_length == b.prompt_length &&
-         a.max_new_tokens == b.max_new_tokens && a.draft_tail == b.draft_tail;
-}
-
-inline bool Same(const PrefillPlan& a, const PrefillPlan& b) {
-  return Same(a.sequence, b.sequence) && a.tokens == b.tokens &&
-         a.next_token == b.next_token && a.prompt_logprobs == b.prompt_logprobs;
-}
-
-inline bool Same(const StepPlan& a, const StepPlan& b) {
-  const auto same = [](const auto& x, const auto& y) { return Same(x, y); };
-  return a.copies == b.copies &&
-         std::ranges::equal(a.prefills, b.prefills, same) &&
-         std::ranges::equal(a.sequences, b.sequences, same) &&
-         a.forest == b.forest && a.draft == b.draft &&
-         a.defers_draft == b.defers_draft && a.lease == b.lease;
 }
 
 }  // namespace bole::testing

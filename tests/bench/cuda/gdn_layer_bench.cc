@@ -77,22 +77,27 @@ class Bench {
 
   absl::Status MeasureAll() {
     for (const std::string& shape : flags_.shapes) {
-      for (const int nodes : flags_.nodes) {
-        for (const int batch : flags_.batches) {
-          BOLE_RETURN_IF_ERROR(Rows(shape, {.shape = ShapeOf(shape),
-                                            .num_requests = batch,
-                                            .num_rows = nodes,
-                                            .chains = nodes == 1,
-                                            .num_layers = 1}));
-        }
+      BOLE_RETURN_IF_ERROR(MeasureShape(shape));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureShape(const std::string& shape) {
+    for (const int nodes : flags_.nodes) {
+      for (const int batch : flags_.batches) {
+        BOLE_RETURN_IF_ERROR(Rows(shape, {.shape = ShapeOf(shape),
+                                          .num_requests = batch,
+                                          .num_rows = nodes,
+                                          .chains = nodes == 1,
+                                          .num_layers = 1}));
       }
-      for (const int tokens : flags_.prefill) {
-        BOLE_RETURN_IF_ERROR(Prefill(shape, {.shape = ShapeOf(shape),
-                                             .num_requests = 1,
-                                             .num_rows = tokens,
-                                             .chains = true,
-                                             .num_layers = 1}));
-      }
+    }
+    for (const int tokens : flags_.prefill) {
+      BOLE_RETURN_IF_ERROR(Prefill(shape, {.shape = ShapeOf(shape),
+                                           .num_requests = 1,
+                                           .num_rows = tokens,
+                                           .chains = true,
+                                           .num_layers = 1}));
     }
     return absl::OkStatus();
   }

@@ -86,6 +86,74 @@ SchedulerOptions LoopOptions(const Flags& flags) {
   return options;
 }
 
+// What the process and the scheduler were like while it was measured.
+struct Observed {
+  double first_mebibytes = 0;  // After the first fifth.
+  double most_mebibytes = 0;
+  double last_mebibytes = 0;
+  int fewest_running = 0;
+
+  double GrowthPercent() const {
+    return 100 * (last_mebibytes / first_mebibytes - 1);
+  }
+};
+
+// Takes `flags.seconds`.
+Observed Observe(const Flags& flags, const SchedulerLoop& loop) {
+  // Page tables and heaps fill in the first fifth.
+  std::this_thread::sleep_for(seconds(flags.seconds) / 5);
+  Observed seen;
+  seen.first_mebibytes = MebibytesResident();
+  seen.most_mebibytes = seen.first_mebibytes;
+  seen.fewest_running = loop.status().running;
+  for (int i = flags.seconds / 5; i < flags.seconds; ++i) {
+    std::this_thread::sleep_for(seconds(1));
+    seen.most_mebibytes = std::max(seen.most_mebibytes, MebibytesResident());
+    seen.fewest_running = std::min(seen.fewest_running, loop.status().running);
+  }
+  seen.last_mebibytes = MebibytesResident();
+  return seen;
+}
+
+// A line of JSON, and another for people where a bound is broken. Returns
+// whether all bounds hold.
+bool Report(const Flags& flags, const LoopTimes& times,
+            const StreamClients& clients, const Observed& seen,
+            const std::string& problem) {
+  const double cpu_ms = times.cpu().Percentile(0.99) / 1e3;
+  std::printf(
+      "{\"bench\": \"fleet load\", \"workers\": %d, \"streams\": %d, "
+      "\"fewest_running\": %d, \"step_ms\": %d, \"seconds\": %d, "
+      "\"rounds\": %zu, \"rounds_per_turn\": %.2f, \"loop_cpu_p50_ms\": %.3f, "
+      "\"loop_cpu_p99_ms\": %.3f, "
+      "\"loop_cpu_max_ms\": %.3f, \"loop_cpu_share\": %.3f, "
+      "\"wall_p50_ms\": %.3f, \"wall_p99_ms\": %.3f, \"requests_right\": %lld, "
+      "\"requests_wrong\": %lld, \"tokens\": %lld, \"mebibytes_at_a_fifth\": "
+      "%.1f, \"mebibytes_most\": %.1f, \"mebibytes_at_the_end\": %.1f, "
+      "\"problem\": \"%s\"}\n",
+      flags.workers, flags.streams, seen.fewest_running, flags.step_ms,
+      flags.seconds, times.cpu().size(), times.plans_per_turn(),
+      times.cpu().Percentile(0.5) / 1e3, cpu_ms,
+      times.cpu().Percentile(1) / 1e3, times.cpu_seconds() / flags.seconds,
+      times.wall().Percentile(0.5) / 1e3, times.wall().Percentile(0.99) / 1e3,
+      static_cast<long long>(clients.num_right()),
+      static_cast<long long>(clients.num_wrong()),
+      static_cast<long long>(clients.num_tokens()), seen.first_mebibytes,
+      seen.most_mebibytes, seen.last_mebibytes, problem.c_str());
+  const bool ok = cpu_ms < flags.max_cpu_ms && problem.empty() &&
+                  clients.num_wrong() == 0 && clients.num_right() > 0 &&
+                  seen.GrowthPercent() <= flags.max_growth_percent;
+  if (!ok) {
+    std::fprintf(stderr,
+                 "a bound is broken: CPU %.3f of %.3f ms, memory grew "
+                 "by %.1f of %.1f %%, %lld requests are wrong: %s\n",
+                 cpu_ms, flags.max_cpu_ms, seen.GrowthPercent(),
+                 flags.max_growth_percent,
+                 static_cast<long long>(clients.num_wrong()), problem.c_str());
+  }
+  return ok;
+}
+
 int Run(const Flags& flags) {
   const ModelCatalog catalog = testing::TinyCatalog({"simulated"});
   Metrics metrics;
@@ -106,22 +174,15 @@ int Run(const Flags& flags) {
     workers.back()->JoinAfter(milliseconds(flags.step_ms) * i / flags.workers);
   }
   loop.Start([](WorkerId) { return true; }, [&times] { times.TurnEnded(); });
+  while (loop.status().num_connected() < flags.workers) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   StreamClients clients(loop, flags.streams);
   clients.Start();
 
   std::this_thread::sleep_for(seconds(flags.warm_up_seconds));
   times.Restart();
-  // Page tables and heaps fill in the first fifth.
-  std::this_thread::sleep_for(seconds(flags.seconds) / 5);
-  const double first_mebibytes = MebibytesResident();
-  double most_mebibytes = first_mebibytes;
-  int running = loop.status().running;
-  for (int i = flags.seconds / 5; i < flags.seconds; ++i) {
-    std::this_thread::sleep_for(seconds(1));
-    most_mebibytes = std::max(most_mebibytes, MebibytesResident());
-    running = std::min(running, loop.status().running);
-  }
-  const double last_mebibytes = MebibytesResident();
+  const Observed seen = Observe(flags, loop);
   const std::string audit = loop.status().audit;
   clients.Finish();
   loop.Stop();
@@ -131,38 +192,7 @@ int Run(const Flags& flags) {
   for (const auto& worker : workers) {
     if (problem.empty()) problem = worker->worker().last_problem();
   }
-  const double cpu_ms = times.cpu().Percentile(0.99) / 1e3;
-  const double growth = 100 * (last_mebibytes / first_mebibytes - 1);
-  std::printf(
-      "{\"bench\": \"fleet load\", \"workers\": %d, \"streams\": %d, "
-      "\"fewest_running\": %d, \"step_ms\": %d, \"seconds\": %d, "
-      "\"rounds\": %zu, \"rounds_per_turn\": %.2f, \"loop_cpu_p50_ms\": %.3f, "
-      "\"loop_cpu_p99_ms\": %.3f, "
-      "\"loop_cpu_max_ms\": %.3f, \"loop_cpu_share\": %.3f, "
-      "\"wall_p50_ms\": %.3f, \"wall_p99_ms\": %.3f, \"requests_right\": %lld, "
-      "\"requests_wrong\": %lld, \"tokens\": %lld, \"mebibytes_at_a_fifth\": "
-      "%.1f, \"mebibytes_most\": %.1f, \"mebibytes_at_the_end\": %.1f, "
-      "\"problem\": \"%s\"}\n",
-      flags.workers, flags.streams, running, flags.step_ms, flags.seconds,
-      times.cpu().size(), times.plans_per_turn(),
-      times.cpu().Percentile(0.5) / 1e3, cpu_ms,
-      times.cpu().Percentile(1) / 1e3, times.cpu_seconds() / flags.seconds,
-      times.wall().Percentile(0.5) / 1e3, times.wall().Percentile(0.99) / 1e3,
-      static_cast<long long>(clients.num_right()),
-      static_cast<long long>(clients.num_wrong()),
-      static_cast<long long>(clients.num_tokens()), first_mebibytes,
-      most_mebibytes, last_mebibytes, problem.c_str());
-  const bool ok = cpu_ms < flags.max_cpu_ms && problem.empty() &&
-                  clients.num_wrong() == 0 && clients.num_right() > 0 &&
-                  growth <= flags.max_growth_percent;
-  if (!ok) {
-    std::fprintf(stderr,
-                 "a bound is broken: CPU %.3f of %.3f ms, memory grew "
-                 "by %.1f of %.1f %%, %lld requests are wrong: %s\n",
-                 cpu_ms, flags.max_cpu_ms, growth, flags.max_growth_percent,
-                 static_cast<long long>(clients.num_wrong()), problem.c_str());
-  }
-  return ok ? 0 : 1;
+  return Report(flags, times, clients, seen, problem) ? 0 : 1;
 }
 
 }  // namespace
