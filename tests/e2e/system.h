@@ -40,8 +40,9 @@ struct SystemOptions {
   std::string cost_table_path = {};  // The worker's, if it has one.
 };
 
-// Waits until `condition` holds, for at most 120 s, and returns whether it does.
-// It looks every millisecond: nothing announces a change of what it looks at.
+// Waits until `condition` holds, for at most 120 s, and returns whether it
+// does. It looks every millisecond: nothing announces a change of what it looks
+// at.
 bool Eventually(const std::function<bool()>& condition);
 
 // From its construction on the workers are connected.
