@@ -47,6 +47,9 @@ python3-build: the wheel of the Python SDK
 python3-setuptools: the same
 python3-wheel: the same
 python3-pip: installs the wheel for its test
+python3-venv: where it is installed to
+openssl: certificates to try TLS with
+curl: a client over HTTP, in tests
 '
 ci_packages='
 clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer
@@ -58,7 +61,6 @@ llvm-14: names in the stack traces of clang sanitizers
 shellcheck: lint of the scripts
 git: what is tracked, for the checks of the tree
 haproxy: reads deploy/haproxy.cfg, for the check of that
-openssl: a certificate for the same
 '
 
 packages=$build_packages

@@ -25,6 +25,10 @@ _OPTIONS = [
 ]
 
 
+def _of_environment(name: str) -> str | None:
+    return os.environ.get(name) or None
+
+
 def _checked_token(token: str) -> str:
     # gRPC would print what it cannot send.
     if not re.fullmatch(r"[!-~]+", token):
@@ -44,6 +48,13 @@ class Connection:
         self.address: str = (address or os.environ.get("BOLE_SERVER") or
                              "127.0.0.1:8400")
         self.tenant = tenant
+        if tls is not False:
+            ca_file = ca_file or _of_environment("BOLE_CA")
+            if cert_file is None and key_file is None:
+                cert_file = _of_environment("BOLE_CERT")
+                key_file = _of_environment("BOLE_KEY")
+        if token is None:
+            token_file = token_file or _of_environment("BOLE_TOKEN_FILE")
         files = (ca_file, cert_file, key_file)
         self.tls = any(files) if tls is None else tls
         if not self.tls and any(files):

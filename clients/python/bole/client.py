@@ -142,11 +142,15 @@ class Client:
       address: "HOST:PORT"; else the environment's BOLE_SERVER, else
         127.0.0.1:8400.
       model: the name of the model, if several are served.
-      ca_file: whom to trust, in PEM. It, or a certificate, means TLS.
-      cert_file, key_file: the client's own certificate and its key, in PEM.
-      tls: True for TLS with the system's certificates.
+      ca_file: whom to trust, in PEM; else the environment's BOLE_CA. It, or a
+        certificate, means TLS.
+      cert_file, key_file: the client's own certificate and its key, in PEM;
+        else the environment's BOLE_CERT and BOLE_KEY.
+      tls: True for TLS with the system's certificates; False for none, whatever
+        the environment says.
       server_name: whom the server's certificate has to name, if not the address.
-      token: sent with every call; or `token_file`, which is read for every call.
+      token: sent with every call; or `token_file`, which is read for every call;
+        else the file of the environment's BOLE_TOKEN_FILE.
       allow_plaintext_token: without TLS a token goes to this machine alone,
         unless this is set.
       tenant: for whom calls ask.

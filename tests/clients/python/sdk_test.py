@@ -2,11 +2,13 @@
 
 import asyncio
 import functools
+import os
 import pathlib
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import grpc
 
@@ -393,6 +395,23 @@ class CredentialsTest(SyncCase):
             client.tokenize("x")
         self.assertEqual([m["authorization"] for m in server.metadata],
                          ["Bearer first", "Bearer second"])
+
+    def test_the_environment_says_what_is_not_given(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "token")
+            file.write_text("of-the-environment")
+            with mock.patch.dict(os.environ, {"BOLE_TOKEN_FILE": str(file)}):
+                server, client = self.serve()
+                client.tokenize("x")
+                given, client = self.serve(token=SECRET)
+                client.tokenize("x")
+            with mock.patch.dict(os.environ, {"BOLE_CA": str(file)}):
+                for tls, want in [(None, True), (False, False)]:
+                    with bole.Client(server.address, tls=tls) as client:
+                        self.assertEqual(client._connection.tls, want)
+        self.assertEqual(server.metadata[0]["authorization"],
+                         "Bearer of-the-environment")
+        self.assertEqual(given.metadata[0]["authorization"], f"Bearer {SECRET}")
 
     def test_token_is_told_nobody(self):
         server, client = self.serve(

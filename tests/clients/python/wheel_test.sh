@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel of the Python SDK, installs it into an environment of its own,
-# and runs the SDK's tests and examples from there. Nothing is downloaded.
+# and runs the SDK's tests and examples from there, and what is told of TLS and
+# tokens. Nothing is downloaded.
 set -euo pipefail
 
 scratch=$(mktemp -d "${TEST_TMPDIR:-/tmp}/wheel.XXXXXX")
@@ -30,3 +31,4 @@ installed=$(cd "$scratch/venv" &&
 
 "$python" tests/clients/python/sdk_test.py
 "$python" tests/clients/python/examples_test.py
+"$python" tests/clients/python/secured_test.py
