@@ -10,12 +10,15 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "clients/sdk/call_error.h"
+#include "clients/sdk/cancellation.h"
+#include "clients/sdk/generation.h"
 #include "clients/sdk/requests.h"
 #include "tests/clients/fake_bole_service.h"
 #include "tests/clients/sdk/played_answer.h"
@@ -323,6 +326,72 @@ TEST_F(ClientTest, AnAsyncAnswerIsCancelledWhileItStreamsAndWhileItWaits) {
 
     EXPECT_EQ(ReadError(gathered.done.get_future().get()).kind(),
               ErrorKind::kCancelled);
+  }
+}
+
+// The refusal may have arrived when the caller cancels.
+TEST(GenerationTest, ACancelWinsOverWhatItsAttemptCameTo) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::RESOURCE_EXHAUSTED,
+        grpc::StatusCode::CANCELLED}) {
+    Generation generation(TextRequest("hi"), RetryPolicy(), std::nullopt,
+                          /*jitter_seed=*/1);
+    const auto now = std::chrono::steady_clock::now();
+    generation.Begin(now);
+
+    EXPECT_FALSE(generation.End({code, "x"}, /*cancelled=*/true, now));
+    EXPECT_TRUE(absl::IsCancelled(generation.status())) << generation.status();
+    EXPECT_EQ(generation.stats().retries, 0);
+  }
+}
+
+TEST(GenerationTest, ACancelTakesNothingFromAWholeAnswer) {
+  Generation generation(TextRequest("hi"), RetryPolicy(), std::nullopt,
+                        /*jitter_seed=*/1);
+  const auto now = std::chrono::steady_clock::now();
+  generation.Begin(now);
+  v1::GenerateResponse response;
+  response.mutable_complete();
+  EXPECT_TRUE(generation.Take(response));
+
+  EXPECT_FALSE(generation.End({grpc::StatusCode::CANCELLED, ""},
+                              /*cancelled=*/true, now));
+  EXPECT_TRUE(generation.status().ok()) << generation.status();
+}
+
+// Calls fail all the time, so that a cancel meets their start, their end or the
+// wait between.
+TEST_F(ClientTest, ACancelEndsACallWheneverItComes) {
+  server_.service().SetAnswers(
+      {{.status = {grpc::StatusCode::UNAVAILABLE, "no worker"}}});
+  ClientOptions options = Quick(server_.address());
+  options.retry.max_attempts = 1'000'000;
+  const auto client = NewClient(options);
+  constexpr auto kPrompt = std::chrono::seconds(10);
+  for (int i = 0; i < 300; ++i) {
+    const auto wait = std::chrono::microseconds(i * 37 % 6000);
+    Gathered gathered;
+    const auto call =
+        client->GenerateAsync(TextRequest("hi"), gathered.Handlers());
+    std::this_thread::sleep_for(wait);
+    call->Cancel();
+    auto done = gathered.done.get_future();
+    ASSERT_EQ(done.wait_for(kPrompt), std::future_status::ready);
+    const absl::Status async = done.get();
+    EXPECT_TRUE(absl::IsCancelled(async)) << async;
+
+    Cancellation cancellation;
+    std::thread other([&] {
+      std::this_thread::sleep_for(wait);
+      cancellation.Cancel();
+    });
+    const auto start = std::chrono::steady_clock::now();
+    const CallOptions with_cancel{.cancellation = &cancellation};
+    const auto stream = client->Generate(TextRequest("hi"), with_cancel);
+    EXPECT_EQ(stream->Next(), nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kPrompt);
+    EXPECT_TRUE(absl::IsCancelled(stream->status())) << stream->status();
+    other.join();
   }
 }
 
