@@ -1,26 +1,17 @@
 // A conversation of two turns, each printed as it comes.
 //
 // usage: chat; the environment's BOLE_SERVER names the server.
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "clients/sdk/call_error.h"
 #include "clients/sdk/client.h"
+#include "clients/sdk/examples/connect.h"
 #include "clients/sdk/requests.h"
 
 int main() {
-  bole::ClientOptions options;
-  if (const char* server = std::getenv("BOLE_SERVER")) options.address = server;
-  const absl::StatusOr<std::unique_ptr<bole::Client>> client =
-      bole::Client::Create(options);
-  if (!client.ok()) {
-    std::cerr << client.status() << "\n";
-    return 2;
-  }
-
+  const std::unique_ptr<bole::Client> client = Connect();
   bole::v1::ChatInput chat;
   for (const char* question :
        {"Write a python function to add two numbers.", "And to multiply?"}) {
@@ -30,7 +21,7 @@ int main() {
     request.mutable_sampling_params()->set_temperature(0);
     request.mutable_sampling_params()->set_max_tokens(48);
     const std::unique_ptr<bole::GenerateStream> stream =
-        (*client)->Generate(request);
+        client->Generate(request);
     std::string answer;
     for (const bole::v1::GenerateResponse& response : *stream) {
       const std::string& text = response.has_complete()

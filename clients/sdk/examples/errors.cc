@@ -2,13 +2,12 @@
 //
 // usage: errors; the environment's BOLE_SERVER names the server.
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 
-#include "absl/status/statusor.h"
 #include "clients/sdk/call_error.h"
 #include "clients/sdk/client.h"
+#include "clients/sdk/examples/connect.h"
 #include "clients/sdk/requests.h"
 #include "clients/sdk/retry_policy.h"
 
@@ -55,28 +54,20 @@ bole::CallError ErrorOf(bole::Client& client,
 }  // namespace
 
 int main() {
-  bole::ClientOptions options;
-  if (const char* server = std::getenv("BOLE_SERVER")) options.address = server;
-  const absl::StatusOr<std::unique_ptr<bole::Client>> client =
-      bole::Client::Create(options);
-  if (!client.ok()) {
-    std::cerr << client.status() << "\n";
-    return 2;
-  }
-
+  const std::unique_ptr<bole::Client> client = Connect();
   bole::v1::GenerateRequest wrong = bole::TextRequest("Hi");
   wrong.mutable_sampling_params()->set_top_p(2);
-  Explain(ErrorOf(**client, wrong));
+  Explain(ErrorOf(*client, wrong));
 
   bole::v1::GenerateRequest unknown = bole::TextRequest("Hi");
   unknown.set_model("no-such-model");
-  Explain(ErrorOf(**client, unknown));
+  Explain(ErrorOf(*client, unknown));
 
   bole::v1::GenerateRequest endless = bole::TextRequest("Hi");
   endless.mutable_sampling_params()->set_ignore_eos(true);
   Explain(
-      ErrorOf(**client, endless, {.timeout = std::chrono::milliseconds(200)}));
-  Explain(ErrorOf(**client, endless, {}, /*cancel=*/true));
+      ErrorOf(*client, endless, {.timeout = std::chrono::milliseconds(200)}));
+  Explain(ErrorOf(*client, endless, {}, /*cancel=*/true));
 
   const auto nobody = bole::Client::Create(
       {.address = "127.0.0.1:1", .retry = {.max_attempts = 1}});

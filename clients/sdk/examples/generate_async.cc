@@ -1,7 +1,6 @@
 // Several answers at a time from gRPC's threads, one of which is given up.
 //
 // usage: generate_async; the environment's BOLE_SERVER names the server.
-#include <cstdlib>
 #include <future>
 #include <iostream>
 #include <memory>
@@ -9,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "clients/sdk/client.h"
+#include "clients/sdk/examples/connect.h"
 #include "clients/sdk/requests.h"
 
 namespace {
@@ -37,27 +36,20 @@ struct Answer {
 }  // namespace
 
 int main() {
-  bole::ClientOptions options;
-  if (const char* server = std::getenv("BOLE_SERVER")) options.address = server;
-  const absl::StatusOr<std::unique_ptr<bole::Client>> client =
-      bole::Client::Create(options);
-  if (!client.ok()) {
-    std::cerr << client.status() << "\n";
-    return 2;
-  }
-
   const std::vector<std::string> prompts = {"def add(a, b):\n", "import "};
+  // They outlive the client, which may call the handlers until it is gone.
   std::vector<Answer> answers(prompts.size());
+  Answer given_up;
+  const std::unique_ptr<bole::Client> client = Connect();
   for (size_t i = 0; i < prompts.size(); ++i) {
     bole::v1::GenerateRequest request = bole::TextRequest(prompts[i]);
     request.mutable_sampling_params()->set_temperature(0);
     request.mutable_sampling_params()->set_max_tokens(24);
-    (*client)->GenerateAsync(request, answers[i].Handlers());
+    client->GenerateAsync(request, answers[i].Handlers());
   }
   bole::v1::GenerateRequest endless = bole::TextRequest("class Stack:\n");
   endless.mutable_sampling_params()->set_ignore_eos(true);
-  Answer given_up;
-  (*client)->GenerateAsync(endless, given_up.Handlers())->Cancel();
+  client->GenerateAsync(endless, given_up.Handlers())->Cancel();
 
   bool failed = false;
   for (Answer& answer : answers) {
