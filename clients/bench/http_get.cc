@@ -11,7 +11,7 @@
 namespace bole::bench {
 
 absl::StatusOr<std::string> HttpGet(const std::string& url,
-                                    const std::string& authorization) {
+                                    const HttpGetOptions& options) {
   BOLE_ASSIGN_OR_RETURN(const HttpUrl parsed, ParseHttpUrl(url));
   if (parsed.tls) {
     return absl::UnimplementedError(
@@ -29,13 +29,13 @@ absl::StatusOr<std::string> HttpGet(const std::string& url,
   if (connection == nullptr) {
     return absl::UnavailableError(absl::StrCat(url, ": ", error));
   }
-  mg_printf(
-      connection.get(),
-      "GET %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n",
-      parsed.path.c_str(), Authority(parsed).c_str(),
-      authorization.empty()
-          ? ""
-          : absl::StrCat("Authorization: ", authorization, "\r\n").c_str());
+  mg_printf(connection.get(),
+            "GET %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n",
+            parsed.path.c_str(), Authority(parsed).c_str(),
+            options.authorization.empty()
+                ? ""
+                : absl::StrCat("Authorization: ", options.authorization, "\r\n")
+                      .c_str());
   if (mg_get_response(connection.get(), error, sizeof(error), kTimeoutMs) < 0) {
     return absl::UnavailableError(absl::StrCat(url, ": ", error));
   }

@@ -8,14 +8,21 @@
 
 namespace bole::bench {
 
-// The body of the page at `url`, as ParseHttpUrl() reads it; `authorization`,
-// unless it is empty, is the value of that header. Waits at most 5 s. No
-// proxies and no redirections.
+struct HttpGetOptions {
+  // PEM files for https.
+  std::string ca_file = {};
+  std::string cert_file = {};
+  std::string key_file = {};
+  std::string authorization = {};  // The header's value; empty: none.
+};
+
+// The body of the page at `url`, as ParseHttpUrl() reads it. Waits at most 5 s.
+// No proxies and no redirections.
 //
 // INVALID_ARGUMENT: not such a URL. UNIMPLEMENTED: https. UNAVAILABLE: no
 // connection, or no answer. Anything but 200 is FAILED_PRECONDITION.
 absl::StatusOr<std::string> HttpGet(const std::string& url,
-                                    const std::string& authorization = {});
+                                    const HttpGetOptions& options = {});
 
 }  // namespace bole::bench
 

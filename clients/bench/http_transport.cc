@@ -17,17 +17,28 @@ namespace {
 
 using boost::system::error_code;
 
-absl::Status LoadAuthorities(const std::string& ca_file,
-                             boost::asio::ssl::context& tls) {
-  error_code error;
-  if (ca_file.empty()) {
-    tls.set_default_verify_paths(error);
-  } else {
-    tls.load_verify_file(ca_file, error);
-  }
+absl::Status Loaded(const char* option, const std::string& path,
+                    error_code error) {
   if (!error) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("ca_file: cannot read ", ca_file, ": ", error.message()));
+      absl::StrCat(option, ": cannot read ", path, ": ", error.message()));
+}
+
+absl::Status LoadFiles(const HttpTransportOptions& options,
+                       boost::asio::ssl::context& tls) {
+  error_code error;
+  if (options.ca_file.empty()) {
+    tls.set_default_verify_paths(error);
+  } else {
+    tls.load_verify_file(options.ca_file, error);
+  }
+  BOLE_RETURN_IF_ERROR(Loaded("ca_file", options.ca_file, error));
+  if (options.cert_file.empty()) return absl::OkStatus();
+  tls.use_certificate_chain_file(options.cert_file, error);
+  BOLE_RETURN_IF_ERROR(Loaded("cert_file", options.cert_file, error));
+  tls.use_private_key_file(options.key_file, boost::asio::ssl::context::pem,
+                           error);
+  return Loaded("key_file", options.key_file, error);
 }
 
 }  // namespace
@@ -55,7 +66,7 @@ absl::StatusOr<std::shared_ptr<HttpTransport>> HttpTransport::Create(
   for (const auto& entry : found) peer->endpoints.push_back(entry.endpoint());
   if (options.url.tls) {
     peer->tls.emplace(boost::asio::ssl::context::tls_client);
-    BOLE_RETURN_IF_ERROR(LoadAuthorities(options.ca_file, *peer->tls));
+    BOLE_RETURN_IF_ERROR(LoadFiles(options, *peer->tls));
   }
   peer->host = options.url.host;
   peer->authority = Authority(options.url);

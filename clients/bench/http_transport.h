@@ -23,13 +23,16 @@ struct HttpTransportOptions {
   // https: PEM with the authorities that the server's certificate may come
   // from. Empty: those of the system.
   std::string ca_file = {};
+  // What the client shows, and its key, in PEM; both or none.
+  std::string cert_file = {};
+  std::string key_file = {};
 };
 
 // One thread drives all calls. Each has a connection of its own, since HTTP/1.1
 // has one answer at a time on each; those that have ended well are used again.
 class HttpTransport final : public Transport {
  public:
-  // INVALID_ARGUMENT, naming it: a CA file that cannot be read. UNAVAILABLE:
+  // INVALID_ARGUMENT, naming it: a file that cannot be read. UNAVAILABLE:
   // the host has no address.
   static absl::StatusOr<std::shared_ptr<HttpTransport>> Create(
       const HttpTransportOptions& options);

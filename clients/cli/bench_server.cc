@@ -132,8 +132,13 @@ absl::Status AskOverHttp(const BenchFlags& flags, BenchServer& server) {
   BOLE_ASSIGN_OR_RETURN(const std::string authorization,
                         AuthorizationOf(flags, url));
   const std::string base = BaseOf(*flags.http);
+  const ConnectionFlags& connection = flags.connection;
+  const bench::HttpGetOptions options{.ca_file = connection.ca_file,
+                                      .cert_file = connection.cert_file,
+                                      .key_file = connection.key_file,
+                                      .authorization = authorization};
   const auto get = [&](const char* path) {
-    return bench::HttpGet(base + path, authorization);
+    return bench::HttpGet(base + path, options);
   };
   BOLE_ASSIGN_OR_RETURN(const std::string models, get("/v1/models"));
   BOLE_RETURN_IF_ERROR(ReadModel(models, flags.connection.model, server));
@@ -183,6 +188,8 @@ absl::StatusOr<std::shared_ptr<bench::Transport>> MakeTransport(
     BOLE_ASSIGN_OR_RETURN(options.authorization,
                           AuthorizationOf(flags, options.url));
     options.ca_file = flags.connection.ca_file;
+    options.cert_file = flags.connection.cert_file;
+    options.key_file = flags.connection.key_file;
     return bench::HttpTransport::Create(options);
   }
   std::vector<std::shared_ptr<Client>> clients;
