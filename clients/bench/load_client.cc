@@ -1,22 +1,15 @@
 #include "clients/bench/load_client.h"
 
-#include <cmath>
 #include <utility>
-
-#include "clients/sdk/call_error.h"
-#include "common/check.h"
 
 namespace bole::bench {
 
-LoadClient::LoadClient(std::vector<std::shared_ptr<Client>> clients,
+LoadClient::LoadClient(std::shared_ptr<Transport> transport,
                        Clock::time_point start,
                        std::optional<double> timeout_seconds)
-    : start_(start), clients_(std::move(clients)) {
-  BOLE_CHECK(!clients_.empty());
-  if (!timeout_seconds) return;
-  options_.timeout = std::chrono::milliseconds(
-      static_cast<int64_t>(std::ceil(*timeout_seconds * 1000)));
-}
+    : start_(start),
+      transport_(std::move(transport)),
+      timeout_seconds_(timeout_seconds) {}
 
 LoadClient::~LoadClient() {
   CancelAll();
@@ -44,37 +37,29 @@ void LoadClient::Send(uint64_t id, v1::GenerateRequest request) {
   auto call = std::make_shared<EndedCall>();
   call->id = id;
   call->sent = Now();
-  Client* client = nullptr;
   {
     MutexLock lock(mutex_);
     ++num_open_;
-    client = clients_[next_client_].get();
-    next_client_ = (next_client_ + 1) % clients_.size();
   }
-  auto generation = client->GenerateAsync(
-      std::move(request),
-      {.on_event =
-           [this, call](const v1::GenerateResponse& response) {
-             Take(response, *call);
-           },
-       .on_done =
-           [this, call](const absl::Status& status, const GenerationStats&) {
-             OnEnd(status, std::move(*call));
-           }},
-      options_);
+  std::shared_ptr<TransportCall> sent =
+      transport_->Send(std::move(request), timeout_seconds_,
+                       {.on_response =
+                            [this, call](const v1::GenerateResponse& response) {
+                              Take(response, *call);
+                            },
+                        .on_end =
+                            [this, call](CallEnd end) {
+                              OnEnd(std::move(end), std::move(*call));
+                            }});
   MutexLock lock(mutex_);
-  if (ended_early_.erase(id) == 0) open_.emplace(id, std::move(generation));
+  if (ended_early_.erase(id) == 0) open_.emplace(id, std::move(sent));
 }
 
-void LoadClient::OnEnd(const absl::Status& status, EndedCall ended) {
+void LoadClient::OnEnd(CallEnd end, EndedCall ended) {
   ended.end = Now();
-  ended.status = status;
-  CallError error = ReadError(status);
-  ended.reason = std::move(error.reason);
-  if (error.retry_after) {
-    ended.retry_after_seconds =
-        std::chrono::duration<double>(*error.retry_after).count();
-  }
+  ended.status = std::move(end.status);
+  ended.reason = std::move(end.reason);
+  ended.retry_after_seconds = end.retry_after_seconds;
   if (!ended.arrivals.empty()) --num_streaming_;
   MutexLock lock(mutex_);
   if (open_.erase(ended.id) == 0) ended_early_.insert(ended.id);
@@ -99,7 +84,7 @@ void LoadClient::Wake() {
 
 void LoadClient::CancelAll() {
   MutexLock lock(mutex_);
-  for (const auto& [id, generation] : open_) generation->Cancel();
+  for (const auto& [id, call] : open_) call->Cancel();
 }
 
 }  // namespace bole::bench

@@ -1,4 +1,4 @@
-// Many Generate calls at once, from few threads.
+// Many calls at once, and what became of each.
 #ifndef BOLE_CLIENTS_BENCH_LOAD_CLIENT_H_
 #define BOLE_CLIENTS_BENCH_LOAD_CLIENT_H_
 
@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "clients/bench/request_record.h"
-#include "clients/sdk/client.h"
+#include "clients/bench/transport.h"
 #include "common/mutex.h"
 #include "proto/bole.pb.h"
 
@@ -37,15 +37,13 @@ struct EndedCall {
   v1::GenerateComplete complete;  // If status is OK.
 };
 
-// Calls are driven by gRPC's own threads, of which there are as many as cores
-// or less; a call costs memory alone. Times of tokens are taken in those
-// threads, when a message has been read. Thread-safe.
+// Times of tokens are taken in the transport's threads, when a message has been
+// read. Thread-safe.
 class LoadClient {
  public:
-  // Calls are spread over `clients`, at least one, in turn, and tried once.
-  // `start` is the start of the run; `timeout` bounds each call.
-  LoadClient(std::vector<std::shared_ptr<Client>> clients,
-             Clock::time_point start, std::optional<double> timeout_seconds);
+  // `start` is the start of the run; `timeout_seconds` bounds each call.
+  LoadClient(std::shared_ptr<Transport> transport, Clock::time_point start,
+             std::optional<double> timeout_seconds);
   // Cancels what has not ended, and waits for it.
   ~LoadClient();
 
@@ -73,20 +71,17 @@ class LoadClient {
  private:
   double Now() const;
   void Take(const v1::GenerateResponse& response, EndedCall& call);
-  void OnEnd(const absl::Status& status, EndedCall ended);
+  void OnEnd(CallEnd end, EndedCall ended);
 
   const Clock::time_point start_;
-  const std::vector<std::shared_ptr<Client>> clients_;
-  // The schedule tries again, so that the wait is no call's.
-  CallOptions options_{.retry =
-                           RetryPolicy{.max_attempts = 1, .max_resumes = 0}};
+  const std::shared_ptr<Transport> transport_;
+  const std::optional<double> timeout_seconds_;
   std::atomic<int64_t> num_tokens_{0};
   std::atomic<int> num_streaming_{0};
 
   Mutex mutex_;
   CondVar changed_;
-  size_t next_client_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<uint64_t, std::shared_ptr<AsyncGeneration>> open_
+  std::unordered_map<uint64_t, std::shared_ptr<TransportCall>> open_
       ABSL_GUARDED_BY(mutex_);
   // Those that ended before Send() could put them among the open ones.
   std::unordered_set<uint64_t> ended_early_ ABSL_GUARDED_BY(mutex_);

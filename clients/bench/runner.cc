@@ -22,8 +22,10 @@ bool CameTooLate(const EndedCall& ended) {
          ended.arrivals.empty();
 }
 
-// When to ask again, in seconds; never if that would not help.
-std::optional<double> RetryDelay(const EndedCall& ended) {
+// When to ask again, in seconds; never if that would not help. `resumes`: the
+// next call can go on from what came.
+std::optional<double> RetryDelay(const EndedCall& ended, bool resumes) {
+  if (!ended.arrivals.empty() && !resumes) return std::nullopt;
   if (ended.arrivals.empty() && ended.retry_after_seconds) {
     return ended.retry_after_seconds;
   }
@@ -62,7 +64,7 @@ class Runner::State {
         workload_(workload),
         schedule_(workload, std::move(schedule)),
         start_(Clock::now()),
-        client_(options.clients, start_, options.timeout_seconds) {}
+        client_(options.transport, start_, options.timeout_seconds) {}
 
   LoadClient& client() { return client_; }
 
@@ -125,7 +127,8 @@ class Runner::State {
     BOLE_CHECK(found != in_flight_.end());
     const ScheduledTurn turn = found->second;
     in_flight_.erase(found);
-    const std::optional<double> delay = RetryDelay(ended);
+    const std::optional<double> delay =
+        RetryDelay(ended, options_.transport->resumes());
     if (delay && !stopped_ && turn.attempt < options_.max_retries) {
       partial_[turn.instance].Add(ended);
       schedule_.Retry(turn, Now(), *delay);

@@ -13,8 +13,8 @@
 #include "clients/bench/load_client.h"
 #include "clients/bench/request_record.h"
 #include "clients/bench/schedule.h"
+#include "clients/bench/transport.h"
 #include "clients/bench/workload.h"
-#include "clients/sdk/client.h"
 #include "common/mutex.h"
 
 namespace bole::bench {
@@ -31,13 +31,14 @@ struct Progress {
 };
 
 struct RunnerOptions {
-  std::vector<std::shared_ptr<Client>> clients;  // At least one.
+  std::shared_ptr<Transport> transport;  // Not null.
   // The deadline of each call, in seconds after it is sent.
   std::optional<double> timeout_seconds;
   ConversationOptions conversation;
   // How often a request is sent again after a refusal that names a delay, and
-  // after UNAVAILABLE: then it goes on from the tokens that had come. So does
-  // one that was cancelled before the server saw it.
+  // after UNAVAILABLE: then it goes on from the tokens that had come, or, if
+  // the transport cannot ask for that, fails if any had come. So does one that
+  // was cancelled before the server saw it.
   int max_retries = 0;
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};
   double progress_seconds = 0.25;

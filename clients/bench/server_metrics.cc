@@ -80,7 +80,8 @@ MetricValues Difference(const MetricValues& before, const MetricValues& after) {
 
 std::vector<MetricPair> CompareWithServer(const Report& report,
                                           const MetricValues& server,
-                                          double round_trip_seconds) {
+                                          double round_trip_seconds,
+                                          bool speculation_told) {
   std::vector<MetricPair> pairs = {
       Count("ended well", report.num_succeeded,
             Value(server, "bole_requests_total{code=\"OK\"}")),
@@ -89,14 +90,18 @@ std::vector<MetricPair> CompareWithServer(const Report& report,
             Total(server, "bole_rejected_total")),
       Count("output tokens", static_cast<double>(report.output_tokens),
             Total(server, "bole_generation_tokens_total")),
-      Count("rounds", static_cast<double>(report.speculation.rounds()),
-            Total(server, "bole_spec_rounds_total")),
-      Count("accepted drafts",
-            static_cast<double>(report.speculation.accepted_drafts()),
-            Total(server, "bole_spec_accepted_tokens_total")),
       Count("prompt tokens", static_cast<double>(report.prompt_tokens),
             Total(server, "bole_prompt_tokens_total")),
   };
+  if (speculation_told) {
+    pairs.push_back(Count("rounds",
+                          static_cast<double>(report.speculation.rounds()),
+                          Total(server, "bole_spec_rounds_total")));
+    pairs.push_back(
+        Count("accepted drafts",
+              static_cast<double>(report.speculation.accepted_drafts()),
+              Total(server, "bole_spec_accepted_tokens_total")));
+  }
   const std::pair<Metric, const char*> latencies[] = {
       {{"ttft", "", &report.sent_ttft}, "bole_time_to_first_token_seconds"},
       {{"tpot", "", &report.tpot}, "bole_time_per_output_token_seconds"},

@@ -34,10 +34,13 @@ struct MetricPair {
 // server's sum over its count. `server` is the difference over the run, in
 // which nobody else used the server. Latencies are the client's from sending.
 //
+// `speculation_told`: the answers told it, so that it can be compared, too.
+//
 // If the run was interrupted, or calls timed out, counts need not agree.
 std::vector<MetricPair> CompareWithServer(const Report& report,
                                           const MetricValues& server,
-                                          double round_trip_seconds);
+                                          double round_trip_seconds,
+                                          bool speculation_told = true);
 
 }  // namespace bole::bench
 

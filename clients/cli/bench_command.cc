@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -21,8 +20,8 @@
 #include "clients/bench/server_metrics.h"
 #include "clients/bench/slo.h"
 #include "clients/cli/bench_flags.h"
+#include "clients/cli/bench_server.h"
 #include "clients/cli/commands.h"
-#include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/cli/terminal.h"
@@ -32,21 +31,12 @@
 namespace bole {
 namespace {
 
-using bench::Clock;
-
 // What the flags ask for, checked before anything is sent.
 struct Plan {
   bench::Workload workload;
   bench::ScheduleOptions schedule;
   bench::Slo slo;
   v1::SamplingParams sampling;
-};
-
-// The server, as far as the load depends on it.
-struct Server {
-  v1::GetModelInfoResponse model;
-  v1::GetServerInfoResponse info;
-  double round_trip_seconds = 0;
 };
 
 // What the run showed.
@@ -69,32 +59,16 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags) {
   return plan;
 }
 
-// Asks the server what it is, several times, for the time that takes. Returns
-// the exit code.
-int AskWhatItIs(Connection& connection, Server& server) {
-  constexpr int kTimes = 9;
-  int exit_code = CallServer(connection, &Client::GetModelInfo,
-                             v1::GetModelInfoRequest(), server.model);
-  std::vector<double> seconds;
-  for (int i = 0; i < kTimes && exit_code == kExitOk; ++i) {
-    const Clock::time_point start = Clock::now();
-    exit_code = AskServer(connection, &Client::GetServerInfo, server.info);
-    seconds.push_back(
-        std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  server.round_trip_seconds = bench::Distribution(seconds).Percentile(50);
-  return exit_code;
-}
-
 bench::RunDescription Describe(const BenchFlags& flags, const Plan& plan,
-                               const Server& server) {
+                               const BenchServer& server) {
   const auto targets = flags.targets.ToProto();
   return {
-      {"server", flags.connection.server},
-      {"version", server.info.version()},
-      {"model", absl::StrCat(server.model.model(),
-                             server.model.synthetic() ? ", synthetic" : "")},
-      {"speculation", SpeculationText(server.info.speculation())},
+      {"server", server.address},
+      {"transport", flags.http ? "HTTP" : "gRPC"},
+      {"version", server.version},
+      {"model",
+       absl::StrCat(server.model, server.synthetic ? ", synthetic" : "")},
+      {"speculation", server.speculation},
       {"workload",
        absl::StrCat(plan.workload.name, " (", plan.workload.format, ", ",
                     plan.workload.sessions.size(), " sessions)")},
@@ -133,24 +107,20 @@ class ProgressPrinter {
 };
 
 bench::RunnerOptions MakeRunnerOptions(const BenchFlags& flags,
-                                       const Plan& plan, const Server& server) {
+                                       const Plan& plan,
+                                       const BenchServer& server) {
   bench::RunnerOptions options;
-  for (int i = 0; i < flags.connections; ++i) {
-    ClientOptions client = flags.connection.ToClientOptions();
-    client.own_connection = true;
-    options.clients.push_back(CreateClient(client));
-  }
   options.timeout_seconds = flags.connection.timeout_seconds;
   options.max_retries = flags.max_retries;
-  options.conversation = {
-      .model = flags.connection.model,
-      .chat = server.model.has_chat_template() && !flags.raw,
-      .vocab_size = server.model.vocab_size(),
-      .load_seed = flags.load_seed,
-      .history = flags.recorded_history ? bench::History::kRecorded
-                                        : bench::History::kModel,
-      .sampling = plan.sampling,
-      .targets = flags.targets.ToProto()};
+  options.conversation = {.model = flags.connection.model,
+                          .chat = server.chat && !flags.raw,
+                          .vocab_size = server.vocab_size,
+                          .load_seed = flags.load_seed,
+                          .history = flags.recorded_history
+                                         ? bench::History::kRecorded
+                                         : bench::History::kModel,
+                          .sampling = plan.sampling,
+                          .targets = flags.targets.ToProto()};
   return options;
 }
 
@@ -181,8 +151,10 @@ absl::StatusOr<bench::MetricValues> Scrape(const BenchFlags& flags) {
 }
 
 absl::StatusOr<Outcome> Measure(const BenchFlags& flags, const Plan& plan,
-                                const Server& server, Interrupt& interrupt) {
+                                const BenchServer& server,
+                                Interrupt& interrupt) {
   bench::RunnerOptions options = MakeRunnerOptions(flags, plan, server);
+  BOLE_ASSIGN_OR_RETURN(options.transport, MakeTransport(flags));
   if (flags.warmup > 0) WarmUp(flags.warmup, options, plan, interrupt);
   BOLE_ASSIGN_OR_RETURN(const bench::MetricValues before, Scrape(flags));
   Outcome outcome;
@@ -199,9 +171,9 @@ absl::StatusOr<Outcome> Measure(const BenchFlags& flags, const Plan& plan,
                                      outcome.result.num_dropped);
   BOLE_ASSIGN_OR_RETURN(const bench::MetricValues after, Scrape(flags));
   if (flags.metrics_url) {
-    outcome.pairs = bench::CompareWithServer(outcome.report,
-                                             bench::Difference(before, after),
-                                             server.round_trip_seconds);
+    outcome.pairs = bench::CompareWithServer(
+        outcome.report, bench::Difference(before, after),
+        server.round_trip_seconds, /*speculation_told=*/!flags.http);
   }
   return outcome;
 }
@@ -257,17 +229,17 @@ int Run(const BenchFlags& flags, Interrupt& interrupt) {
   const absl::StatusOr<Plan> plan = MakePlan(flags);
   if (!plan.ok()) return UsageError(Message(plan.status()));
 
-  Connection connection(flags.connection, interrupt);
-  Server server;
-  int exit_code = AskWhatItIs(connection, server);
+  BenchServer server;
+  int exit_code = AskWhatItIs(flags, interrupt, server);
   if (exit_code != kExitOk) return exit_code;
   const int longest = bench::LongestContext(plan->workload);
-  if (static_cast<uint32_t>(longest) > server.model.max_context()) {
+  if (server.max_context != 0 &&
+      static_cast<uint32_t>(longest) > server.max_context) {
     std::fprintf(stderr,
                  "bole: the longest session has %d tokens, the model's context "
                  "%u: some requests will be refused; --length-scale shortens "
                  "them\n",
-                 longest, server.model.max_context());
+                 longest, server.max_context);
   }
 
   const absl::StatusOr<Outcome> outcome =

@@ -122,10 +122,21 @@ void AddLoadFlags(BenchFlags& flags, CommandLine& command) {
       .Add("--warmup", flags.warmup,
            "sessions that are sent before, and not counted")
       .Range(0, kMaxLength);
+  const Flag connections =
+      command
+          .Add("--connections", flags.connections,
+               "TCP connections that streams are spread over")
+          .Range(1, 1024);
+  const Flag http = command
+                        .Add("--http", flags.http,
+                             "send to http://HOST:PORT, over OpenAI's API "
+                             "instead of gRPC; a connection for each stream")
+                        .Excludes(connections);
   command
-      .Add("--connections", flags.connections,
-           "TCP connections that streams are spread over")
-      .Range(1, 1024);
+      .Add("--vocab-size", flags.vocab_size,
+           "ids below this are sent; without it what the server says")
+      .Range(1, kMaxLength)
+      .Needs(http);
 }
 
 void AddReportFlags(BenchFlags& flags, CommandLine& command) {

@@ -50,6 +50,8 @@ struct BenchFlags {
   int max_retries = 0;
   int warmup = 0;
   int connections = 4;
+  std::optional<std::string> http;  // The URL. Absent: gRPC.
+  std::optional<int> vocab_size;    // Over HTTP, if the server does not say.
 
   // What is said of it.
   std::string slo;

@@ -109,7 +109,9 @@ absl::StatusOr<Response> Client::Unary(Stub& stub, Method method,
       status = (stub.*method)(&context, request, &response);
     }
     if (status.ok()) return response;
-    if (cancellation.cancelled()) return ToCallStatus(status);
+    if (cancellation.cancelled()) {
+      return absl::CancelledError("the caller cancelled");
+    }
     const auto now = steady_clock::now();
     const auto delay = retries.DelayAfter(ReadError(status), /*began=*/false,
                                           /*progressed=*/false, now);

@@ -151,9 +151,13 @@ std::optional<std::chrono::milliseconds> Generation::End(
     status_ = absl::InternalError("the answer has no end");
     return std::nullopt;
   }
-  const auto delay = cancelled ? std::nullopt
-                               : retries_.DelayAfter(ReadError(status), began_,
-                                                     progressed_, now);
+  // Whatever the attempt came to in the same moment.
+  if (cancelled) {
+    Cancel();
+    return std::nullopt;
+  }
+  const auto delay =
+      retries_.DelayAfter(ReadError(status), began_, progressed_, now);
   if (!delay) {
     status_ = ToCallStatus(status);
     return std::nullopt;

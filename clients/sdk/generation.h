@@ -53,7 +53,8 @@ class Generation {
   bool Take(v1::GenerateResponse& response);
 
   // The attempt ended. Returns how long to wait for the next one, for which
-  // request() is ready then, or nothing: status() is how the call ended.
+  // request() is ready then, or nothing: status() is how the call ended, which
+  // is CANCELLED if the caller `cancelled` it before its answer was whole.
   std::optional<std::chrono::milliseconds> End(const grpc::Status& status,
                                                bool cancelled, TimePoint now);
 

@@ -1,11 +1,14 @@
 // The load generator's numbers are those of the scheduler that it measures.
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "clients/bench/arrivals.h"
+#include "clients/bench/grpc_transport.h"
 #include "clients/bench/http_get.h"
 #include "clients/bench/report.h"
 #include "clients/bench/runner.h"
@@ -54,11 +57,14 @@ class E2eBenchTest : public ::testing::Test {
   static bench::Report Measure(const bench::Workload& workload,
                                bench::ScheduleOptions schedule) {
     bench::RunnerOptions options;
+    std::vector<std::shared_ptr<Client>> clients;
     for (int i = 0; i < 2; ++i) {
-      options.clients.push_back(
+      clients.push_back(
           *Client::Create({.address = system().scheduler().address().ToString(),
                            .own_connection = true}));
     }
+    options.transport =
+        std::make_shared<bench::GrpcTransport>(std::move(clients));
     options.conversation.vocab_size = 4000;
     options.conversation.sampling.set_ignore_eos(true);
     bench::Runner runner(std::move(options));

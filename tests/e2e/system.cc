@@ -38,23 +38,12 @@ bool Eventually(const std::function<bool()>& condition) {
 
 System::System(const SystemOptions& options)
     : options_(options), workers_(options.num_workers) {
-  SchedulerServerOptions scheduler;
-  scheduler.models = {options.model_directory};
   for (int i = 0; i < options.num_workers; ++i) {
     StartWorker(i);
-    Worker& worker = workers_[i];
-    worker.line = std::make_unique<TcpRelay>(worker.port);
-    scheduler.workers.push_back(Loopback(worker.line->port()));
+    workers_[i].line = std::make_unique<TcpRelay>(workers_[i].port);
   }
-  scheduler.scheduler = options.scheduler;
-  scheduler.worker_timeout = options.worker_timeout;
-  scheduler.door = options.door;
-  if (options.metrics) scheduler.metrics_address = Loopback(0);
-  scheduler_ = ValueOrDie(SchedulerServer::Start(scheduler));
+  StartScheduler();
   stub_ = v1::BoleService::NewStub(NewChannel());
-  BOLE_CHECK(Eventually([this] {
-    return loop().status().num_connected() == options_.num_workers;
-  }));
 }
 
 System::~System() = default;
@@ -66,6 +55,29 @@ std::shared_ptr<grpc::Channel> System::NewChannel(
   return grpc::CreateCustomChannel(
       Loopback(port == 0 ? scheduler_->port() : port),
       grpc::InsecureChannelCredentials(), arguments);
+}
+
+void System::StopScheduler() {
+  scheduler_->Stop();
+  scheduler_.reset();
+}
+
+void System::StartScheduler() {
+  SchedulerServerOptions scheduler;
+  scheduler.address = Loopback(scheduler_port_);
+  scheduler.models = {options_.model_directory};
+  for (const Worker& worker : workers_) {
+    scheduler.workers.push_back(Loopback(worker.line->port()));
+  }
+  scheduler.scheduler = options_.scheduler;
+  scheduler.worker_timeout = options_.worker_timeout;
+  scheduler.door = options_.door;
+  if (options_.metrics) scheduler.metrics_address = Loopback(0);
+  scheduler_ = ValueOrDie(SchedulerServer::Start(scheduler));
+  scheduler_port_ = scheduler_->port();
+  BOLE_CHECK(Eventually([this] {
+    return loop().status().num_connected() == options_.num_workers;
+  }));
 }
 
 void System::StopWorker(int i) {

@@ -70,6 +70,9 @@ class System {
   // Ends a worker, or starts another one at its address.
   void StopWorker(int i = 0);
   void StartWorker(int i = 0);
+  // The same of the scheduler. What loop() and scheduler() return goes with it.
+  void StopScheduler();
+  void StartScheduler();
 
   // Waits until these numbers of requests run and wait.
   bool WaitForLoad(int running, int waiting);
@@ -86,6 +89,7 @@ class System {
 
   const SystemOptions options_;
   std::vector<Worker> workers_;
+  int scheduler_port_ = 0;
   std::unique_ptr<SchedulerServer> scheduler_;
   std::unique_ptr<v1::BoleService::Stub> stub_;
 };

@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 
 // What Bole tells beyond the types.
-const EXTENSIONS = ['max_model_len', 'reasoning_content', 'stop_reason', 'store'];
+const EXTENSIONS = ['max_model_len', 'reasoning_content', 'stop_reason', 'store', 'vocab_size'];
 
 // What the types refuse is cast, and so not checked.
 const CASTS = [

@@ -240,7 +240,7 @@ void HttpConnection::Begin(HttpAnswer head) {
   if (!is_http_1_1_) keep_alive_ = false;
   told_close_ = closes();
   begun_ = EncodeHead(head, is_http_1_1_ ? Framing::kChunked : Framing::kClose,
-                      closes());
+                      told_close_);
 }
 
 void HttpConnection::Write(std::string bytes, bool last) {

@@ -78,7 +78,7 @@ HeldOutput HttpGenerateCall::held() const {
   return held;
 }
 
-std::string HttpGenerateCall::EventsOf(const v1::GenerateResponse& response) {
+void HttpGenerateCall::Write(std::string events, bool last) {
   if (!std::exchange(begun_, true)) {
     // The last one is for proxies that would wait for more.
     exchange_->Begin(WithId({.content_type = "text/event-stream",
@@ -86,9 +86,7 @@ std::string HttpGenerateCall::EventsOf(const v1::GenerateResponse& response) {
                                          {"X-Accel-Buffering", "no"}}},
                             id_));
   }
-  std::string events;
-  answer_->AppendEvents(response, events);
-  return events;
+  exchange_->Write(std::move(events), last);
 }
 
 void HttpGenerateCall::Keep(const v1::GenerateResponse& response) {
@@ -101,9 +99,12 @@ void HttpGenerateCall::Keep(const v1::GenerateResponse& response) {
 void HttpGenerateCall::Send(const v1::GenerateResponse& response) {
   Keep(response);
   if (request_.stream) {
-    return exchange_->Write(EventsOf(response), /*last=*/false);
+    std::string events;
+    answer_->AppendEvents(response, events);
+    if (!events.empty()) return Write(std::move(events), /*last=*/false);
   }
-  // Nothing is written before the last choice is there.
+  // Nothing is written: tokens whose text is not known yet have no event, and
+  // what does not stream is written when the last choice is there.
   door().delivery().Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       static_cast<HttpGenerateCall&>(*self).EndWrite(true);
@@ -114,9 +115,10 @@ void HttpGenerateCall::Send(const v1::GenerateResponse& response) {
 void HttpGenerateCall::SendLast(const v1::GenerateResponse& response) {
   Keep(response);
   if (request_.stream) {
-    std::string events = EventsOf(response);
+    std::string events;
+    answer_->AppendEvents(response, events);
     answer_->AppendEnd(events);
-    return exchange_->Write(std::move(events), /*last=*/true);
+    return Write(std::move(events), /*last=*/true);
   }
   for (const v1::GenerateResponse& complete : complete_) {
     answer_->Add(complete);
@@ -129,7 +131,7 @@ void HttpGenerateCall::End(const absl::Status& status, const v1::Usage&) {
   if (!begun_) return exchange_->Answer(WithId(ErrorAnswer(error), id_));
   std::string events;
   answer_->AppendError(error, events);
-  exchange_->Write(std::move(events), /*last=*/true);
+  Write(std::move(events), /*last=*/true);
 }
 
 void HttpGenerateCall::EndRefused(const Refusal& refusal) {

@@ -57,8 +57,8 @@ class HttpGenerateCall final : public ServedCall, public HttpCall {
                                       const std::string& body);
   void Keep(const v1::GenerateResponse& response);
   void EndRefused(const Refusal& refusal) override;
-  // The events of a message, behind the head if that was not sent.
-  std::string EventsOf(const v1::GenerateResponse& response);
+  // Writes events, at least one, behind the head if that was not written.
+  void Write(std::string events, bool last);
 
   const OpenAiApi api_;
   const std::string id_;

@@ -54,6 +54,10 @@ std::string SystemFingerprint();
 // JSON has no infinities: a token that cannot be drawn has -9999.
 double FiniteLogprob(float logprob);
 
+// The tokens that a message brings, as an array.
+AnswerJson TokenIdsJson(const v1::GenerateChunk& chunk);
+AnswerJson TokenIdsJson(const v1::GenerateComplete& complete);
+
 // [{"token", "logprob", "bytes", "top_logprobs"}]
 AnswerJson TokenLogprobsJson(const TokenLogprobs& logprobs);
 

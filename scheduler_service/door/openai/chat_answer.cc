@@ -15,6 +15,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
   ChatWriter(const OpenAiRequest& request, AnswerHead head)
       : head_(std::move(head)),
         logprobs_(request.message.sampling_params().has_logprobs()),
+        token_ids_(request.return_token_ids),
         include_usage_(request.include_usage) {}
 
   void AppendEvents(const v1::GenerateResponse& response,
@@ -58,6 +59,9 @@ class ChatWriter : public OpenAiAnswer::Writer {
         {"logprobs", LogprobsJson(complete.output_logprobs())},
         {"finish_reason", FinishReason(complete)},
         {"stop_reason", StopReasonJson(complete)}};
+    if (token_ids_) {
+      choices_[complete.index()]["token_ids"] = TokenIdsJson(complete);
+    }
     if (complete.has_prompt()) prompt_ = PromptLogprobsJson(complete.prompt());
   }
 
@@ -119,13 +123,12 @@ class ChatWriter : public OpenAiAnswer::Writer {
     return FinishReasonName(complete.finish_reason());
   }
 
-  void AppendDelta(uint32_t choice, AnswerJson delta, AnswerJson logprobs,
-                   std::string& out) {
-    AppendChoice({{"index", choice},
-                  {"delta", std::move(delta)},
-                  {"logprobs", std::move(logprobs)},
-                  {"finish_reason", nullptr}},
-                 out);
+  static AnswerJson DeltaJson(uint32_t choice, AnswerJson delta,
+                              AnswerJson logprobs) {
+    return {{"index", choice},
+            {"delta", std::move(delta)},
+            {"logprobs", std::move(logprobs)},
+            {"finish_reason", nullptr}};
   }
 
   void AppendChoice(AnswerJson choice, std::string& out) {
@@ -140,7 +143,9 @@ class ChatWriter : public OpenAiAnswer::Writer {
 
   void AppendRole(uint32_t choice, std::string& out) {
     if (std::exchange(sent_[choice].role, true)) return;
-    AppendDelta(choice, {{"role", "assistant"}, {"content", ""}}, nullptr, out);
+    AppendChoice(
+        DeltaJson(choice, {{"role", "assistant"}, {"content", ""}}, nullptr),
+        out);
   }
 
   // The news of a chunk, or of a complete message.
@@ -157,12 +162,15 @@ class ChatWriter : public OpenAiAnswer::Writer {
       delta["tool_calls"] = CallsJson(message.index(), message.tool_calls(),
                                       /*with_index=*/true);
     }
+    AnswerJson ids = token_ids_ ? TokenIdsJson(message) : AnswerJson::array();
     const bool has_logprobs = message.output_logprobs_size() > 0;
-    if (delta.empty() && !has_logprobs) return;
+    if (delta.empty() && !has_logprobs && ids.empty()) return;
     // Text lags behind its tokens.
     if (delta.empty()) delta["content"] = "";
-    AppendDelta(message.index(), std::move(delta),
-                LogprobsJson(message.output_logprobs()), out);
+    AnswerJson choice = DeltaJson(message.index(), std::move(delta),
+                                  LogprobsJson(message.output_logprobs()));
+    if (token_ids_) choice["token_ids"] = std::move(ids);
+    AppendChoice(std::move(choice), out);
   }
 
   void AppendChunk(const v1::GenerateChunk& chunk, std::string& out) {
@@ -182,6 +190,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
 
   const AnswerHead head_;
   const bool logprobs_;
+  const bool token_ids_;
   const bool include_usage_;
   std::string model_;
   UsageSum usage_;

@@ -72,6 +72,7 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
         logprobs_(request.message.sampling_params().has_logprobs()),
         echo_(request.message.echo()),
         prompt_logprobs_(request.message.has_prompt_logprobs()),
+        token_ids_(request.return_token_ids),
         include_usage_(request.include_usage) {}
 
   void AppendEvents(const v1::GenerateResponse& response,
@@ -161,6 +162,7 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
       columns.Add(message.output_logprobs());
       json["logprobs"] = columns.Take();
     }
+    if (token_ids_) json["token_ids"] = TokenIdsJson(message);
     if (first && prompt_logprobs_ && prompt_) {
       json["prompt_logprobs"] = PromptLogprobsJson(*prompt_);
     }
@@ -177,7 +179,10 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
       const v1::GenerateChunk& chunk = response.chunk();
       AnswerJson choice = NextJson(chunk);
       // Text lags behind its tokens.
-      if (choice["text"] == "" && chunk.output_logprobs_size() == 0) return;
+      if (choice["text"] == "" && chunk.output_logprobs_size() == 0 &&
+          !(token_ids_ && chunk.token_ids_size() > 0)) {
+        return;
+      }
       return AppendJson(std::move(choice), out);
     }
     const v1::GenerateComplete& complete = response.complete();
@@ -204,6 +209,7 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
   const bool logprobs_;
   const bool echo_;
   const bool prompt_logprobs_;
+  const bool token_ids_;
   const bool include_usage_;
   std::string model_;
   UsageSum usage_;

@@ -11,10 +11,9 @@
 namespace bole {
 namespace {
 
-constexpr int kMaxDepth = 64;
 constexpr size_t kMaxMembers = 1024;
 
-// REQUIRES: `json` is not nested deeper than kMaxDepth.
+// REQUIRES: `json` is not nested deeper than kMaxBodyDepth.
 absl::Status CheckMembers(const nlohmann::json& json) {
   if (!json.is_structured()) return absl::OkStatus();
   if (json.is_object() && json.size() > kMaxMembers) {
@@ -32,7 +31,8 @@ absl::Status CheckMembers(const nlohmann::json& json) {
 
 absl::StatusOr<OrderedJson> ParseBody(std::string_view body) {
   {
-    const absl::StatusOr<nlohmann::json> checked = ParseJson(body, kMaxDepth);
+    const absl::StatusOr<nlohmann::json> checked =
+        ParseJson(body, kMaxBodyDepth);
     if (!checked.ok()) return checked.status();
     if (!checked->is_object()) {
       return absl::InvalidArgumentError("the body is not a JSON object");

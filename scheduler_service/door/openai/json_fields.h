@@ -12,14 +12,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "scheduler_service/door/messages/chat_codec.h"
 
 namespace bole {
 
 using OrderedJson = nlohmann::ordered_json;
 
+// A tool is two levels deep in a body, and may nest as over gRPC.
+inline constexpr int kMaxBodyDepth = 2 + kMaxJsonDepth;
+
 // The object in a body, its members in their order. INVALID_ARGUMENT: not
-// JSON, not an object, deeper than 64, a key twice, or an object with more than
-// 1024 members.
+// JSON, not an object, deeper than kMaxBodyDepth, a key twice, or an object
+// with more than 1024 members.
 absl::StatusOr<OrderedJson> ParseBody(std::string_view body);
 
 // INVALID_ARGUMENT: "PATH is VALUE; allowed is ALLOWED".

@@ -30,6 +30,12 @@ AnswerJson BytesJson(const std::string& bytes) {
   return json;
 }
 
+AnswerJson IdsJson(const google::protobuf::RepeatedField<uint32_t>& ids) {
+  AnswerJson json = AnswerJson::array();
+  for (const uint32_t id : ids) json.push_back(id);
+  return json;
+}
+
 // Of a TokenLogprob or a TopLogprob.
 template <typename Message>
 AnswerJson TokenJson(const Message& token) {
@@ -90,6 +96,14 @@ std::string SystemFingerprint() { return std::string("bole-") + kVersion; }
 
 double FiniteLogprob(float logprob) {
   return std::isfinite(logprob) ? logprob : kLeastLogprob;
+}
+
+AnswerJson TokenIdsJson(const v1::GenerateChunk& chunk) {
+  return IdsJson(chunk.token_ids());
+}
+
+AnswerJson TokenIdsJson(const v1::GenerateComplete& complete) {
+  return IdsJson(complete.output_ids());
 }
 
 AnswerJson TokenLogprobsJson(const TokenLogprobs& logprobs) {

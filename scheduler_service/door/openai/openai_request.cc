@@ -49,6 +49,11 @@ void ReadChoices(JsonFields& fields, v1::GenerateRequest& message) {
   if (const auto n = fields.TakeUint32("n")) message.set_n(*n);
 }
 
+void ReadTokenIds(JsonFields& fields, OpenAiRequest& request) {
+  request.return_token_ids =
+      fields.TakeBool("return_token_ids").value_or(false);
+}
+
 void ReadChatLogprobs(JsonFields& fields, v1::SamplingParams& params) {
   const bool logprobs = fields.TakeBool("logprobs").value_or(false);
   const std::optional<int32_t> top = fields.TakeInt32("top_logprobs");
@@ -66,6 +71,7 @@ absl::Status ReadChat(JsonFields& fields, OpenAiRequest& request) {
                 *message.mutable_sampling_params());
   ReadChoices(fields, message);
   ReadChatLogprobs(fields, *message.mutable_sampling_params());
+  ReadTokenIds(fields, request);
   ReadFormat(fields, "response_format");
   fields.AllowOnly("echo", false);
   const OrderedJson* modalities = fields.Take("modalities");
@@ -122,6 +128,7 @@ absl::Status ReadCompletions(JsonFields& fields, OpenAiRequest& request) {
   ReadStream(fields, request);
   ReadMaxTokens(fields, {"max_tokens"}, *message.mutable_sampling_params());
   ReadChoices(fields, message);
+  ReadTokenIds(fields, request);
   ReadFormat(fields, "response_format");
   if (const auto top = fields.TakeInt32("logprobs")) {
     message.mutable_sampling_params()->set_logprobs(*top);

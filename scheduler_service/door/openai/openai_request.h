@@ -21,8 +21,9 @@ struct OpenAiRequest {
   OpenAiApi api = OpenAiApi::kChat;
   // Without a request_id. message.stream() is `stream`.
   v1::GenerateRequest message = {};
-  bool stream = false;         // Server-sent events, or else one body.
-  bool include_usage = false;  // A chunk with the usage ends the stream.
+  bool stream = false;            // Server-sent events, or else one body.
+  bool include_usage = false;     // A chunk with the usage ends the stream.
+  bool return_token_ids = false;  // Choices of the answer have `token_ids`.
   // Of kResponses: what the answer repeats of the request, a JSON object.
   std::string repeated_json = {};
 };

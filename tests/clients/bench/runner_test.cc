@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "clients/bench/grpc_transport.h"
 #include "clients/bench/report.h"
 #include "clients/sdk/client.h"
 #include "tests/clients/fake_bole_service.h"
@@ -33,7 +35,9 @@ class RunnerTest : public testing::Test {
  protected:
   RunnerOptions Options() {
     RunnerOptions options;
-    options.clients = {*Client::Create({.address = server_.address()})};
+    options.transport =
+        std::make_shared<GrpcTransport>(std::vector<std::shared_ptr<Client>>{
+            *Client::Create({.address = server_.address()})});
     return options;
   }
 

@@ -8,8 +8,8 @@ import unittest
 import bole
 
 sys.path.insert(0, "tests/e2e")
-from services import (MODEL, SCHEDULER, Service, Services,  # noqa: E402
-                      eventually, series_of)
+from services import (MODEL, SCHEDULER, WORKER, Service,  # noqa: E402
+                      Services, eventually, series_of)
 
 EXAMPLES = "clients/python/examples"
 PROMPT = "def fibonacci(n):\n"
@@ -74,6 +74,27 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(self.client.detokenize(tokens.input_ids), PROMPT)
         [worker] = self.client.admin.workers()
         self.assertTrue(worker.connected)
+
+    def test_a_stream_outlives_its_worker(self):
+        options = {"seed": 3, "n": 2, "max_tokens": 400, "ignore_eos": True}
+        want = self.client.generate(PROMPT, **options)
+        with Services() as services:
+            with bole.Client(services.scheduler.address,
+                             timeout=60) as client:
+                assert eventually(lambda: client.model_info().ready)
+                events = client.generate(PROMPT, **options, stream=True)
+                for _ in range(5):
+                    next(events)
+                address = services.worker.address
+                services.worker.kill()
+                services.worker = Service(
+                    WORKER, "--model", MODEL, "--listen", address,
+                    "--metrics-listen", "127.0.0.1:0", "--threads", "1")
+                got = events.result()
+        self.assertEqual([c.token_ids for c in got.choices],
+                         [c.token_ids for c in want.choices])
+        self.assertEqual([c.text for c in got.choices],
+                         [c.text for c in want.choices])
 
     def test_a_stream_outlives_its_scheduler(self):
         options = {"seed": 3, "n": 2, "max_tokens": 400, "ignore_eos": True}

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
-#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "clients/sdk/call_error.h"
 #include "clients/sdk/requests.h"
 #include "tests/clients/fake_bole_service.h"
+#include "tests/clients/sdk/client_fixture.h"
 #include "tests/clients/sdk/played_answer.h"
 
 namespace bole {
@@ -27,45 +27,15 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::Not;
 using testing_support::AnswerOf;
+using testing_support::ClientTest;
 using testing_support::FakeAnswer;
-using testing_support::FakeServer;
+using testing_support::Gathered;
 using testing_support::kTokens;
 using testing_support::Play;
 using testing_support::QueueIsFull;
+using testing_support::Quick;
 using testing_support::TextOf;
 using testing_support::TokenOf;
-
-ClientOptions Quick(const std::string& address) {
-  return {.address = address,
-          .retry = {.initial_backoff = milliseconds(1),
-                    .max_backoff = milliseconds(4)},
-          .own_connection = true};
-}
-
-class ClientTest : public testing::Test {
- protected:
-  std::unique_ptr<Client> NewClient(ClientOptions options) {
-    auto client = Client::Create(options);
-    EXPECT_TRUE(client.ok()) << client.status();
-    return *std::move(client);
-  }
-  std::unique_ptr<Client> NewClient() {
-    return NewClient(Quick(server_.address()));
-  }
-
-  size_t num_requests() { return server_.service().requests().size(); }
-
-  // How the first answer that is asked for ends.
-  CallError ErrorOf(const CallOptions& options = {}) {
-    const auto client = NewClient();
-    const auto stream = client->Generate(TextRequest("hi"), options);
-    while (stream->Next() != nullptr) {
-    }
-    return ReadError(stream->status());
-  }
-
-  FakeServer server_;
-};
 
 TEST_F(ClientTest, AStreamIsReadInALoop) {
   server_.service().SetAnswers({AnswerOf({"Hel", "lo"})});
@@ -228,41 +198,6 @@ TEST_F(ClientTest, ARefusalKeepsItsDetails) {
   EXPECT_EQ(error.metadata.at("max"), "2");
 }
 
-TEST_F(ClientTest, AnotherThreadCancelsAStreamThatIsRead) {
-  FakeAnswer hanging = AnswerOf({"a"});
-  hanging.responses.pop_back();
-  hanging.hang = true;
-  server_.service().SetAnswers({hanging});
-  const auto client = NewClient();
-  const auto stream = client->Generate(TextRequest("hi"));
-  ASSERT_NE(stream->Next(), nullptr);
-
-  std::thread other([&] { stream->Cancel(); });
-  EXPECT_EQ(stream->Next(), nullptr);
-  other.join();
-
-  EXPECT_EQ(ReadError(stream->status()).kind(), ErrorKind::kCancelled);
-  server_.service().WaitForCancelled(1);
-  EXPECT_EQ(num_requests(), 1u);
-}
-
-TEST_F(ClientTest, AnotherThreadEndsTheWaitForARetry) {
-  server_.service().SetAnswers({QueueIsFull("full", 60000)});
-  const auto client = NewClient();
-  Cancellation cancellation;
-  const auto stream =
-      client->Generate(TextRequest("hi"), {.cancellation = &cancellation});
-
-  std::thread other([&] {
-    while (num_requests() == 0) std::this_thread::yield();
-    cancellation.Cancel();
-  });
-  EXPECT_EQ(stream->Next(), nullptr);
-  other.join();
-
-  EXPECT_EQ(ReadError(stream->status()).kind(), ErrorKind::kCancelled);
-}
-
 TEST_F(ClientTest, ADeadlineHoldsForAllAttempts) {
   server_.service().SetAnswers({{.hang = true}});
   EXPECT_EQ(ErrorOf({.timeout = milliseconds(50)}).kind(),
@@ -273,25 +208,6 @@ TEST_F(ClientTest, ADeadlineHoldsForAllAttempts) {
             ErrorKind::kOverloaded);
   EXPECT_EQ(num_requests(), 2u);
 }
-
-// An async answer, and what came of it.
-struct Gathered {
-  std::string text;
-  std::promise<absl::Status> done;
-  GenerationStats stats;
-
-  GenerateHandlers Handlers() {
-    return {.on_event =
-                [this](const v1::GenerateResponse& response) {
-                  text += response.chunk().text();
-                },
-            .on_done =
-                [this](const absl::Status& status, const GenerationStats& s) {
-                  stats = s;
-                  done.set_value(status);
-                }};
-  }
-};
 
 TEST_F(ClientTest, AnAsyncAnswerGoesOnBehindABreakToo) {
   server_.service().SetAnswer(
@@ -306,38 +222,6 @@ TEST_F(ClientTest, AnAsyncAnswerGoesOnBehindABreakToo) {
   EXPECT_TRUE(gathered.done.get_future().get().ok());
   EXPECT_EQ(gathered.text, TextOf(5));
   EXPECT_GT(gathered.stats.resumes, 0);
-}
-
-TEST_F(ClientTest, AnAsyncAnswerIsCancelledWhileItStreamsAndWhileItWaits) {
-  for (const FakeAnswer& answer :
-       {FakeAnswer{.hang = true}, QueueIsFull("full", 60000)}) {
-    server_.service().SetAnswers({answer});
-    const size_t before = num_requests();
-    const auto client = NewClient();
-    Gathered gathered;
-    const auto call =
-        client->GenerateAsync(TextRequest("hi"), gathered.Handlers());
-    while (num_requests() == before) std::this_thread::yield();
-
-    call->Cancel();
-
-    EXPECT_EQ(ReadError(gathered.done.get_future().get()).kind(),
-              ErrorKind::kCancelled);
-  }
-}
-
-TEST_F(ClientTest, AClientThatGoesEndsItsAsyncAnswers) {
-  server_.service().SetAnswers({{.hang = true}});
-  std::vector<Gathered> gathered(20);
-  {
-    const auto client = NewClient();
-    for (Gathered& one : gathered) {
-      client->GenerateAsync(TextRequest("hi"), one.Handlers());
-    }
-  }
-  for (Gathered& one : gathered) {
-    EXPECT_TRUE(absl::IsCancelled(one.done.get_future().get()));
-  }
 }
 
 TEST_F(ClientTest, TokenAndTenantGoWithEveryCallAndIntoNoError) {

@@ -146,6 +146,54 @@ TEST(OpenAiAnswerTest, EveryStreamedChoiceBeginsWithTheEcho) {
   EXPECT_EQ(events[2], "[DONE]");
 }
 
+TEST(OpenAiAnswerTest, EveryChunkHasItsTokenIdsIfTheyAreAskedFor) {
+  const std::vector<std::string> responses = {
+      R"(chunk { text: "a" token_ids: 4 token_ids: 5 })",
+      R"(chunk { token_ids: 6 })", R"(chunk { text: "b" token_ids: 7 })",
+      R"(complete { finish_reason: FINISH_REASON_LENGTH })"};
+  const std::string options = R"("stream":true,"return_token_ids":true})";
+  const std::vector<Json> ids = {{4, 5}, {6}, {7}, Json::array()};
+
+  const auto completions =
+      Stream(Request(OpenAiApi::kCompletions, R"({"prompt":"p",)" + options),
+             responses);
+  ASSERT_EQ(completions.size(), ids.size() + 1);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(completions[i]["choices"][0]["token_ids"], ids[i]);
+  }
+  EXPECT_EQ(completions[1]["choices"][0]["text"], "");
+
+  const auto chat = Stream(
+      Request(OpenAiApi::kChat,
+              R"({"messages":[{"role":"user","content":"hi"}],)" + options),
+      responses);
+  std::vector<Json> told;
+  for (const Json& event : chat) {
+    if (!event.is_object()) continue;
+    const Json& choice = event["choices"][0];
+    if (choice.contains("token_ids")) told.push_back(choice["token_ids"]);
+  }
+  EXPECT_EQ(told, std::vector<Json>(ids.begin(), ids.begin() + 3));
+
+  for (const OpenAiApi api : {OpenAiApi::kCompletions, OpenAiApi::kChat}) {
+    const std::string body = api == OpenAiApi::kChat
+                                 ? ChatBody(R"(,"return_token_ids":true)")
+                                 : R"({"prompt":"p","return_token_ids":true})";
+    const Json whole =
+        Whole(Request(api, body), {R"(complete { text: "x" output_ids: 9 })"});
+    EXPECT_EQ(whole["choices"][0]["token_ids"], Json({9}));
+  }
+}
+
+TEST(OpenAiAnswerTest, NobodyElseIsToldTokenIds) {
+  const auto events = Stream(
+      Request(OpenAiApi::kCompletions, R"({"prompt":"p","stream":true})"),
+      {R"(chunk { text: "a" token_ids: 4 })", R"(chunk { token_ids: 6 })"});
+
+  ASSERT_EQ(events.size(), 2);
+  EXPECT_FALSE(events[0]["choices"][0].contains("token_ids"));
+}
+
 TEST(OpenAiAnswerTest, StreamsAResponse) {
   const auto request =
       Request(OpenAiApi::kResponses, R"({"input":"q","stream":true})");

@@ -25,15 +25,14 @@ void ExpectRefused(const absl::Status& status, absl::StatusCode code,
   EXPECT_EQ(FieldOf(status).value_or(""), param) << status;
 }
 
-TEST(OpenAiModelsTest, ListsModelsAndTellsAContextOnceItIsKnown) {
+TEST(OpenAiModelsTest, ListsModelsAndTellsTheirLimitsOnceTheyAreKnown) {
   v1::ListModelsResponse models;
   *models.add_models() = Model("a", 64);
+  models.mutable_models(0)->set_vocab_size(300);
   *models.add_models() = Model("b", 0);
-  const Json a = {{"id", "a"},
-                  {"object", "model"},
-                  {"created", 7},
-                  {"owned_by", "bole"},
-                  {"max_model_len", 64}};
+  const Json a = {{"id", "a"},           {"object", "model"},
+                  {"created", 7},        {"owned_by", "bole"},
+                  {"max_model_len", 64}, {"vocab_size", 300}};
   const Json b = {
       {"id", "b"}, {"object", "model"}, {"created", 7}, {"owned_by", "bole"}};
 

@@ -8,6 +8,7 @@
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/door/messages/chat_codec.h"
 
 namespace bole {
 namespace {
@@ -118,6 +119,24 @@ TEST(OpenAiRequestTest, KeepsTheOrderOfATool) {
                 R"("strict":false,"parameters":{"z":1,"a":2}}}])"),
       R"(chat { messages { role: "user" content: "hi" } parse_output: true
          tools_json: "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"z\":1,\"a\":2}}}" })");
+}
+
+TEST(OpenAiRequestTest, AToolMayNestAsDeepAsOverGrpc) {
+  // The tool itself and its function are two levels.
+  const auto body = [](int levels) {
+    std::string parameters = "1";
+    for (int i = 2; i < levels; ++i) {
+      parameters = absl::StrCat("{\"a\":", parameters, "}");
+    }
+    return With(kHi, absl::StrCat(R"("tools":[{"type":"function","function":)"
+                                  R"({"name":"f","parameters":)",
+                                  parameters, "}}]"));
+  };
+
+  const auto read = ReadOpenAiRequest(OpenAiApi::kChat, body(kMaxJsonDepth));
+  EXPECT_TRUE(read.ok()) << read.status();
+  ExpectRefuses(OpenAiApi::kChat, body(kMaxJsonDepth + 1),
+                absl::StatusCode::kInvalidArgument, "");
 }
 
 TEST(OpenAiRequestTest, ReadsAConversation) {

@@ -1,0 +1,62 @@
+// OpenAI's API over HTTP/1.1, with server-sent events.
+#ifndef BOLE_CLIENTS_BENCH_HTTP_TRANSPORT_H_
+#define BOLE_CLIENTS_BENCH_HTTP_TRANSPORT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "clients/bench/http_url.h"
+#include "clients/bench/transport.h"
+
+namespace bole::bench {
+
+struct OpenAiPeer;
+
+struct HttpTransportOptions {
+  // Where the API is. Its path comes before "/v1/completions", and may end with
+  // "/v1" itself.
+  HttpUrl url;
+  std::string authorization = {};  // The header's value; empty: none.
+  // https: PEM with the authorities that the server's certificate may come
+  // from. Empty: those of the system.
+  std::string ca_file = {};
+  // What the client shows, and its key, in PEM; both or none.
+  std::string cert_file = {};
+  std::string key_file = {};
+};
+
+// One thread drives all calls. Each has a connection of its own, since HTTP/1.1
+// has one answer at a time on each; those that have ended well are used again.
+class HttpTransport final : public Transport {
+ public:
+  // INVALID_ARGUMENT, naming it: a file that cannot be read. UNAVAILABLE:
+  // the host has no address.
+  static absl::StatusOr<std::shared_ptr<HttpTransport>> Create(
+      const HttpTransportOptions& options);
+  ~HttpTransport() override;
+
+  HttpTransport(const HttpTransport&) = delete;
+  HttpTransport& operator=(const HttpTransport&) = delete;
+
+  // REQUIRES: what MakeCompletionBody() does.
+  std::shared_ptr<TransportCall> Send(v1::GenerateRequest request,
+                                      std::optional<double> timeout_seconds,
+                                      CallHandlers handlers) override;
+  bool resumes() const override { return false; }
+
+ private:
+  class Work;
+
+  explicit HttpTransport(std::unique_ptr<OpenAiPeer> peer);
+
+  const std::unique_ptr<OpenAiPeer> peer_;
+  std::unique_ptr<Work> work_;  // Keeps the thread waiting for calls.
+  std::thread thread_;
+};
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_HTTP_TRANSPORT_H_

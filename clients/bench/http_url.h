@@ -1,0 +1,32 @@
+// URLs of HTTP servers.
+#ifndef BOLE_CLIENTS_BENCH_HTTP_URL_H_
+#define BOLE_CLIENTS_BENCH_HTTP_URL_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace bole::bench {
+
+struct HttpUrl {
+  bool tls = false;  // https
+  std::string host;  // A name, or an address; IPv6 without its brackets.
+  int port = 80;
+  std::string path = "/";  // With the query.
+
+  bool operator==(const HttpUrl&) const = default;
+};
+
+// "http://HOST[:PORT][/PATH]", or https. Without a port it is 80 or 443. An
+// IPv6 address stands in brackets.
+//
+// INVALID_ARGUMENT, with the URL: not that. Users, passwords and fragments are
+// refused, too, and what would end a line of a request.
+absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
+
+// Host and port as a request names them: "[::1]:8000".
+std::string Authority(const HttpUrl& url);
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_HTTP_URL_H_

@@ -1,0 +1,57 @@
+// How a load's requests reach the server.
+#ifndef BOLE_CLIENTS_BENCH_TRANSPORT_H_
+#define BOLE_CLIENTS_BENCH_TRANSPORT_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "proto/bole.pb.h"
+
+namespace bole::bench {
+
+// How a call ended.
+struct CallEnd {
+  absl::Status status;
+  std::string reason = {};  // The server's, "QUEUE_REQUESTS", if it gave one.
+  std::optional<double> retry_after_seconds = {};
+};
+
+// A call under way. Thread-safe.
+class TransportCall {
+ public:
+  virtual ~TransportCall() = default;
+
+  // The call ends soon, with CANCELLED unless it has just ended.
+  virtual void Cancel() = 0;
+};
+
+// Called one after another, by threads of the transport, which they must not
+// keep; the first may come before Send() returns.
+struct CallHandlers {
+  std::function<void(const v1::GenerateResponse&)> on_response;
+  // Last, and once.
+  std::function<void(CallEnd)> on_end;
+};
+
+// Thread-safe. A call is tried once. A transport is destroyed when its calls
+// have ended, and by none of its own threads.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // `timeout_seconds` bounds the whole call, which then ends with
+  // DEADLINE_EXCEEDED.
+  virtual std::shared_ptr<TransportCall> Send(
+      v1::GenerateRequest request, std::optional<double> timeout_seconds,
+      CallHandlers handlers) = 0;
+
+  // Whether a request may `resume` what a broken stream has brought.
+  virtual bool resumes() const = 0;
+};
+
+}  // namespace bole::bench
+
+#endif  // BOLE_CLIENTS_BENCH_TRANSPORT_H_
