@@ -4,9 +4,8 @@
 {{- define "bole.podSecurity" -}}
 runAsNonRoot: true
 {{- range $key := list "runAsUser" "runAsGroup" "fsGroup" }}
-{{- $id := get $.root.Values.security $key }}
-{{- if not (kindIs "invalid" $id) }}
-{{ $key }}: {{ int64 $id }}
+{{- with get $.root.Values.security $key }}
+{{ $key }}: {{ int64 . }}
 {{- end }}
 {{- end }}
 fsGroupChangePolicy: OnRootMismatch

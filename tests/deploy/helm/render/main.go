@@ -2,7 +2,7 @@
 // functions and objects of Helm 3 that are named here, and fails on all others.
 //
 //	render [-release NAME] [-namespace NAME] [-kube VERSION] [-json]
-//	       [-notes] [-f VALUES]... CHART
+//	       [-notes] [-values] [-f VALUES]... CHART
 package main
 
 import (
@@ -30,6 +30,7 @@ func run() error {
 	kube := flag.String("kube", "v1.29.0", "the version of Kubernetes")
 	asJSON := flag.Bool("json", false, "print a list of {source, object}")
 	notes := flag.Bool("notes", false, "print NOTES.txt alone")
+	onlyValues := flag.Bool("values", false, "print the values alone, as JSON")
 	flag.Var(&files, "f", "a file of values; the last one is above the others")
 	flag.Parse()
 	if flag.NArg() != 1 {
@@ -42,6 +43,9 @@ func run() error {
 	values, err := chart.valuesWith(files)
 	if err != nil {
 		return err
+	}
+	if *onlyValues {
+		return json.NewEncoder(os.Stdout).Encode(values)
 	}
 	rendered, err := chart.render(values, Release{
 		Name: *release, Namespace: *namespace, Service: "Helm",
@@ -62,7 +66,11 @@ func run() error {
 		return json.NewEncoder(os.Stdout).Encode(objects)
 	}
 	for _, object := range objects {
-		fmt.Printf("---\n# Source: %s\n%s\n", object.Source, object.text)
+		text, err := toYAML(object.Object)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("---\n# %s\n%s\n", object.Source, text)
 	}
 	return nil
 }

@@ -29,7 +29,6 @@ type Capabilities struct{ KubeVersion KubeVersion }
 type Object struct {
 	Source string                 `json:"source"`
 	Object map[string]interface{} `json:"object"`
-	text   string
 }
 
 // render returns the text of every template that is not a partial, by its path.
@@ -42,13 +41,13 @@ func (c *Chart) render(values map[string]interface{}, release Release,
 	// Helm prints nothing for what is not there; here it is an error.
 	templates := template.New("chart").Option("missingkey=error")
 	templates.Funcs(functions(templates))
-	for name, text := range c.templates {
-		if _, err := templates.New(name).Parse(text); err != nil {
+	for _, name := range sortedKeys(c.templates) {
+		if _, err := templates.New(name).Parse(c.templates[name]); err != nil {
 			return nil, err
 		}
 	}
 	rendered := map[string]string{}
-	for name := range c.templates {
+	for _, name := range sortedKeys(c.templates) {
 		if strings.HasPrefix(path.Base(name), "_") {
 			continue
 		}
@@ -92,15 +91,11 @@ func (c *Chart) capabilitiesOf(kube string) (*Capabilities, error) {
 // splitObjects returns the objects by the paths of their templates.
 func splitObjects(rendered map[string]string) ([]Object, error) {
 	var objects []Object
-	sources := make([]string, 0, len(rendered))
-	for source := range rendered {
-		if source != notesPath {
-			sources = append(sources, source)
-		}
-	}
-	sort.Strings(sources)
 	seen := map[string]string{}
-	for _, source := range sources {
+	for _, source := range sortedKeys(rendered) {
+		if source == notesPath {
+			continue
+		}
 		for _, text := range strings.Split("\n"+rendered[source], "\n---\n") {
 			text = strings.Trim(text, "\n")
 			object := map[string]interface{}{}
@@ -118,10 +113,19 @@ func splitObjects(rendered map[string]string) ([]Object, error) {
 				return nil, fmt.Errorf("%s: %s is in %s as well", source, id, other)
 			}
 			seen[id] = source
-			objects = append(objects, Object{source, object, text})
+			objects = append(objects, Object{source, object})
 		}
 	}
 	return objects, nil
+}
+
+func sortedKeys(texts map[string]string) []string {
+	keys := make([]string, 0, len(texts))
+	for key := range texts {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys
 }
 
 // idOf returns what no other object of the release may have.
