@@ -59,6 +59,10 @@ shellcheck: lint of the scripts
 git: what is tracked, for the checks of the tree
 haproxy: reads deploy/haproxy.cfg, for the check of that
 openssl: a certificate for the same
+golang-go: renders the Helm chart for its tests
+golang-github-masterminds-sprig-dev: functions of Helm, for the same
+golang-github-xeipuuv-gojsonschema-dev: the schema of its values
+golang-k8s-sigs-yaml-dev: YAML as Helm reads and writes it
 '
 
 packages=$build_packages
