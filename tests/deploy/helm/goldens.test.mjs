@@ -69,7 +69,7 @@ test("templates of others are left alone", () => {
   const dashboard = JSON.stringify({ title: "{{worker}} \\ \"é\"", uid: "u" }, null, 2);
   const made = withFiles({
     "alerts.yaml": JSON.stringify(groups),
-    "dashboards/the_users.json": dashboard,
+    "dashboards/bole-the_users.json": dashboard,
   });
   assert.deepEqual(made.map(({ metadata }) => metadata.name).sort(),
     ["test-bole-alerts", "test-bole-dashboard-the-users"]);
