@@ -63,6 +63,9 @@ golang-go: renders the Helm chart for its tests
 golang-github-masterminds-sprig-dev: functions of Helm, for the same
 golang-github-xeipuuv-gojsonschema-dev: the schema of its values
 golang-k8s-sigs-yaml-dev: YAML as Helm reads and writes it
+mmdebstrap: the base of the images
+buildah: builds the images
+iproute2: a network of its own for what runs from them
 '
 
 packages=$build_packages
