@@ -1,8 +1,9 @@
 // What charts of servers of models often get wrong.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
+import { flags } from "./flags.mjs";
 import { cases, objects, root } from "./render.mjs";
 
 const each = (what, check) => {
@@ -236,29 +237,11 @@ each("a rolling update cannot wait for itself", (made) => {
   assert.ok(spec.strategy.rollingUpdate.maxUnavailable >= 1);
 });
 
-// The flags that the programs' sources name.
-const flagsOf = (folder) => {
-  const found = new Set();
-  for (const name of readdirSync(join(root, folder))) {
-    if (!name.endsWith(".cc")) continue;
-    const source = readFileSync(join(root, folder, name), "utf8");
-    for (const [, flag] of source.matchAll(/"(--[a-z-]+)["!,]/g)) found.add(flag);
-    for (const [, kind] of source.matchAll(/AddClientFlags\(app, "([a-z]+)"/g)) {
-      for (const what of ["ca", "cert", "key", "name"]) found.add(`--${kind}-${what}`);
-    }
-  }
-  return found;
-};
-
 each("programs know their flags", (made) => {
-  const known = {
-    "bole-scheduler": flagsOf("scheduler_service"),
-    "bole-worker": flagsOf("worker_service"),
-  };
   for (const object of of(made, "Deployment", "StatefulSet")) {
     const [container] = object.spec.template.spec.containers;
     for (const arg of container.args) {
-      assert.ok(known[container.command[0]].has(arg.split("=")[0]), `${named(object)} ${arg}`);
+      assert.ok(flags[container.command[0]].has(arg.split("=")[0]), `${named(object)} ${arg}`);
     }
   }
 });

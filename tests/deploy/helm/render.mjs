@@ -1,6 +1,6 @@
 // Renders the chart of the tree with the program of render/.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -108,5 +108,3 @@ export const cases = {
     tls: { enabled: true, secrets: { door: "d", worker: "w", link: "l" } },
   }],
 };
-
-export const exists = (path) => existsSync(join(root, path));
