@@ -237,6 +237,16 @@ each("a rolling update cannot wait for itself", (made) => {
   assert.ok(spec.strategy.rollingUpdate.maxUnavailable >= 1);
 });
 
+each("nothing is null or left empty", (made) => {
+  const look = (part, path) => {
+    assert.notEqual(part, null, path);
+    assert.notEqual(part, "", path);
+    if (typeof part !== "object") return;
+    for (const [key, value] of Object.entries(part)) look(value, `${path}.${key}`);
+  };
+  for (const object of made) look(object, named(object));
+});
+
 each("programs know their flags", (made) => {
   for (const object of of(made, "Deployment", "StatefulSet")) {
     const [container] = object.spec.template.spec.containers;
