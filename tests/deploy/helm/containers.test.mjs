@@ -80,8 +80,9 @@ function stagesOf(dockerfile) {
 }
 
 test("images run as a user without a name, and are asked how they are", () => {
-  const { programs, ...images } = stagesOf(read("Dockerfile"));
+  const { programs, "worker-files": files, ...images } = stagesOf(read("Dockerfile"));
   assert.ok(programs.RUN[0].includes("deploy/bundle.sh"));
+  assert.deepEqual(files.FROM, ["scratch AS worker-files"]);
   assert.deepEqual(Object.keys(images), ["scheduler", "worker", "worker-cuda"]);
   const ports = Object.fromEntries(objects([]).filter(({ kind }) =>
     ["Deployment", "StatefulSet"].includes(kind)).map(({ spec }) => {
