@@ -104,14 +104,22 @@ test("the schema has no door left open", () => {
   assert.deepEqual(open, []);
 });
 
-test("the README has every value", () => {
+test("the README has every value, its default and what it is", () => {
   const readme = readFileSync(join(chart, "README.md"), "utf8");
-  const said = new Set([...readme.matchAll(/^\| `([^`/]+)` \|/gm)].map(([, path]) => path));
+  const rows = [...readme.matchAll(/^\| `([^`/]+)` \| (.*?)\| (.*)\|$/gm)]
+    .map(([, path, value, what]) => [path, value.trim(), what.trim()]);
+  const table = rows.slice(rows.findIndex(([path]) => path === "nameOverride"));
   const values = JSON.parse(text([], "-values"));
-  const missing = leaves(values).filter((path) =>
-    !path.split(".").some((_, i, parts) => said.has(parts.slice(0, i + 1).join("."))));
-  assert.deepEqual(missing, []);
-  const unknown = [...said].filter((path) =>
-    path.split(".").reduce((part, key) => part?.[key], values) === undefined);
-  assert.deepEqual(unknown, []);
+  const at = (path) => path.split(".").reduce((part, key) => part?.[key], values);
+  const said = new Set(table.map(([path]) => path));
+  assert.deepEqual(leaves(values).filter((path) =>
+    !path.split(".").some((_, i, parts) => said.has(parts.slice(0, i + 1).join(".")))), []);
+  for (const [path, value, what] of table) {
+    assert.notEqual(at(path), undefined, `${path} is no value`);
+    assert.notEqual(what, "", path);
+    if (value === "see `values.yaml`") continue;
+    const plain = at(path);
+    assert.equal(value, plain === "" ? "" :
+      `\`${typeof plain === "string" ? plain : JSON.stringify(plain)}\``, path);
+  }
 });
