@@ -100,3 +100,14 @@ test("images run as a user without a name, and are asked how they are", () => {
     assert.ok(image.HEALTHCHECK[0].includes(`"127.0.0.1:${health}"`), name);
   }
 });
+
+test("everything is of the tree's version", () => {
+  const source = readFileSync(join(root, "common/version.h"), "utf8");
+  const [, version] = source.match(/kVersion\[\] = "([^"]+)"/);
+  const { appVersion, version: ofChart } =
+    parse(readFileSync(join(root, "deploy/helm/bole/Chart.yaml"), "utf8"));
+  assert.deepEqual([appVersion, ofChart], [version, version]);
+  for (const name of ["calibrate", "worker", "scheduler"]) {
+    assert.ok(filled(services[name].image).endsWith(`:${version}`), name);
+  }
+});
