@@ -65,7 +65,8 @@ make_base() {
   mmdebstrap --quiet --variant=extract --mode=root \
     --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --include=base-files,base-passwd,bash,coreutils,libc-bin \
-    bookworm "$root" "${sources[@]}"
+    bookworm "$root" "${sources[@]}" >"$scratch/mmdebstrap" 2>&1 ||
+    { cat "$scratch/mmdebstrap" >&2; return 1; }
   ln -s bash "$root/usr/bin/sh"
   cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
   cp "$root/usr/share/base-passwd/group.master" "$root/etc/group"
@@ -110,8 +111,9 @@ make_image() {
 
 # Apt's own, in both forms that it reads.
 mapfile -t sources < <(
-  find /etc/apt/sources.list /etc/apt/sources.list.d -maxdepth 1 -type f \
-    \( -name '*.list' -o -name '*.sources' \) -size +0
+  find /etc/apt -maxdepth 2 -type f -size +0 \
+    \( -path /etc/apt/sources.list -o -path '/etc/apt/sources.list.d/*.list' \
+    -o -path '/etc/apt/sources.list.d/*.sources' \)
 )
 ((${#sources[@]} > 0)) || { echo "apt has no sources" >&2; exit 1; }
 
@@ -124,13 +126,13 @@ targets=(scheduler worker)
 [[ -z $cuda_base ]] || targets+=(worker-cuda)
 for target in "${targets[@]}"; do make_image "$target"; done
 
-printf '%-18s %8s %8s %8s %8s\n' image base programs model all
+printf '%-24s %8s %8s %8s %8s\n' image base programs model all
 for target in "${targets[@]}"; do
   root=$out/bole-$target.root
   size() { du -smc "$@" | tail -n 1 | cut -f 1; }
   programs=$(size "$root"/usr/lib/bole "$root"/usr/bin/bole*)
   model=$(size "$root/usr/share/bole")
   all=$(size "$root")
-  printf '%-18s %4s MiB %4s MiB %4s MiB %4s MiB\n' "bole-$target:$tag" \
+  printf '%-24s %4s MiB %4s MiB %4s MiB %4s MiB\n' "bole-$target:$tag" \
     "$((all - programs - model))" "$programs" "$model" "$all"
 done

@@ -130,8 +130,6 @@ def on_this_machine(args):
             value = "127.0.0.1:8400"
         elif name == "--worker":
             value = f"127.0.0.1:{value.split(':')[1]}"
-        elif name == "--max-seconds":
-            value = "5"
         local.append(f"{name}={value}" if value else name)
     return local
 
