@@ -11,6 +11,7 @@ needed; nothing outside is touched.
 """
 
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 USER = 65532
 INSIDE = "BOLE_IMAGES_INSIDE"
 # What a pod has besides its root.
-WRITABLE = ("tmp", "var/lib/bole")
+WRITABLE = ("tmp", "var/lib/bole", "etc/bole")
 
 LIBC = ctypes.CDLL(None)
 PR_CAPBSET_DROP = 24
@@ -48,6 +49,8 @@ class Image:
         self.at = at
         at.mkdir()
         run = lambda *command: subprocess.run(command, check=True)
+        # A container runtime makes what is mounted on.
+        (root / "etc/bole").mkdir(exist_ok=True)
         run("mount", "--bind", root, at)
         run("mount", "-o", "remount,bind,ro", at)
         run("mount", "-t", "proc", "proc", at / "proc")
@@ -96,7 +99,7 @@ def check_root(image):
     for line in told.stdout.splitlines():
         if line.startswith(("CapEff:", "CapBnd:", "CapPrm:")):
             check(int(line.split()[1], 16) == 0, line)
-    for path in ("/x", "/etc/x", "/usr/bin/x", "/usr/share/bole/x"):
+    for path in ("/x", "/etc/x", "/usr/lib/bole/x", "/usr/bin/x", "/usr/share/bole/x"):
         told = image.run("bash", "-c", f"echo >{path}")
         check("Read-only file system" in told.stdout, f"{path}: {told.stdout}")
     check(image.run("bash", "-c", "echo >/tmp/x").returncode == 0, "/tmp")
@@ -106,12 +109,25 @@ def check_root(image):
     check(not found.stdout, f"setuid: {found.stdout}")
 
 
-def objects():
-    """What the chart makes of the laptop's values."""
-    told = subprocess.run(
-        [os.environ["BOLE_RENDER"], "-json", "-f",
-         ROOT / "deploy/helm/examples/laptop.yaml", ROOT / "deploy/helm/bole"],
-        check=True, stdout=subprocess.PIPE)
+# Tokens, and certificates that one makes oneself.
+SECURE_VALUES = {
+    "auth": {"anonymous": False},
+    "tls": {"enabled": True,
+            "secrets": {"door": "d", "worker": "w", "link": "l"}},
+    "poolDefaults": {"calibration": {"enabled": False}},
+    "scheduler": {"replicas": 2},
+}
+
+
+def objects(values):
+    """What the chart makes of the laptop's values, and of these above them."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        json.dump(values, file)
+        file.flush()
+        told = subprocess.run(
+            [os.environ["BOLE_RENDER"], "-json", "-f",
+             ROOT / "deploy/helm/examples/laptop.yaml", "-f", file.name,
+             ROOT / "deploy/helm/bole"], check=True, stdout=subprocess.PIPE)
     return [made["object"] for made in json.loads(told.stdout)]
 
 
@@ -168,54 +184,124 @@ def end(process, name, seconds):
     print(f"{name} ended in {time.monotonic() - began:.1f} s", flush=True)
 
 
-def serve(worker_image, scheduler_image, running):
-    made = objects()
-    worker, inits = container_of(made, "StatefulSet")
-    scheduler, _ = container_of(made, "Deployment")
-    calibrate(worker_image, inits[-1])
+def write_secret(image, name, files):
+    """As Kubernetes mounts one: of root, and readable by the pod's group."""
+    folder = image.at / "etc/bole" / name
+    folder.mkdir()
+    for key, data in files.items():
+        (folder / key).write_bytes(data)
+        os.chmod(folder / key, 0o440)
+        os.chown(folder / key, 0, USER)
 
-    running.append(worker_image.start(
-        *worker["command"], *on_this_machine(worker["args"])))
-    await_probe(worker_image, worker, "startupProbe", running[0], 60)
-    await_probe(worker_image, worker, "readinessProbe", running[0], 10)
-    running.append(scheduler_image.start(
-        *scheduler["command"], *on_this_machine(scheduler["args"])))
-    await_probe(scheduler_image, scheduler, "livenessProbe", running[1], 30)
-    await_probe(scheduler_image, scheduler, "readinessProbe", running[1], 30)
-    print("both are ready", flush=True)
 
-    test, _ = container_of(made, "Pod")
-    env = {e["name"]: e["value"] for e in test["env"]} | {"HOST": "127.0.0.1"}
-    told = scheduler_image.run(*test["command"], *test["args"], env=env)
+def certificates(folder):
+    """{kind: files of its Secret}, all of one authority."""
+    openssl = lambda *args: subprocess.run(
+        ["openssl", *args], check=True, cwd=folder, capture_output=True)
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *new_key, "-days", "1", "-subj", "/CN=authority",
+            "-keyout", "ca.key", "-out", "ca.crt")
+    made = {}
+    for kind, names in (("door", "DNS:test-bole.llm.svc,IP:127.0.0.1"),
+                        ("worker", "DNS:test-bole-worker"),
+                        ("link", "DNS:test-bole-scheduler")):
+        openssl("req", *new_key, "-subj", f"/CN={kind}", "-addext",
+                f"subjectAltName={names}", "-keyout", "key", "-out", "request")
+        openssl("x509", "-req", "-in", "request", "-days", "1", "-CA", "ca.crt",
+                "-CAkey", "ca.key", "-CAcreateserial", "-copy_extensions",
+                "copy", "-out", "crt")
+        read = lambda name: pathlib.Path(folder, name).read_bytes()
+        made[kind] = {"tls.crt": read("crt"), "tls.key": read("key"),
+                      "ca.crt": read("ca.crt")}
+    return made
+
+
+def write_secrets(worker_image, scheduler_image):
+    with tempfile.TemporaryDirectory() as folder:
+        made = certificates(folder)
+    write_secret(worker_image, "worker", made["worker"])
+    write_secret(scheduler_image, "door", made["door"])
+    write_secret(scheduler_image, "link", made["link"])
+    tokens = {"test-token": b"bole_test", "peer-token": b"bole_peer"}
+    digest = lambda key: hashlib.sha256(tokens[key]).hexdigest()
+    write_secret(scheduler_image, "auth", {
+        **tokens, "tokens": (f"{digest('test-token')} me generate\n"
+                             f"{digest('peer-token')} peers admin\n").encode()})
+
+
+def ask(image, made):
+    """The chart's test, and that it fails for what is wrong."""
+    pod, _ = container_of(made, "Pod")
+    env = {e["name"]: e["value"] for e in pod["env"]} | {"HOST": "127.0.0.1"}
+    told = image.run(*pod["command"], *pod["args"], env=env)
     check(told.returncode == 0, f"the chart's test: {told.stdout}")
     print(told.stdout.splitlines()[-1], flush=True)
-    env["BODY"] = env["BODY"].replace("max_tokens", "max_tokenz") + "}"
-    told = scheduler_image.run(*test["command"], *test["args"], env=env)
+    env["BODY"] += "}"
+    told = image.run(*pod["command"], *pod["args"], env=env)
     check(told.returncode != 0 and " 400 " in told.stdout,
           f"the chart's test passes whatever comes: {told.stdout}")
-    told = scheduler_image.run("bole", "generate", "--max-tokens", "8", "Hello")
+
+
+def serve(images, made, check_answers):
+    """Starts both with the chart's command lines, and ends them."""
+    worker_image, scheduler_image = images
+    worker, inits = container_of(made, "StatefulSet")
+    scheduler, _ = container_of(made, "Deployment")
+    if inits:
+        calibrate(worker_image, inits[-1])
+    running = []
+    try:
+        running.append(worker_image.start(
+            *worker["command"], *on_this_machine(worker["args"])))
+        await_probe(worker_image, worker, "startupProbe", running[0], 60)
+        await_probe(worker_image, worker, "readinessProbe", running[0], 10)
+        running.append(scheduler_image.start(
+            *scheduler["command"], *on_this_machine(scheduler["args"])))
+        await_probe(scheduler_image, scheduler, "livenessProbe", running[1], 30)
+        await_probe(scheduler_image, scheduler, "readinessProbe", running[1],
+                    30)
+        ask(scheduler_image, made)
+        check_answers(scheduler_image)
+        sleep = scheduler["lifecycle"]["preStop"]["exec"]["command"]
+        check(scheduler_image.run(sleep[0], "0").returncode == 0, str(sleep))
+        end(running[1], "bole-scheduler", 25)
+        end(running[0], "bole-worker", 75)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def answers_everybody(image):
+    told = image.run("bole", "generate", "--max-tokens", "8", "Hello")
     check(told.returncode == 0, told.stdout)
 
-    sleep = scheduler["lifecycle"]["preStop"]["exec"]["command"]
-    check(scheduler_image.run(*sleep[:1], "0").returncode == 0, str(sleep))
-    end(running[1], "bole-scheduler", 25)
-    end(running[0], "bole-worker", 75)
+
+def answers_those_with_tokens(image):
+    command = ["bole", "generate", "--ca", "/etc/bole/door/ca.crt",
+               "--max-tokens", "8", "Hello"]
+    told = image.run(*command)
+    check(told.returncode != 0 and "token is needed" in told.stdout,
+          told.stdout)
+    told = image.run(*command, env={
+        "BOLE_TOKEN_FILE": "/etc/bole/auth/test-token"})
+    check(told.returncode == 0, told.stdout)
 
 
 def test(out):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    running = []
     folder = tempfile.mkdtemp(prefix="bole_images.")
     images = [Image(out / f"bole-{name}.root", pathlib.Path(folder, name))
               for name in ("worker", "scheduler")]
     try:
         for image in images:
             check_root(image)
-        serve(*images, running)
+        serve(images, objects({}), answers_everybody)
+        print("as on a laptop: passed", flush=True)
+        write_secrets(*images)
+        serve(images, objects(SECURE_VALUES), answers_those_with_tokens)
+        print("with certificates and tokens: passed", flush=True)
     finally:
-        for process in running:
-            process.kill()
-            process.wait()
         for image in images:
             subprocess.run(["umount", "-R", image.at], check=True)
             image.at.rmdir()
