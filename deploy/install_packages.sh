@@ -61,6 +61,13 @@ llvm-14: names in the stack traces of clang sanitizers
 shellcheck: lint of the scripts
 git: what is tracked, for the checks of the tree
 haproxy: reads deploy/haproxy.cfg, for the check of that
+golang-go: renders the Helm chart for its tests
+golang-github-masterminds-sprig-dev: functions of Helm, for the same
+golang-github-xeipuuv-gojsonschema-dev: the schema of its values
+golang-k8s-sigs-yaml-dev: YAML as Helm reads and writes it
+mmdebstrap: the base of the images
+buildah: builds the images
+iproute2: a network of its own for what runs from them
 '
 
 packages=$build_packages

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "clients/cli/commands.h"
 #include "clients/cli/connection.h"
@@ -18,15 +19,14 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using SystemTime = std::chrono::system_clock::time_point;
 
-// The process, and whether it can answer requests.
-constexpr const char* kServices[] = {"", "bole.v1.BoleService"};
-
 struct Flags {
   ConnectionFlags connection;
   std::optional<double> wait_seconds;
+  // The process, and whether it can answer requests.
+  std::vector<std::string> services = {"", "bole.v1.BoleService"};
 };
 
-HealthCheckRequest RequestFor(const char* service) {
+HealthCheckRequest RequestFor(const std::string& service) {
   HealthCheckRequest request;
   request.set_service(service);
   return request;
@@ -34,7 +34,7 @@ HealthCheckRequest RequestFor(const char* service) {
 
 // Returns once `service` serves, `deadline` is past, or the server cannot be
 // watched: Check() says which. False: Ctrl-C was pressed.
-bool WaitUntilServing(const char* service, SystemTime deadline,
+bool WaitUntilServing(const std::string& service, SystemTime deadline,
                       Connection& connection) {
   grpc::StatusCode ended_with = grpc::StatusCode::UNAVAILABLE;
   while (ended_with == grpc::StatusCode::UNAVAILABLE) {
@@ -52,15 +52,15 @@ bool WaitUntilServing(const char* service, SystemTime deadline,
   return ended_with != grpc::StatusCode::CANCELLED;
 }
 
-const char* Name(const char* service) {
-  return *service == '\0' ? "server" : service;
+const char* Name(const std::string& service) {
+  return service.empty() ? "server" : service.c_str();
 }
 
 // Prints what the server says of each service. Returns the exit code.
 int PrintHealth(const Flags& flags, Connection& connection) {
   bool serving = true;
   std::string json;
-  for (const char* service : kServices) {
+  for (const std::string& service : flags.services) {
     Call call(connection);
     HealthCheckResponse response;
     const grpc::Status status = connection.health().Check(
@@ -86,7 +86,7 @@ int Run(const Flags& flags, Interrupt& interrupt) {
         std::chrono::system_clock::now() +
         std::chrono::duration_cast<SystemTime::duration>(
             std::chrono::duration<double>(*flags.wait_seconds));
-    for (const char* service : kServices) {
+    for (const std::string& service : flags.services) {
       if (!WaitUntilServing(service, deadline, connection)) {
         return kExitCancelled;
       }
@@ -105,6 +105,11 @@ Command AddHealthCommand(CommandLine& app, Interrupt& interrupt) {
       .Add("--wait", flags->wait_seconds,
            "wait so many seconds at most until it does")
       .Range(0.0, 1e6);
+  command
+      .Add("--service", flags->services,
+           "ask for this service of the server's instead, such as "
+           "bole.worker.v1.Worker of a worker; any number of times")
+      .OneValueEachTime();
   flags->connection.AddTo(command);
   return [flags, &interrupt] { return Run(*flags, interrupt); };
 }

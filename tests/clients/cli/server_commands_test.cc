@@ -104,6 +104,21 @@ TEST_F(BoleTest, HealthIsTheExitCode) {
             "{\"\":\"SERVING\",\"bole.v1.BoleService\":\"NOT_SERVING\"}\n");
 }
 
+TEST_F(BoleTest, HealthOfNamedServices) {
+  server_.SetServing(false);
+  Process process = Start({"health", "--json", "--service", ""});
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_EQ(process.out(), "{\"\":\"SERVING\"}\n");
+
+  Process not_serving = Start({"health", "--service", "bole.v1.BoleService"});
+  EXPECT_EQ(not_serving.Wait(), 1);
+  EXPECT_EQ(not_serving.out(), "bole.v1.BoleService   NOT_SERVING\n");
+
+  Process unknown = Start({"health", "--service", "bole.worker.v1.Worker"});
+  EXPECT_EQ(unknown.Wait(), 1);
+  EXPECT_THAT(unknown.err(), HasSubstr("NOT_FOUND"));
+}
+
 TEST_F(BoleTest, HealthWaitsUntilTheServiceServes) {
   server_.SetServing(false);
   Process bole = Start({"health", "--wait", "100"});
