@@ -1,15 +1,15 @@
 // Listens for HTTP/1.1.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_SERVER_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_SERVER_H_
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_limits.h"
 #include "common/net/listen_address.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_limits.h"
 
 namespace boost::asio::ssl {
 class context;
@@ -58,4 +58,4 @@ class HttpServer {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_SERVER_H_

@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_server.h"
+#include "common/net/http/http_server.h"
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler_service/door/http/http_connection.h"
+#include "common/net/http/http_connection.h"
 // The connection comes first because of what its streams include.
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"

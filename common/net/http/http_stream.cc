@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_stream.h"
+#include "common/net/http/http_stream.h"
 
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_server.h"
+#include "common/net/http/http_server.h"
 
 #include <atomic>
 #include <chrono>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "common/net/http/http_handler.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "tests/scheduler_service/door/http/raw_client.h"
+#include "tests/common/net/http/raw_client.h"
 
 namespace bole {
 namespace {

@@ -1,6 +1,6 @@
 // A socket to an HTTP server, byte by byte.
-#ifndef BOLE_TESTS_SCHEDULER_SERVICE_DOOR_HTTP_RAW_CLIENT_H_
-#define BOLE_TESTS_SCHEDULER_SERVICE_DOOR_HTTP_RAW_CLIENT_H_
+#ifndef BOLE_TESTS_COMMON_NET_HTTP_RAW_CLIENT_H_
+#define BOLE_TESTS_COMMON_NET_HTTP_RAW_CLIENT_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -104,4 +104,4 @@ class RawClient {
 
 }  // namespace bole::testing
 
-#endif  // BOLE_TESTS_SCHEDULER_SERVICE_DOOR_HTTP_RAW_CLIENT_H_
+#endif  // BOLE_TESTS_COMMON_NET_HTTP_RAW_CLIENT_H_

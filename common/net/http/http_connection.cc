@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_connection.h"
+#include "common/net/http/http_connection.h"
 
 #include <utility>
 

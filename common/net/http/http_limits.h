@@ -1,6 +1,6 @@
 // The bounds on HTTP connections.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_LIMITS_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_LIMITS_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_LIMITS_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_LIMITS_H_
 
 #include <chrono>
 #include <cstddef>
@@ -30,4 +30,4 @@ struct HttpLimits {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_LIMITS_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_LIMITS_H_

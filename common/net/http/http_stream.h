@@ -1,6 +1,6 @@
 // A connection's bytes, in the clear or through TLS.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_STREAM_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_STREAM_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_STREAM_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_STREAM_H_
 
 #include <array>
 #include <cstddef>
@@ -43,4 +43,4 @@ class HttpStream {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_STREAM_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_STREAM_H_
