@@ -25,6 +25,9 @@ class ServerChannel {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
+  // "Bearer TOKEN"; empty without one.
+  const std::string& authorization() const { return authorization_; }
+
   // Gives a call its token, its tenant and its deadline.
   void Prepare(grpc::ClientContext& context,
                std::optional<TimePoint> deadline) const;
