@@ -1,7 +1,5 @@
 #include "common/net/http/http_stream.h"
 
-#include <type_traits>
-
 #include "boost/asio/post.hpp"
 #include "boost/asio/ssl/stream.hpp"
 #include "boost/asio/write.hpp"
@@ -13,25 +11,14 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 using TlsSocket = boost::asio::ssl::stream<tcp::socket>;
 
+using TlsContext = boost::asio::ssl::context;
+
+// What the two kinds of streams have in common.
 template <typename Socket>
 class SocketStream : public HttpStream {
  public:
-  template <typename... Args>
-  explicit SocketStream(Args&&... args)
-      : socket_(std::forward<Args>(args)...) {}
-
   boost::asio::any_io_executor executor() override {
     return socket_.get_executor();
-  }
-  void Handshake(Done done) override {
-    if constexpr (std::is_same_v<Socket, TlsSocket>) {
-      socket_.async_handshake(
-          boost::asio::ssl::stream_base::server,
-          [done = std::move(done)](error_code error) { done(error, 0); });
-    } else {
-      boost::asio::post(socket_.get_executor(),
-                        [done = std::move(done)] { done(error_code(), 0); });
-    }
   }
   void ReadSome(boost::asio::mutable_buffer buffer, Done done) override {
     socket_.async_read_some(buffer, std::move(done));
@@ -39,27 +26,60 @@ class SocketStream : public HttpStream {
   void Write(const Parts& parts, Done done) override {
     boost::asio::async_write(socket_, parts, std::move(done));
   }
-  void EndSending() override {
-    error_code ignored;
-    socket_.lowest_layer().shutdown(tcp::socket::shutdown_send, ignored);
-  }
   void Close() override {
     error_code ignored;
     socket_.lowest_layer().close(ignored);
   }
 
- private:
+ protected:
+  template <typename... Args>
+  explicit SocketStream(Args&&... args)
+      : socket_(std::forward<Args>(args)...) {}
+
   Socket socket_;
+};
+
+class ClearStream final : public SocketStream<tcp::socket> {
+ public:
+  explicit ClearStream(tcp::socket socket) : SocketStream(std::move(socket)) {}
+
+  void Handshake(Done done) override {
+    boost::asio::post(socket_.get_executor(),
+                      [done = std::move(done)] { done(error_code(), 0); });
+  }
+  void EndSending(Done done) override {
+    error_code error;
+    socket_.shutdown(tcp::socket::shutdown_send, error);
+    boost::asio::post(socket_.get_executor(),
+                      [done = std::move(done), error] { done(error, 0); });
+  }
+};
+
+class TlsStream final : public SocketStream<TlsSocket> {
+ public:
+  TlsStream(tcp::socket socket, std::shared_ptr<TlsContext> tls)
+      : SocketStream(std::move(socket), *tls), tls_(std::move(tls)) {}
+
+  void Handshake(Done done) override {
+    socket_.async_handshake(
+        boost::asio::ssl::stream_base::server,
+        [done = std::move(done)](error_code error) { done(error, 0); });
+  }
+  void EndSending(Done done) override {
+    socket_.async_shutdown(
+        [done = std::move(done)](error_code error) { done(error, 0); });
+  }
+
+ private:
+  const std::shared_ptr<TlsContext> tls_;
 };
 
 }  // namespace
 
-std::unique_ptr<HttpStream> HttpStream::Create(tcp::socket socket,
-                                               boost::asio::ssl::context* tls) {
-  if (tls == nullptr) {
-    return std::make_unique<SocketStream<tcp::socket>>(std::move(socket));
-  }
-  return std::make_unique<SocketStream<TlsSocket>>(std::move(socket), *tls);
+std::unique_ptr<HttpStream> HttpStream::Create(
+    tcp::socket socket, std::shared_ptr<TlsContext> tls) {
+  if (tls == nullptr) return std::make_unique<ClearStream>(std::move(socket));
+  return std::make_unique<TlsStream>(std::move(socket), std::move(tls));
 }
 
 }  // namespace bole

@@ -47,6 +47,7 @@ class RawClient {
     }
     return true;
   }
+  int fd() const { return fd_; }
   void EndSending() { shutdown(fd_, SHUT_WR); }
   void Close() {
     if (fd_ >= 0) close(fd_);
