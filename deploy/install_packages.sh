@@ -34,11 +34,13 @@ protobuf-compiler-grpc: stubs of the services
 libprotobuf-dev: messages
 protobuf-compiler: code of the messages
 prometheus-cpp-dev: metrics
-libcivetweb-dev: reading metrics over HTTP
-libboost1.74-dev: HTTP (Beast, Asio: headers)
+libboost1.74-dev: serving HTTP (Beast, Asio: headers)
+libcpp-httplib-dev: reading metrics over HTTP
 libgtest-dev: unit tests
 libgmock-dev: unit tests
 libbenchmark-dev: benchmarks
+curl: asks the services over HTTP and TLS, for their tests
+openssl: certificates for the same
 python3: the summary of a test run
 python3-jinja2: what the chat templates are compared with
 python3-grpcio: the Python SDK, and a client that knows the .proto files alone

@@ -19,7 +19,6 @@
 #include "common/mutex.h"
 #include "common/net/bearer_token.h"
 #include "common/net/client_credentials.h"
-#include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
 #include "scheduler_service/door/access.h"
@@ -28,8 +27,8 @@
 #include "scheduler_service/door/grpc/admin_service.h"
 #include "scheduler_service/door/grpc/inference_service.h"
 #include "scheduler_service/door/grpc/method_guard.h"
-#include "scheduler_service/door/http/http_server.h"
 #include "scheduler_service/door/http/http_service.h"
+#include "scheduler_service/http_listeners.h"
 #include "scheduler_service/links/grpc_worker_client.h"
 #include "scheduler_service/links/peer_group.h"
 #include "scheduler_service/links/peer_table.h"
@@ -110,7 +109,6 @@ struct SchedulerServer::Parts {
         admin(loop) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
-  absl::Status ListenForHttp(const SchedulerServerOptions& options);
   absl::Status Connect(const SchedulerServerOptions& options);
   absl::StatusOr<SharedPoolOptions> Share(const SchedulerServerOptions& options,
                                           const SchedulerIdentity& identity);
@@ -145,9 +143,8 @@ struct SchedulerServer::Parts {
   AdminService admin;
   PeersService peers_service;
   std::unique_ptr<ServiceHost> host;
-  std::unique_ptr<HttpServer> http;                   // May be null.
-  std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
-  std::unique_ptr<BearerToken> peer_token;            // May be null.
+  HttpListeners http;
+  std::unique_ptr<BearerToken> peer_token;  // May be null.
   std::unique_ptr<PeerGroup> peers;     // Null without any, or after Stop().
   std::unique_ptr<WorkerPool> workers;  // Until Stop().
 
@@ -179,26 +176,17 @@ absl::Status SchedulerServer::Parts::Listen(
                                 .health_address = options.health_address},
                                services));
   host->SetServing(kServiceName, false);
-  BOLE_RETURN_IF_ERROR(ListenForHttp(options));
-  if (options.metrics_address.empty()) return absl::OkStatus();
   BOLE_ASSIGN_OR_RETURN(
-      metrics_endpoint,
-      MetricsEndpoint::Start(options.metrics_address, options.plain_reach,
-                             metrics.registry()));
-  return absl::OkStatus();
-}
-
-absl::Status SchedulerServer::Parts::ListenForHttp(
-    const SchedulerServerOptions& options) {
-  if (options.http_address.empty()) return absl::OkStatus();
-  BOLE_ASSIGN_OR_RETURN(
-      http, HttpServer::Start(
-                {.address = options.http_address,
-                 .reach = options.plain_reach,
+      http, HttpListeners::Start(
+                {.http_address = options.http_address,
+                 .metrics_address = options.metrics_address,
+                 .reach = options.reach,
+                 .tls = options.tls,
                  .limits = {.max_connections = options.max_http_connections,
                             .max_body_bytes = options.max_message_bytes,
-                            .write_time = options.door.stalled_reader}},
-                http_service));
+                            .write_time = options.door.stalled_reader},
+                 .note = options.note},
+                http_service, metrics.registry()));
   return absl::OkStatus();
 }
 
@@ -349,15 +337,12 @@ const ListenAddress& SchedulerServer::address() const {
 }
 
 int SchedulerServer::metrics_port() const {
-  return parts_->metrics_endpoint ? parts_->metrics_endpoint->address().port
-                                  : 0;
+  return parts_->http.metrics_port();
 }
 
 int SchedulerServer::health_port() const { return parts_->host->health_port(); }
 
-int SchedulerServer::http_port() const {
-  return parts_->http ? parts_->http->address().port : 0;
-}
+int SchedulerServer::http_port() const { return parts_->http.http_port(); }
 
 SchedulerLoop& SchedulerServer::loop() { return parts_->loop; }
 
@@ -368,7 +353,7 @@ bool SchedulerServer::Drain(std::chrono::steady_clock::time_point deadline) {
   }
   parts_->UpdateHealth();
   parts_->door.Drain();
-  if (parts_->http) parts_->http->Drain();
+  parts_->http.Drain();
   {
     MutexLock lock(parts_->stop_mutex);
     parts_->Leave();
@@ -390,7 +375,7 @@ void SchedulerServer::Stop() {
   parts_->door.open_calls().AwaitNone(std::chrono::steady_clock::now() +
                                       kStatusGrace);
   parts_->door.open_calls().StopWaiting();
-  if (parts_->http) parts_->http->Stop();
+  parts_->http.Stop();
   parts_->host->Shutdown(std::chrono::steady_clock::now() + kShutdownGrace);
   parts_->peers_service.Close();
   parts_->workers.reset();

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/net/client_credentials.h"
 #include "common/net/listen_address.h"
-#include "common/net/server_credentials.h"
+#include "common/net/pem_files.h"
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/links/share.h"
 #include "scheduler_service/scheduler.h"
@@ -28,7 +28,7 @@ struct SchedulerServerOptions {
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string http_address = {};        // Empty: no HTTP.
   std::string metrics_address = {};     // Empty: no metrics.
-  Reach reach = Reach::kLoopback;       // For `address`.
+  Reach reach = Reach::kLoopback;       // For these three.
   // As WorkerPoolOptions has them. At least one.
   std::vector<std::string> workers = {};
   // How they are shared with other schedulers; at most one of the two. Without
@@ -45,7 +45,7 @@ struct SchedulerServerOptions {
   DoorLimits door = {};
   size_t max_http_connections = 4096;
   size_t max_message_bytes = 4 << 20;  // The longest message of a client.
-  TlsFiles tls = {};                   // For `address`.
+  TlsFiles tls = {};                   // For the same three.
   // As AccessOptions has it; empty: everybody may do everything.
   std::string tokens_path = {};
   TlsClientFiles worker_tls = {};
@@ -53,7 +53,6 @@ struct SchedulerServerOptions {
   std::string peer_token_path = {};  // For BearerToken; empty: none.
   // Of grpc.health.v1 alone, for everybody; empty: none.
   std::string health_address = {};
-  Reach plain_reach = Reach::kLoopback;  // For the others, which have no TLS.
 };
 
 // Serves from Start() to Stop(). Thread-safe.

@@ -26,15 +26,16 @@ void AddClientFlags(CommandLine& app, const std::string& of,
 
 void SecurityFlags::AddTo(CommandLine& app) {
   app.Add("--tls-cert", tls.cert,
-          "certificate chain in PEM: --listen speaks TLS. Read again when it "
-          "changes")
+          "certificate chain in PEM: --listen, --http-listen and "
+          "--metrics-listen speak TLS. Read again when it changes")
       .Group("Security");
   app.Add("--tls-key", tls.key, "its private key, in PEM").Group("Security");
   app.Add("--tls-client-ca", tls.client_ca,
           "clients need a certificate of these, in PEM")
       .Group("Security");
   app.Add("--tokens", tokens_path,
-          "file of the bearer tokens that clients need for every call "
+          "file of the bearer tokens that clients need for every call, and "
+          "for metrics "
           "(scheduler_service/README.md); read again when it changes")
       .Group("Security");
   AddClientFlags(app, "worker", "workers", worker_tls);
@@ -45,9 +46,8 @@ void SecurityFlags::AddTo(CommandLine& app) {
       .Group("Security");
   app.AddSwitch("--allow-remote", allow_remote,
                 "let the addresses be reached from other machines although "
-                "everybody there may read and ask everything: --listen unless "
-                "it has TLS, and tokens or certificates of clients; "
-                "--http-listen and --metrics-listen, which have no TLS")
+                "everybody there may read and ask everything; with TLS, and "
+                "tokens or certificates of clients, they may be without this")
       .Group("Security");
 }
 
@@ -89,7 +89,6 @@ absl::Status SecurityFlags::ApplyTo(SchedulerServerOptions& server) const {
   if (allow_remote || (!tls.empty() && knows_callers)) {
     server.reach = Reach::kAnywhere;
   }
-  if (allow_remote) server.plain_reach = Reach::kAnywhere;
   return absl::OkStatus();
 }
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "common/command_line.h"
 #include "common/net/client_credentials.h"
-#include "common/net/server_credentials.h"
+#include "common/net/pem_files.h"
 #include "scheduler_service/scheduler_server.h"
 
 namespace bole {

@@ -82,7 +82,6 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
   server.health_address = flags.serving.health_address;
   server.tls = flags.serving.tls;
   server.reach = flags.serving.reach();
-  server.metrics_reach = flags.serving.metrics_reach();
   server.heartbeat_interval = flags.serving.heartbeat_interval();
   server.scheduler_timeout = flags.serving.scheduler_timeout();
   if (flags.step_timeout_seconds) {

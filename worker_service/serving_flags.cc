@@ -11,17 +11,18 @@ void ServingFlags::AddTo(CommandLine& app) {
           "address of grpc.health.v1 alone, for whoever reaches it on any "
           "machine: without TLS; none if left out");
   app.Add("--tls-cert", tls.cert,
-          "certificate chain in PEM: --listen speaks TLS. Read again when it "
-          "changes")
+          "certificate chain in PEM: --listen and --metrics-listen speak TLS. "
+          "Read again when it changes")
       .Group("Security");
   app.Add("--tls-key", tls.key, "its private key, in PEM").Group("Security");
   app.Add("--tls-client-ca", tls.client_ca,
-          "schedulers need a certificate of these, in PEM")
+          "schedulers, and whoever reads metrics, need a certificate of "
+          "these, in PEM")
       .Group("Security");
   app.AddSwitch("--allow-remote", allow_remote,
                 "let the addresses be reached from other machines although "
-                "everybody there is obeyed: --listen without --tls-client-ca, "
-                "and --metrics-listen, which has no TLS")
+                "everybody there is obeyed; with --tls-client-ca they may be "
+                "without this")
       .Group("Security");
   app.Add("--heartbeat-ms", heartbeat_ms,
           "milliseconds between signs of life, of the worker and its scheduler")

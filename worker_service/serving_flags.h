@@ -7,7 +7,7 @@
 
 #include "common/command_line.h"
 #include "common/net/listen_address.h"
-#include "common/net/server_credentials.h"
+#include "common/net/pem_files.h"
 
 namespace bole {
 
@@ -25,14 +25,11 @@ struct ServingFlags {
 
   void AddTo(CommandLine& app);
 
-  // Of the address for the scheduler. Without certificates of clients,
-  // everybody who reaches it is obeyed.
+  // Of the addresses for the scheduler and for metrics. Without certificates of
+  // clients, everybody who reaches the first is obeyed.
   Reach reach() const {
     const bool knows_clients = !tls.empty() && !tls.client_ca.empty();
     return allow_remote || knows_clients ? Reach::kAnywhere : Reach::kLoopback;
-  }
-  Reach metrics_reach() const {
-    return allow_remote ? Reach::kAnywhere : Reach::kLoopback;
   }
   std::chrono::milliseconds heartbeat_interval() const {
     return std::chrono::milliseconds(heartbeat_ms);

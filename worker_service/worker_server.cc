@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "common/cost_table.h"
 #include "common/model_fingerprint.h"
+#include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
@@ -95,6 +96,7 @@ struct WorkerServer::Parts {
   void CheckRecording(const absl::Status& written);
   static absl::Status LoadCosts(const std::string& path, WorkerInfo& info);
   absl::Status Listen(const WorkerServerOptions& options);
+  absl::Status ListenForMetrics(const WorkerServerOptions& options);
 };
 
 absl::Status WorkerServer::Parts::LoadEngine(
@@ -213,10 +215,22 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
                                services));
   host->SetServing(kServiceName, true);
   started.set_value(host.get());
+  return ListenForMetrics(options);
+}
+
+absl::Status WorkerServer::Parts::ListenForMetrics(
+    const WorkerServerOptions& options) {
   if (options.metrics_address.empty()) return absl::OkStatus();
+  const auto note = [](const std::string& what) {
+    std::fprintf(stderr, "bole-worker: %s\n", what.c_str());
+  };
+  BOLE_ASSIGN_OR_RETURN(std::shared_ptr<ServerTls> tls,
+                        ServerTls::Open({.files = options.tls, .note = note}));
   BOLE_ASSIGN_OR_RETURN(
       metrics_endpoint,
-      MetricsEndpoint::Start(options.metrics_address, options.metrics_reach,
+      MetricsEndpoint::Start({.address = options.metrics_address,
+                              .reach = options.reach,
+                              .tls = std::move(tls)},
                              metrics.registry()));
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
-#include "common/net/server_credentials.h"
+#include "common/net/pem_files.h"
 #include "kernels/backend.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
@@ -31,10 +31,9 @@ struct WorkerServerOptions {
   std::string metrics_address;          // Empty: no metrics.
   // Of grpc.health.v1 alone, for everybody; empty: none.
   std::string health_address;
-  TlsFiles tls;                            // For `address`.
-  Reach reach = Reach::kLoopback;          // For `address`.
-  Reach metrics_reach = Reach::kLoopback;  // For `metrics_address`.
-  std::string device = "cpu";              // As ChooseBackend() reads it.
+  TlsFiles tls;                    // For the first two addresses.
+  Reach reach = Reach::kLoopback;  // For the same.
+  std::string device = "cpu";      // As ChooseBackend() reads it.
   // Threads that compute on the CPU; 0 means one for each processor.
   int num_threads = 0;
   DraftHead draft_head = DraftHead::kAuto;

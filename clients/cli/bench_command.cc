@@ -25,6 +25,8 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/cli/terminal.h"
+#include "clients/sdk/client_options.h"
+#include "clients/sdk/server_channel.h"
 #include "common/command_line.h"
 #include "common/status_macros.h"
 
@@ -145,8 +147,16 @@ void WarmUp(int count, bench::RunnerOptions options, const Plan& plan,
 
 absl::StatusOr<bench::MetricValues> Scrape(const BenchFlags& flags) {
   if (!flags.metrics_url) return bench::MetricValues();
-  BOLE_ASSIGN_OR_RETURN(const std::string page,
-                        bench::HttpGet(*flags.metrics_url));
+  const ClientOptions client = flags.connection.ToClientOptions();
+  BOLE_ASSIGN_OR_RETURN(const ServerChannel channel,
+                        ServerChannel::Open(client));
+  BOLE_ASSIGN_OR_RETURN(
+      const std::string page,
+      bench::HttpGet(*flags.metrics_url,
+                     {.ca_file = client.ca_file,
+                      .cert_file = client.cert_file,
+                      .key_file = client.key_file,
+                      .authorization = channel.authorization()}));
   return bench::ParseMetrics(page);
 }
 

@@ -145,7 +145,8 @@ void AddReportFlags(BenchFlags& flags, CommandLine& command) {
       "bounds of good requests, in milliseconds: ttft:500,tpot:50,e2e:10000");
   const Flag url =
       command.Add("--metrics-url", flags.metrics_url,
-                  "the scheduler's metrics, http://HOST:PORT/metrics: its "
+                  "the scheduler's metrics, http://HOST:PORT/metrics or "
+                  "https, with the files and the token that calls have: its "
                   "counts and means are printed beside the client's");
   command
       .AddSwitch("--must-agree", flags.must_agree,

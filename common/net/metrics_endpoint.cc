@@ -1,56 +1,77 @@
 #include "common/net/metrics_endpoint.h"
 
-#include <exception>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_limits.h"
 #include "common/status_macros.h"
+#include "prometheus/text_serializer.h"
 
 namespace bole {
 namespace {
 
-// The library's constructor throws if the address cannot be bound.
-absl::StatusOr<std::unique_ptr<prometheus::Exposer>> Listen(
-    const std::string& address) {
-  constexpr int kThreads = 1;
-  try {
-    return std::make_unique<prometheus::Exposer>(address, kThreads);
-  } catch (const std::exception&) {
-    // Its text says no more than that it failed.
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address,
-        ": the port may be in use, or a thread could not be started"));
+// A few scrapers, who send no bodies.
+constexpr HttpLimits kLimits{.max_connections = 64, .max_body_bytes = 1024};
+
+std::optional<HttpAnswer> FindNothing(const HttpRequest& head) {
+  if (head.path != "/metrics") {
+    return HttpError(404, "not_found", "there is /metrics alone");
   }
+  if (head.method == "GET" || head.method == "HEAD") return std::nullopt;
+  HttpAnswer answer =
+      HttpError(405, "method_not_allowed", "/metrics takes GET, HEAD");
+  answer.headers.emplace_back("Allow", "GET, HEAD");
+  return answer;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
-    std::string_view address, Reach reach,
-    std::shared_ptr<prometheus::Collectable> metrics) {
-  BOLE_ASSIGN_OR_RETURN(ListenAddress where,
-                        ParseListenAddress(address, reach));
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<prometheus::Exposer> exposer,
-                        Listen(where.ToString()));
-  const std::vector<int> ports = exposer->GetListeningPorts();
-  if (ports.size() != 1) {
-    return absl::InternalError(absl::StrCat("listening on ", ports.size(),
-                                            " ports for ", where.ToString()));
-  }
-  where.port = ports.front();
-  exposer->RegisterCollectable(metrics);
-  return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(
-      std::move(exposer), std::move(metrics), std::move(where)));
+HttpAnswer MetricsAnswer(const prometheus::Collectable& metrics) {
+  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+          .body = prometheus::TextSerializer().Serialize(metrics.Collect())};
 }
 
-MetricsEndpoint::MetricsEndpoint(
-    std::unique_ptr<prometheus::Exposer> exposer,
-    std::shared_ptr<prometheus::Collectable> metrics, ListenAddress address)
-    : metrics_(std::move(metrics)),
-      exposer_(std::move(exposer)),
-      address_(std::move(address)) {}
+class MetricsEndpoint::Handler final : public HttpHandler {
+ public:
+  Handler(MetricsGuard guard, std::shared_ptr<prometheus::Collectable> metrics)
+      : guard_(std::move(guard)), metrics_(std::move(metrics)) {}
+
+  std::optional<HttpAnswer> Refuse(const HttpRequest& head) override {
+    std::optional<HttpAnswer> refusal = FindNothing(head);
+    if (!refusal && guard_) refusal = guard_(head);
+    return refusal;
+  }
+  std::shared_ptr<HttpCall> Handle(
+      HttpRequest, std::shared_ptr<HttpExchange> exchange) override {
+    exchange->Answer(MetricsAnswer(*metrics_));
+    return nullptr;
+  }
+
+ private:
+  const MetricsGuard guard_;
+  const std::shared_ptr<prometheus::Collectable> metrics_;
+};
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
+    MetricsEndpointOptions options,
+    std::shared_ptr<prometheus::Collectable> metrics) {
+  auto handler =
+      std::make_unique<Handler>(std::move(options.guard), std::move(metrics));
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
+                        HttpServer::Start({.address = options.address,
+                                           .reach = options.reach,
+                                           .limits = kLimits,
+                                           .tls = std::move(options.tls),
+                                           .num_threads = 1},
+                                          *handler));
+  return std::unique_ptr<MetricsEndpoint>(
+      new MetricsEndpoint(std::move(handler), std::move(server)));
+}
+
+MetricsEndpoint::MetricsEndpoint(std::unique_ptr<Handler> handler,
+                                 std::unique_ptr<HttpServer> server)
+    : handler_(std::move(handler)), server_(std::move(server)) {}
+
+MetricsEndpoint::~MetricsEndpoint() = default;
 
 }  // namespace bole

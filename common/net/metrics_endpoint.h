@@ -2,40 +2,58 @@
 #ifndef BOLE_COMMON_NET_METRICS_ENDPOINT_H_
 #define BOLE_COMMON_NET_METRICS_ENDPOINT_H_
 
+#include <functional>
 #include <memory>
-#include <string_view>
+#include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "common/net/http/http_message.h"
+#include "common/net/http/http_server.h"
+#include "common/net/http/server_tls.h"
 #include "common/net/listen_address.h"
 #include "prometheus/collectable.h"
-#include "prometheus/exposer.h"
 
 namespace bole {
 
-// Answers GET /metrics from a registry until it is destroyed. Thread-safe.
+// What a scrape of metrics is answered with.
+HttpAnswer MetricsAnswer(const prometheus::Collectable& metrics);
+
+// Why a request with this head is not answered. Must not wait.
+using MetricsGuard =
+    std::function<std::optional<HttpAnswer>(const HttpRequest& head)>;
+
+struct MetricsEndpointOptions {
+  std::string address = "127.0.0.1:0";  // As ParseListenAddress() reads it.
+  Reach reach = Reach::kLoopback;
+  std::shared_ptr<ServerTls> tls = nullptr;  // Null: in the clear.
+  MetricsGuard guard = nullptr;              // Null: everybody may read them.
+};
+
+// Answers GET /metrics from a registry until it is destroyed, and nothing else.
+// Thread-safe.
 class MetricsEndpoint {
  public:
-  // Listens at `address`, as ParseListenAddress() reads it and with its errors;
-  // UNAVAILABLE, naming the address, if it cannot be bound.
+  // The errors of HttpServer::Start().
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
-      std::string_view address, Reach reach,
+      MetricsEndpointOptions options,
       std::shared_ptr<prometheus::Collectable> metrics);
+  ~MetricsEndpoint();
 
   MetricsEndpoint(const MetricsEndpoint&) = delete;
   MetricsEndpoint& operator=(const MetricsEndpoint&) = delete;
 
   // Where it listens, the port being the real one.
-  const ListenAddress& address() const { return address_; }
+  const ListenAddress& address() const { return server_->address(); }
 
  private:
-  MetricsEndpoint(std::unique_ptr<prometheus::Exposer> exposer,
-                  std::shared_ptr<prometheus::Collectable> metrics,
-                  ListenAddress address);
+  class Handler;
 
-  // The exposer holds a weak pointer.
-  const std::shared_ptr<prometheus::Collectable> metrics_;
-  const std::unique_ptr<prometheus::Exposer> exposer_;
-  const ListenAddress address_;
+  MetricsEndpoint(std::unique_ptr<Handler> handler,
+                  std::unique_ptr<HttpServer> server);
+
+  const std::unique_ptr<Handler> handler_;
+  const std::unique_ptr<HttpServer> server_;  // Uses the handler.
 };
 
 }  // namespace bole

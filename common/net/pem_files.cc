@@ -60,4 +60,15 @@ absl::Status CheckCertificates(const std::string& path) {
   return ReadCertificate(path).status();
 }
 
+absl::Status Check(const TlsFiles& files) {
+  if (files.empty()) {
+    if (files.client_ca.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "certificates of clients need TLS: a certificate and its key");
+  }
+  BOLE_RETURN_IF_ERROR(CheckKeyPair(files.cert, files.key));
+  if (files.client_ca.empty()) return absl::OkStatus();
+  return CheckCertificates(files.client_ca);
+}
+
 }  // namespace bole

@@ -8,6 +8,15 @@
 
 namespace bole {
 
+// Files of a server. All empty: nothing is encrypted.
+struct TlsFiles {
+  std::string cert = {};       // The chain, the server's own first.
+  std::string key = {};        // Its private key, without a password.
+  std::string client_ca = {};  // If set, clients need a certificate of these.
+
+  bool empty() const { return cert.empty() && key.empty(); }
+};
+
 // How often files are looked at that may change.
 inline constexpr unsigned kPemRefreshSeconds = 1;
 
@@ -18,6 +27,10 @@ absl::Status CheckKeyPair(const std::string& cert_path,
 
 // The same of certificates alone.
 absl::Status CheckCertificates(const std::string& path);
+
+// The same of all that are named; also if certificates of clients are named
+// without a pair. OK if there are none.
+absl::Status Check(const TlsFiles& files);
 
 }  // namespace bole
 

@@ -1,8 +1,8 @@
 #include "common/net/server_credentials.h"
 
+#include <string>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/net/pem_files.h"
 #include "common/status_macros.h"
@@ -99,12 +99,6 @@ class GuardedPlaintext final : public grpc::ServerCredentials {
   const CallGuard guard_;
 };
 
-absl::Status CheckFiles(const TlsFiles& files) {
-  BOLE_RETURN_IF_ERROR(CheckKeyPair(files.cert, files.key));
-  if (files.client_ca.empty()) return absl::OkStatus();
-  return CheckCertificates(files.client_ca);
-}
-
 std::shared_ptr<grpc::ServerCredentials> MakeTls(const TlsFiles& files) {
   using grpc::experimental::FileWatcherCertificateProvider;
   grpc::experimental::TlsServerCredentialsOptions options(
@@ -123,15 +117,11 @@ std::shared_ptr<grpc::ServerCredentials> MakeTls(const TlsFiles& files) {
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsFiles& files, CallGuard guard) {
-  if (files.empty() && !files.client_ca.empty()) {
-    return absl::InvalidArgumentError(
-        "certificates of clients need TLS: a certificate and its key");
-  }
+  BOLE_RETURN_IF_ERROR(Check(files));
   if (files.empty()) {
     if (!guard) return grpc::InsecureServerCredentials();
     return std::make_shared<GuardedPlaintext>(std::move(guard));
   }
-  BOLE_RETURN_IF_ERROR(CheckFiles(files));
   std::shared_ptr<grpc::ServerCredentials> credentials = MakeTls(files);
   if (guard) {
     credentials->SetAuthMetadataProcessor(

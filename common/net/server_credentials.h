@@ -4,23 +4,14 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "common/net/pem_files.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/support/status.h"
 
 namespace bole {
-
-// Files in PEM. All empty: nothing is encrypted.
-struct TlsFiles {
-  std::string cert = {};       // The chain, the server's own first.
-  std::string key = {};        // Its private key, without a password.
-  std::string client_ca = {};  // If set, clients need a certificate of these.
-
-  bool empty() const { return cert.empty() && key.empty(); }
-};
 
 // Whether a call may go on: its method, "/PACKAGE.SERVICE/METHOD", and the
 // value of its metadata "authorization", or of several separated by commas. An

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
+#include "common/net/pem_files.h"
 #include "common/net/server_credentials.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "grpcpp/server.h"

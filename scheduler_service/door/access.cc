@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,15 +17,6 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr char kScheme[] = "Bearer ";
-
-// What changes when somebody writes or replaces the file.
-std::string StampOf(const std::string& path) {
-  struct stat is;
-  if (stat(path.c_str(), &is) != 0) return "";
-  return absl::StrCat(is.st_dev, " ", is.st_ino, " ", is.st_size, " ",
-                      is.st_mode, " ", is.st_mtim.tv_sec, " ",
-                      is.st_mtim.tv_nsec);
-}
 
 absl::StatusOr<GrantTable> Load(const std::string& path) {
   const auto read = [&]() -> absl::StatusOr<GrantTable> {
@@ -66,7 +58,7 @@ struct Access::Counters {
 
 absl::StatusOr<std::unique_ptr<Access>> Access::Open(
     AccessOptions options, prometheus::Registry& registry) {
-  std::string stamp = StampOf(options.path);
+  std::string stamp = StampOf({options.path});
   BOLE_ASSIGN_OR_RETURN(GrantTable table, Load(options.path));
   return std::unique_ptr<Access>(new Access(
       std::move(options), std::move(table), std::move(stamp), registry));
@@ -77,37 +69,12 @@ Access::Access(AccessOptions options, GrantTable table, std::string stamp,
     : options_(std::move(options)),
       counters_(std::make_unique<Counters>(registry)),
       table_(std::make_shared<const GrantTable>(std::move(table))),
-      read_stamp_(stamp),
-      seen_stamp_(std::move(stamp)),
-      thread_([this] { Run(); }) {}
+      watch_({options_.path}, std::move(stamp), options_.poll_interval,
+             [this] { Reload(); }) {}
 
-Access::~Access() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
-  thread_.join();
-}
-
-void Access::Run() {
-  while (true) {
-    const auto next = std::chrono::steady_clock::now() + options_.poll_interval;
-    {
-      MutexLock lock(mutex_);
-      while (!stopping_ && changed_.WaitUntil(mutex_, next)) {
-      }
-      if (stopping_) return;
-    }
-    std::string stamp = StampOf(options_.path);
-    const bool stands_still = stamp == seen_stamp_;
-    seen_stamp_ = std::move(stamp);
-    if (stands_still && seen_stamp_ != read_stamp_) Reload();
-  }
-}
+Access::~Access() = default;
 
 void Access::Reload() {
-  read_stamp_ = seen_stamp_;
   absl::StatusOr<GrantTable> table = Load(options_.path);
   (table.ok() ? counters_->taken : counters_->wrong).Increment();
   if (options_.note) {

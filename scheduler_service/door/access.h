@@ -9,12 +9,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <variant>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/file_watch.h"
 #include "common/mutex.h"
 #include "prometheus/registry.h"
 #include "scheduler_service/door/grant_table.h"
@@ -68,7 +68,6 @@ class Access {
   Access(AccessOptions options, GrantTable table, std::string stamp,
          prometheus::Registry& registry);
 
-  void Run();
   void Reload();
   std::shared_ptr<const GrantTable> table() const;
   TenantLimits LimitsOf(const Identity& who) const;
@@ -78,18 +77,12 @@ class Access {
   const std::unique_ptr<Counters> counters_;
 
   mutable Mutex mutex_;
-  CondVar changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const GrantTable> table_ ABSL_GUARDED_BY(mutex_);
   // As many as there were ever tenants in the file.
   std::map<std::string, std::shared_ptr<TenantAccount>> accounts_
       ABSL_GUARDED_BY(mutex_);
 
-  // Used by the thread alone: what the file looked like when it was read last,
-  // and when it was looked at last.
-  std::string read_stamp_;
-  std::string seen_stamp_;
-  std::thread thread_;  // Uses the rest: last.
+  FileWatch watch_;  // Uses the rest: last.
 };
 
 }  // namespace bole

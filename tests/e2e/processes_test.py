@@ -1,8 +1,12 @@
 #!/usr/bin/python3
 """The binaries as they are deployed: signals, exit codes, metrics."""
 
+import hashlib
+import json
+import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # The folder may be a source tree.
@@ -10,6 +14,7 @@ sys.dont_write_bytecode = True  # The folder may be a source tree.
 sys.path[:0] = ["tests/e2e/stubs", "tests/e2e"]
 
 import grpc
+from certificates import Authority
 from proto import bole_pb2, bole_pb2_grpc
 from services import MODEL, SCHEDULER, WORKER, Service, Services, eventually
 
@@ -35,6 +40,119 @@ def connect(services):
 
     assert eventually(generates)
     return channel, stub
+
+
+def curl(url, *flags):
+    """The exit code of curl, and what it read."""
+    done = subprocess.run(
+        ["curl", "--silent", "--max-time", "20", "--fail", *flags, url],
+        capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+# Of curl: the server answered with a status of 400 or more.
+HTTP_ERROR = 22
+
+
+class TlsTest(unittest.TestCase):
+    """Both services with certificates of their own, and of their clients."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.authority = Authority(self.folder, "authority")
+        cert, key = self.authority.issue("client")
+        self.client = ["--cert", cert, "--key", key]
+        self.trust = ["--cacert", self.authority.ca]
+        tls = ["--tls-cert", *self.authority.issue("server")]
+        tls[2:2] = ["--tls-key"]
+        tls += ["--tls-client-ca", self.authority.ca]
+        tokens = os.path.join(self.folder, "tokens")
+        with open(tokens, "w", encoding="ascii") as file:
+            for token, scope in [("asks", "generate"), ("scrapes", "metrics")]:
+                digest = hashlib.sha256(token.encode()).hexdigest()
+                file.write(f"{digest} blue {scope}\n")
+        os.chmod(tokens, 0o600)
+        self.services = Services(
+            worker_flags=tls,
+            scheduler_flags=[*tls, "--http-listen", "127.0.0.1:0", "--tokens",
+                             tokens, "--worker-ca", self.authority.ca,
+                             "--worker-cert", cert, "--worker-key", key,
+                             "--worker-name", "localhost"])
+        self.services.__enter__()
+        self.addCleanup(self.services.__exit__)
+        self.api = f"https://localhost:{self.services.scheduler.http_port}"
+        self.assertTrue(eventually(lambda: curl(
+            self.api + "/ready", *self.trust, *self.client)[0] == 0))
+
+    def ask(self, path, token, *flags):
+        return curl(self.api + path, *self.trust, *self.client, "--header",
+                    f"Authorization: Bearer {token}", *flags)
+
+    def test_the_api_answers_whoever_has_a_certificate_and_a_token(self):
+        body = {"prompt": PROMPT, "max_tokens": 8, "temperature": 0}
+        post = ["--header", "Content-Type: application/json", "--data"]
+
+        code, whole = self.ask("/v1/completions", "asks", *post,
+                               json.dumps(body))
+        self.assertEqual(code, 0)
+        code, events = self.ask("/v1/completions", "asks", "--no-buffer", *post,
+                                json.dumps({**body, "stream": True}))
+        self.assertEqual(code, 0)
+
+        streamed = [json.loads(line[6:]) for line in events.splitlines()
+                    if line.startswith("data: {")]
+        self.assertEqual("".join(event["choices"][0]["text"]
+                                 for event in streamed if event["choices"]),
+                         json.loads(whole)["choices"][0]["text"])
+        self.assertTrue(events.endswith("data: [DONE]\n\n"))
+        self.assertEqual(self.ask("/v1/models", "asks")[0], 0)
+        self.assertEqual(self.ask("/v1/models", "scrapes")[0], HTTP_ERROR)
+
+    def test_metrics_are_for_those_who_are_known(self):
+        scheduler, worker = [
+            f"https://localhost:{service.metrics_port}/metrics"
+            for service in [self.services.scheduler, self.services.worker]]
+        known = [*self.trust, *self.client]
+
+        def bearer(token):
+            return ["--header", f"Authorization: Bearer {token}"]
+
+        self.assertIn("bole_requests_running 0\n",
+                      curl(scheduler, *known, *bearer("scrapes"))[1])
+        self.assertEqual(curl(scheduler, *known)[0], HTTP_ERROR)
+        self.assertEqual(curl(scheduler, *known, *bearer("asks"))[0],
+                         HTTP_ERROR)
+        self.assertIn("bole_worker_connected 1\n", curl(worker, *known)[1])
+        for url in [scheduler, worker]:
+            code, body = curl(url, *self.trust, *bearer("scrapes"))
+            self.assertNotIn(code, [0, HTTP_ERROR])
+            self.assertEqual(body, "")
+
+    def test_nobody_is_answered_without_a_certificate_or_in_the_clear(self):
+        for url, flags in [(self.api, self.trust),
+                           (self.api.replace("https", "http"), []),
+                           (self.api, self.client)]:
+            code, body = curl(url + "/health", *flags)
+            self.assertNotIn(code, [0, HTTP_ERROR])
+            self.assertEqual(body, "")
+        self.assertEqual(self.ask("/health", "none")[0], 0)
+
+    def test_a_certificate_is_replaced_while_the_services_run(self):
+        newer = Authority(self.folder, "newer")
+        trust_newer = ["--cacert", newer.ca, *self.client]
+        self.assertNotEqual(curl(self.api + "/health", *trust_newer)[0], 0)
+
+        newer.issue("server")
+
+        for service, path in [(self.services.scheduler, "/metrics"),
+                              (self.services.worker, "/metrics")]:
+            url = f"https://localhost:{service.metrics_port}{path}"
+            self.assertTrue(eventually(
+                lambda url=url: curl(url, *trust_newer)[0] in [0, HTTP_ERROR]))
+        self.assertTrue(eventually(
+            lambda: curl(self.api + "/health", *trust_newer)[0] == 0))
 
 
 class ProcessesTest(unittest.TestCase):

@@ -37,12 +37,15 @@ class Service:
         self._reader.start()
         self.address = None
         self.metrics_port = None
+        self.http_port = None
         while self.address is None:
             line = self._lines.get(timeout=60)
             if line is None:
                 raise RuntimeError(f"{command[0]} ended: {self.output}")
             if line.startswith("metrics on port "):
                 self.metrics_port = int(line.split()[-1])
+            elif line.startswith("http on port "):
+                self.http_port = int(line.split()[-1])
             elif line.startswith("listening on "):
                 self.address = line.split()[-1]
 

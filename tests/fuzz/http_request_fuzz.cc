@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/check.h"
-#include "scheduler_service/door/http/http_limits.h"
-#include "scheduler_service/door/http/http_message.h"
-#include "scheduler_service/door/http/request_reader.h"
+#include "common/net/http/http_limits.h"
+#include "common/net/http/http_message.h"
+#include "common/net/http/request_reader.h"
 
 namespace bole {
 namespace {

@@ -66,6 +66,8 @@ forbid 'common/' "$rpc|prometheus/|common/net/" \
   'common/net/'
 forbid 'common/net/' 'google/protobuf/|[^>"]*\.pb\.h' \
   'common/net listens; it knows no messages'
+forbid '(common|scheduler_service|worker_service)/' 'boost/' \
+  'who serves HTTP does so through common/net/http' 'common/net/http/'
 
 forbid 'kernels/' "$rpc|common/net/|$services" \
   'kernels know nothing of requests: no RPC, no services'

@@ -21,6 +21,7 @@
 #include "common/mutex.h"
 #include "common/sha256.h"
 #include "gtest/gtest.h"
+#include "scheduler_service/door/http/http_router.h"
 #include "scheduler_service/scheduler_server.h"
 #include "tests/common/net/test_certificates.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
@@ -40,10 +41,11 @@ using testing::SimulatedService;
 using testing::SimulatedWorker;
 using testing::TestAuthority;
 
-constexpr char kServerName[] = "bole.test";
+constexpr char kServerName[] = "localhost";
 constexpr char kOldToken[] = "old-canary-token";
 constexpr char kNewToken[] = "new-canary-token";
 constexpr char kAdminToken[] = "admin-canary-token";
+constexpr char kMetricsToken[] = "metrics-canary-token";
 
 std::string Line(const std::string& token, const std::string& rest) {
   return absl::StrCat(Sha256Hex(token), " ", rest, "\n");
@@ -56,7 +58,8 @@ class SchedulerAccessTest : public ::testing::Test {
     directory_.Write("tokenizer.json", testing::TinyTokenizerJson());
     const CertifiedKey server = authority_.Issue(kServerName);
     WriteTokens(Line(kOldToken, "blue generate") +
-                Line(kAdminToken, "ops admin"));
+                Line(kAdminToken, "ops admin") +
+                Line(kMetricsToken, "ops metrics"));
     auto started = SchedulerServer::Start(
         {.models = {"tiny=" + directory_.path()},
          .metrics_address = "127.0.0.1:0",
@@ -106,6 +109,22 @@ class SchedulerAccessTest : public ::testing::Test {
     return stream->status();
   }
 
+  // A page of the listener for metrics.
+  absl::StatusOr<std::string> Scrape(const std::string& token,
+                                     const TestAuthority* certified_by,
+                                     const std::string& path = "/metrics") {
+    bench::HttpGetOptions options{.ca_file = directory_.File("ca.pem")};
+    if (!token.empty()) options.authorization = "Bearer " + token;
+    if (certified_by != nullptr) {
+      const CertifiedKey own = certified_by->Issue("scraper.test");
+      options.cert_file = directory_.Write("scraper.pem", own.cert);
+      options.key_file = directory_.Write("scraper_key.pem", own.key);
+    }
+    return bench::HttpGet(absl::StrCat("https://", kServerName, ":",
+                                       server_->metrics_port(), path),
+                          options);
+  }
+
   void Note(const std::string& what) {
     MutexLock lock(mutex_);
     notes_.push_back(what);
@@ -148,6 +167,42 @@ TEST_F(SchedulerAccessTest, ACertificateAndATokenOfTheScopeAreBothNeeded) {
             absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(ClientWith(kOldToken, &authority_)->ListWorkers().status().code(),
             absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(SchedulerAccessTest, MetricsNeedACertificateAndATokenOfTheirScope) {
+  const auto refused = [&](const std::string& token, const char* http_status) {
+    const absl::Status status = Scrape(token, &authority_).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(status.message().find(http_status), absl::string_view::npos)
+        << status;
+  };
+
+  const auto metrics = Scrape(kMetricsToken, &authority_);
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  EXPECT_NE(metrics->find("\nbole_requests_running 0\n"), std::string::npos);
+
+  refused("", "401");
+  refused(kNewToken, "401");
+  refused(kOldToken, "403");
+  refused(kAdminToken, "403");
+  EXPECT_TRUE(absl::IsUnavailable(Scrape(kMetricsToken, nullptr).status()));
+  EXPECT_TRUE(absl::IsUnavailable(Scrape(kMetricsToken, &stranger_).status()));
+  EXPECT_TRUE(absl::IsUnavailable(
+      bench::HttpGet(absl::StrCat("http://127.0.0.1:", server_->metrics_port(),
+                                  "/metrics"))
+          .status()));
+}
+
+TEST_F(SchedulerAccessTest, NothingButMetricsIsWhereTheyAre) {
+  for (const HttpRoute& route : HttpRoutes()) {
+    if (route.name == HttpRouteName::kMetrics) continue;
+    for (const char* token : {kOldToken, kAdminToken, kMetricsToken}) {
+      const absl::Status status =
+          Scrape(token, &authority_, std::string(route.path)).status();
+      EXPECT_NE(status.message().find("404"), absl::string_view::npos)
+          << route.path << " " << status;
+    }
+  }
 }
 
 TEST_F(SchedulerAccessTest, TokensRotateUnderLoadWithoutAFailedCall) {
@@ -234,12 +289,12 @@ TEST_F(SchedulerAccessTest, NoTokenAndNoPromptIsInErrorsNotesMetricsOrLogs) {
     request.mutable_sampling_params()->add_stop(kPrompt +
                                                 std::string(300, 'x'));
   });
+  EXPECT_FALSE(Scrape(kOldToken, &authority_).ok());
   WriteTokens(Line(kNewToken, "blue generate") + kOldToken + " blue generate");
   EXPECT_TRUE(AwaitTokens("the old ones stay"));
   worker_.Leave();
   generate(*good, as_it_is);
-  const auto metrics = bench::HttpGet(
-      absl::StrCat("http://127.0.0.1:", server_->metrics_port(), "/metrics"));
+  const auto metrics = Scrape(kMetricsToken, &authority_);
   ASSERT_TRUE(metrics.ok()) << metrics.status();
   server_->Stop();
   std::string told = absl::StrCat(::testing::internal::GetCapturedStdout(),
@@ -252,7 +307,7 @@ TEST_F(SchedulerAccessTest, NoTokenAndNoPromptIsInErrorsNotesMetricsOrLogs) {
 
   EXPECT_NE(metrics->find("bole_calls_denied_total"), std::string::npos);
   EXPECT_EQ(told.find("canary"), std::string::npos) << told;
-  for (const char* token : {kOldToken, kNewToken, kAdminToken}) {
+  for (const char* token : {kOldToken, kNewToken, kAdminToken, kMetricsToken}) {
     EXPECT_EQ(told.find(Sha256Hex(token)), std::string::npos) << token;
   }
 }

@@ -167,7 +167,6 @@ absl::Status Flags::Complete() {
   server.health_address = serving.health_address;
   server.tls = serving.tls;
   server.reach = serving.reach();
-  server.metrics_reach = serving.metrics_reach();
   server.heartbeat_interval = serving.heartbeat_interval();
   server.scheduler_timeout = serving.scheduler_timeout();
   return absl::OkStatus();

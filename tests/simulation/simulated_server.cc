@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
@@ -80,9 +81,13 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                          services));
   parts->host->SetServing(kServiceName, true);
   if (!options.metrics_address.empty()) {
+    BOLE_ASSIGN_OR_RETURN(std::shared_ptr<ServerTls> tls,
+                          ServerTls::Open({.files = options.tls}));
     BOLE_ASSIGN_OR_RETURN(
         parts->metrics_endpoint,
-        MetricsEndpoint::Start(options.metrics_address, options.metrics_reach,
+        MetricsEndpoint::Start({.address = options.metrics_address,
+                                .reach = options.reach,
+                                .tls = std::move(tls)},
                                parts->metrics.registry()));
   }
   return std::unique_ptr<SimulatedServer>(

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/net/listen_address.h"
-#include "common/net/server_credentials.h"
+#include "common/net/pem_files.h"
 #include "tests/simulation/step_runner.h"
 
 namespace bole::simulation {
@@ -18,9 +18,8 @@ struct SimulatedServerOptions {
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address = {};     // Empty: no metrics.
   std::string health_address = {};      // Empty: none for health alone.
-  TlsFiles tls = {};                    // For `address`.
-  Reach reach = Reach::kLoopback;       // For `address`.
-  Reach metrics_reach = Reach::kLoopback;
+  TlsFiles tls = {};                    // For the first two addresses.
+  Reach reach = Reach::kLoopback;       // For the same.
   std::chrono::milliseconds heartbeat_interval{1000};
   // As WorkerServiceOptions::scheduler_timeout.
   std::chrono::milliseconds scheduler_timeout{5000};

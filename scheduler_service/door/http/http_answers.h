@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "scheduler_service/door/http/http_message.h"
+#include "common/net/http/http_message.h"
 #include "scheduler_service/door/openai/openai_error.h"
 
 namespace bole {

@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/net/http/http_message.h"
 #include "scheduler_service/door/http/http_answers.h"
-#include "scheduler_service/door/http/http_message.h"
 
 namespace bole {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "scheduler_service/door/http/http_message.h"
+#include "common/net/http/http_message.h"
 #include "scheduler_service/door/identity.h"
 
 namespace bole {

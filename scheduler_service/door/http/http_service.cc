@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/net/metrics_endpoint.h"
 #include "common/version.h"
-#include "prometheus/text_serializer.h"
 #include "scheduler_service/door/http/http_answers.h"
 #include "scheduler_service/door/http/http_generate_call.h"
 #include "scheduler_service/door/http/http_text_call.h"
@@ -103,9 +103,7 @@ HttpAnswer HttpService::AnswerTo(const HttpRoute& route,
     case HttpRouteName::kReady:
       return Ready();
     case HttpRouteName::kMetrics:
-      return {
-          .content_type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = prometheus::TextSerializer().Serialize(metrics_.Collect())};
+      return MetricsAnswer(metrics_);
     case HttpRouteName::kVersion:
       return {.body = absl::StrCat(R"({"version":")", kVersion, R"("})")};
     case HttpRouteName::kModels:

@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_message.h"
 #include "prometheus/collectable.h"
 #include "scheduler_service/door/asked_models.h"
 #include "scheduler_service/door/front_door.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_message.h"
 #include "scheduler_service/door/http/http_router.h"
 #include "scheduler_service/door/openai/openai_request.h"
 #include "scheduler_service/scheduler_loop.h"

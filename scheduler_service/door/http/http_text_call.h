@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_message.h"
 #include "scheduler_service/door/front_door.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_message.h"
 #include "scheduler_service/door/task_pool.h"
 #include "scheduler_service/jobs/refusal.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/net/http/http_message.h"
 #include "scheduler_service/door/asked_models.h"
-#include "scheduler_service/door/http/http_message.h"
 
 namespace bole {
 

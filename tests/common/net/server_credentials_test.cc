@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "proto/health.grpc.pb.h"
+#include "tests/common/net/certificate_rotation.h"
 #include "tests/common/net/test_certificates.h"
 #include "tests/worker_service/model/files.h"
 
@@ -26,6 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using testing::CertificateRotation;
 using testing::CertifiedKey;
 using testing::TestAuthority;
 
@@ -170,28 +171,8 @@ TEST_F(ServerCredentialsTest, AFileThatIsOfNoUseIsAnErrorThatNamesIt) {
   }
 }
 
-// Whoever renames a link to a folder changes both of its files at once.
-class Rotation {
- public:
-  explicit Rotation(const std::string& path) : path_(path) {}
-
-  void Show(const std::string& folder, const CertifiedKey& server) {
-    const ScopedDirectory& directory =
-        *folders_.emplace_back(std::make_unique<ScopedDirectory>());
-    directory.Write("cert.pem", server.cert);
-    directory.Write("key.pem", server.key);
-    const std::string link = path_ + "/" + folder;
-    std::filesystem::create_directory_symlink(directory.path(), link + ".new");
-    std::filesystem::rename(link + ".new", link);
-  }
-
- private:
-  const std::string path_;
-  std::vector<std::unique_ptr<ScopedDirectory>> folders_;
-};
-
 TEST_F(ServerCredentialsTest, ACertificateRotatesUnderLoadWithoutAFailedCall) {
-  Rotation rotation(directory_.path());
+  CertificateRotation rotation(directory_.path());
   rotation.Show("now", authority_.Issue(kName));
   const auto host = Serve({.cert = directory_.File("now/cert.pem"),
                            .key = directory_.File("now/key.pem")});

@@ -9,7 +9,7 @@
 #include "common/check.h"
 #include "nlohmann/json.hpp"
 #include "scheduler_service/scheduler_server.h"
-#include "tests/scheduler_service/door/http/raw_client.h"
+#include "tests/common/net/http/raw_client.h"
 #include "tests/scheduler_service/tiny_system.h"
 
 namespace bole::testing {

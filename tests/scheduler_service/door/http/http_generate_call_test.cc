@@ -6,8 +6,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "proto/bole.pb.h"
+#include "tests/common/net/http/raw_client.h"
 #include "tests/scheduler_service/door/http/http_asking.h"
-#include "tests/scheduler_service/door/http/raw_client.h"
 #include "tests/scheduler_service/tiny_system.h"
 
 namespace bole {

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_message.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_message.h"
 #include "tests/scheduler_service/door/tiny_door.h"
 #include "tests/scheduler_service/scrape.h"
 

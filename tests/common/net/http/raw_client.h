@@ -1,6 +1,6 @@
 // A socket to an HTTP server, byte by byte.
-#ifndef BOLE_TESTS_SCHEDULER_SERVICE_DOOR_HTTP_RAW_CLIENT_H_
-#define BOLE_TESTS_SCHEDULER_SERVICE_DOOR_HTTP_RAW_CLIENT_H_
+#ifndef BOLE_TESTS_COMMON_NET_HTTP_RAW_CLIENT_H_
+#define BOLE_TESTS_COMMON_NET_HTTP_RAW_CLIENT_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -47,6 +47,7 @@ class RawClient {
     }
     return true;
   }
+  int fd() const { return fd_; }
   void EndSending() { shutdown(fd_, SHUT_WR); }
   void Close() {
     if (fd_ >= 0) close(fd_);
@@ -104,4 +105,4 @@ class RawClient {
 
 }  // namespace bole::testing
 
-#endif  // BOLE_TESTS_SCHEDULER_SERVICE_DOOR_HTTP_RAW_CLIENT_H_
+#endif  // BOLE_TESTS_COMMON_NET_HTTP_RAW_CLIENT_H_

@@ -1,6 +1,6 @@
 // One HTTP connection.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_CONNECTION_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_CONNECTION_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_CONNECTION_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_CONNECTION_H_
 
 #include <array>
 #include <atomic>
@@ -12,13 +12,13 @@
 #include <memory>
 #include <string>
 
-#include "scheduler_service/door/http/http_stream.h"
+#include "common/net/http/http_stream.h"
 // The streams come first because of what they include.
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/steady_timer.hpp"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_limits.h"
-#include "scheduler_service/door/http/request_reader.h"
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_limits.h"
+#include "common/net/http/request_reader.h"
 
 namespace bole {
 
@@ -126,4 +126,4 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_CONNECTION_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_CONNECTION_H_

@@ -1,19 +1,16 @@
 // Listens for HTTP/1.1.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_SERVER_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_SERVER_H_
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_limits.h"
+#include "common/net/http/server_tls.h"
 #include "common/net/listen_address.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_limits.h"
-
-namespace boost::asio::ssl {
-class context;
-}
 
 namespace bole {
 
@@ -21,16 +18,17 @@ struct HttpServerOptions {
   std::string address = "127.0.0.1:0";  // As ParseListenAddress() reads it.
   Reach reach = Reach::kLoopback;
   HttpLimits limits = {};
-  boost::asio::ssl::context* tls = nullptr;  // Null: in the clear.
+  std::shared_ptr<ServerTls> tls = nullptr;  // Null: in the clear.
+  int num_threads = 0;  // 0: a quarter of the cores, from 2 to 4.
 };
 
-// Serves any number of connections with a quarter of the cores, 2 to 4 threads.
-// Peers that go dead are noticed within 90 s. Thread-safe.
+// Serves any number of connections with a few threads. Peers that go dead are
+// noticed within 90 s. Thread-safe.
 class HttpServer {
  public:
-  // The handler and the context of TLS must outlive the server. Besides the
-  // errors of ParseListenAddress(): UNAVAILABLE, naming the address, if it
-  // cannot be bound.
+  // The handler must outlive the server. Besides the errors of
+  // ParseListenAddress(): UNAVAILABLE, naming the address, if it cannot be
+  // bound.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const HttpServerOptions& options, HttpHandler& handler);
   ~HttpServer();  // Stop().
@@ -58,4 +56,4 @@ class HttpServer {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVER_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_SERVER_H_

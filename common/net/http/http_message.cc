@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_message.h"
+#include "common/net/http/http_message.h"
 
 #include <algorithm>
 #include <cstddef>

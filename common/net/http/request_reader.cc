@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/request_reader.h"
+#include "common/net/http/request_reader.h"
 
 #include <string>
 #include <utility>

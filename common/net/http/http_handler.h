@@ -1,12 +1,12 @@
 // What answers the requests of HTTP connections.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_HANDLER_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_HANDLER_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_HANDLER_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_HANDLER_H_
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "scheduler_service/door/http/http_message.h"
+#include "common/net/http/http_message.h"
 
 namespace bole {
 
@@ -57,4 +57,4 @@ class HttpHandler {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_HANDLER_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_HANDLER_H_

@@ -1,14 +1,14 @@
 // Bytes of a connection to requests, within bounds.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_REQUEST_READER_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_REQUEST_READER_H_
+#ifndef BOLE_COMMON_NET_HTTP_REQUEST_READER_H_
+#define BOLE_COMMON_NET_HTTP_REQUEST_READER_H_
 
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include "scheduler_service/door/http/http_limits.h"
-#include "scheduler_service/door/http/http_message.h"
+#include "common/net/http/http_limits.h"
+#include "common/net/http/http_message.h"
 
 namespace bole {
 
@@ -64,4 +64,4 @@ class RequestReader {
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_REQUEST_READER_H_
+#endif  // BOLE_COMMON_NET_HTTP_REQUEST_READER_H_

@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_connection.h"
+#include "common/net/http/http_connection.h"
 
 #include <utility>
 
@@ -10,8 +10,6 @@ namespace {
 using boost::system::error_code;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr size_t kSlowestBytesPerSecond = 64 << 10;
 
 }  // namespace
 
@@ -82,7 +80,7 @@ HttpConnection::~HttpConnection() { on_end_(); }
 
 void HttpConnection::Start() {
   boost::asio::post(stream_->executor(), [self = shared_from_this()] {
-    self->SetTimer(steady_clock::now() + self->limits_.header_time);
+    self->SetTimer(steady_clock::now() + self->limits_.handshake_time);
     self->stream_->Handshake([self](error_code error, size_t) {
       if (error) return self->CloseNow();
       self->Advance();
@@ -263,7 +261,7 @@ void HttpConnection::Send(Output output) {
   if (output.after == After::kEndExchange) {
     const size_t bytes = output.head.size() + output.body.size();
     SetTimer(steady_clock::now() + limits_.write_time +
-             milliseconds(1000 * bytes / kSlowestBytesPerSecond));
+             milliseconds(1000 * bytes / limits_.slowest_bytes_per_second));
   }
   outputs_.push_back(std::move(output));
   if (outputs_.size() == 1) SendNext();
@@ -316,7 +314,7 @@ void HttpConnection::Linger() {
   if (at_end_) return CloseNow();
   lingering_ = true;
   input_.clear();
-  stream_->EndSending();
+  stream_->EndSending([self = shared_from_this()](error_code, size_t) {});
   SetTimer(steady_clock::now() + limits_.linger_time);
   Read();
 }

@@ -1,4 +1,4 @@
-#include "scheduler_service/door/http/http_server.h"
+#include "common/net/http/http_server.h"
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler_service/door/http/http_connection.h"
+#include "common/net/http/http_connection.h"
 // The connection comes first because of what its streams include.
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -34,7 +34,8 @@ constexpr int kBacklog = 1024;
 // After an error such as too many open files, which would come again at once.
 constexpr std::chrono::milliseconds kAcceptPause(100);
 
-int NumThreads() {
+int NumThreads(const HttpServerOptions& options) {
+  if (options.num_threads > 0) return options.num_threads;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::clamp(cores / 4, 2, 4);
 }
@@ -56,7 +57,9 @@ void Configure(tcp::socket& socket, const HttpLimits& limits) {
   set(TCP_KEEPCNT, 3);
 }
 
-void TurnAway(tcp::socket socket) {
+// A client that waits for a handshake could not read it.
+void TurnAway(tcp::socket socket, bool tls) {
+  if (tls) return;
   const HttpAnswer answer =
       HttpError(503, "too_many_connections", "too many connections are open");
   const std::string bytes =
@@ -143,12 +146,14 @@ void HttpServer::Parts::Open(tcp::socket socket) {
     if (connections.size() < options.limits.max_connections) {
       const uint64_t id = next_id++;
       connection = std::make_shared<HttpConnection>(
-          HttpStream::Create(std::move(socket), options.tls), context,
-          [this, id] { OnEnd(id); });
+          HttpStream::Create(std::move(socket),
+                             options.tls ? options.tls->context() : nullptr),
+          context, [this, id] { OnEnd(id); });
       connections.emplace(id, connection);
     }
   }
-  if (connection == nullptr) return TurnAway(std::move(socket));
+  if (connection == nullptr)
+    return TurnAway(std::move(socket), options.tls != nullptr);
   connection->Start();
 }
 
@@ -183,7 +188,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   parts->Accept();
   {
     MutexLock lock(parts->stop_mutex);
-    for (int i = 0; i < NumThreads(); ++i) {
+    for (int i = 0; i < NumThreads(options); ++i) {
       parts->threads.emplace_back([&io = *parts->context.io] { io.run(); });
     }
   }

@@ -1,6 +1,6 @@
 // Requests and answers of HTTP/1.1, as the server hands them on.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_MESSAGE_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_MESSAGE_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_MESSAGE_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_MESSAGE_H_
 
 #include <string>
 #include <string_view>
@@ -50,4 +50,4 @@ HttpAnswer HttpError(int status, std::string_view code,
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_MESSAGE_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_MESSAGE_H_

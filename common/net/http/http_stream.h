@@ -1,6 +1,6 @@
 // A connection's bytes, in the clear or through TLS.
-#ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_STREAM_H_
-#define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_STREAM_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_STREAM_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_STREAM_H_
 
 #include <array>
 #include <cstddef>
@@ -23,9 +23,10 @@ class HttpStream {
   using Done = std::function<void(boost::system::error_code, size_t)>;
   using Parts = std::array<boost::asio::const_buffer, 3>;
 
-  // Through TLS if there is a context, which must outlive the stream.
-  static std::unique_ptr<HttpStream> Create(boost::asio::ip::tcp::socket socket,
-                                            boost::asio::ssl::context* tls);
+  // Through TLS if there is a context.
+  static std::unique_ptr<HttpStream> Create(
+      boost::asio::ip::tcp::socket socket,
+      std::shared_ptr<boost::asio::ssl::context> tls);
   virtual ~HttpStream() = default;
 
   virtual boost::asio::any_io_executor executor() = 0;
@@ -34,13 +35,13 @@ class HttpStream {
   virtual void ReadSome(boost::asio::mutable_buffer buffer, Done done) = 0;
   // All of the parts. They outlive the write.
   virtual void Write(const Parts& parts, Done done) = 0;
-  // Nothing more is sent. TLS does not tell the peer: answers have a length of
-  // their own.
-  virtual void EndSending() = 0;
+  // Tells the peer that nothing more is sent; no write may follow. The stream
+  // must outlive this too: TLS is done with it once the peer has answered.
+  virtual void EndSending(Done done) = 0;
   // What is under way fails.
   virtual void Close() = 0;
 };
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_STREAM_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_STREAM_H_
