@@ -2,9 +2,11 @@
 #ifndef BOLE_COMMON_NET_PEM_FILES_H_
 #define BOLE_COMMON_NET_PEM_FILES_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace bole {
 
@@ -18,6 +20,10 @@ absl::Status CheckKeyPair(const std::string& cert_path,
 
 // The same of certificates alone.
 absl::Status CheckCertificates(const std::string& path);
+
+// When the first of the file's certificates ends, in seconds since 1970.
+// INVALID_ARGUMENT, naming the file, as above.
+absl::StatusOr<int64_t> EndOfCertificates(const std::string& path);
 
 }  // namespace bole
 
