@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/cost_table.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
@@ -59,6 +60,10 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                   .page_bytes = engine.page_bytes};
   // Greedy, so that a client who asks for nothing knows what to expect.
   info.temperature = 0;
+  if (options.tells_costs) {
+    info.cost_table =
+        ToJson({.of = info.MeasuredWith(), .costs = options.runner.costs});
+  }
   parts->service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
           .info = std::move(info),
@@ -83,7 +88,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
     BOLE_ASSIGN_OR_RETURN(
         parts->metrics_endpoint,
         MetricsEndpoint::Start(options.metrics_address, options.metrics_reach,
-                               parts->metrics.registry()));
+                               parts->metrics.Page(options.tls.cert)));
   }
   return std::unique_ptr<SimulatedServer>(
       new SimulatedServer(std::move(parts)));
