@@ -217,7 +217,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(
       metrics_endpoint,
       MetricsEndpoint::Start(options.metrics_address, options.metrics_reach,
-                             metrics.registry()));
+                             metrics.Page(options.tls.cert)));
   return absl::OkStatus();
 }
 

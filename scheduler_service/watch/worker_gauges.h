@@ -1,34 +1,48 @@
-// What the prefix caches of workers keep, for Prometheus.
-#ifndef BOLE_SCHEDULER_SERVICE_WATCH_CACHE_METRICS_H_
-#define BOLE_SCHEDULER_SERVICE_WATCH_CACHE_METRICS_H_
+// What is known of each worker, for Prometheus.
+#ifndef BOLE_SCHEDULER_SERVICE_WATCH_WORKER_GAUGES_H_
+#define BOLE_SCHEDULER_SERVICE_WATCH_WORKER_GAUGES_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
+#include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/watch/scheduler_status.h"
 
 namespace bole {
 
 // Names: README.md. One thread at a time.
-class CacheMetrics {
+class WorkerGauges {
  public:
   // `registry` must outlive this.
-  explicit CacheMetrics(prometheus::Registry& registry);
+  explicit WorkerGauges(prometheus::Registry& registry);
 
-  void Set(const WorkerStatus& worker);
-  // There is no such worker any more.
-  void Remove(const std::string& worker);
+  // These are all the workers that there are. The others have no series.
+  void Set(const std::vector<WorkerStatus>& workers);
 
  private:
-  std::vector<prometheus::Family<prometheus::Gauge>*> families_;
-  // By the names of workers; as many as there are families.
-  std::map<std::string, std::vector<prometheus::Gauge*>> workers_;
+  using GaugeFamily = prometheus::Family<prometheus::Gauge>;
+  // As many gauges as there are families.
+  struct Series {
+    std::vector<prometheus::Gauge*> gauges = {};
+    prometheus::Gauge* info = nullptr;  // Null before a worker was described.
+    std::shared_ptr<const WorkerDescription> told = nullptr;  // By `info`.
+    std::string model = {};                                   // The same.
+  };
+
+  void Set(const WorkerStatus& worker);
+  void Tell(const WorkerStatus& worker, Series& series);
+  void RemoveAllBut(const std::vector<WorkerStatus>& workers);
+
+  std::vector<GaugeFamily*> families_;
+  GaugeFamily& info_;
+  std::map<std::string, Series> workers_;  // By their names.
 };
 
 }  // namespace bole
 
-#endif  // BOLE_SCHEDULER_SERVICE_WATCH_CACHE_METRICS_H_
+#endif  // BOLE_SCHEDULER_SERVICE_WATCH_WORKER_GAUGES_H_
