@@ -58,7 +58,10 @@ llvm-14: names in the stack traces of clang sanitizers
 shellcheck: lint of the scripts
 git: what is tracked, for the checks of the tree
 haproxy: reads deploy/haproxy.cfg, for the check of that
-openssl: a certificate for the same
+openssl: a certificate for the same, and for what is watched
+prometheus: checks the rules, and watches the services in their test; promtool
+python3-yaml: the same rules, at other times
+python3-matplotlib: draws the dashboards
 '
 
 packages=$build_packages
