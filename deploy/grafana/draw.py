@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Draws every panel of the dashboards from the data of a Prometheus, as SVG: what
 Grafana would show, for readers without one.
 
@@ -97,7 +97,7 @@ def draw_panel(axes, panel, lines):
     axes.set_ylabel(defaults["unit"].replace("suffix:", "").strip())
     axes.set_xlabel("s")
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    axes.grid(alpha=0.3)
+    axes.locator_params(nbins=4)
     if lines:
         axes.legend(fontsize=6, loc="upper left", framealpha=0.6)
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes the rules with other times, or with links to a place of yours.
 
   render_rules.py OUT [--scale X] [--runbooks URL]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The runbook, tried: every alert of the table below fires, by name, where its
 fault was injected, and nowhere else.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Rules, dashboards and metrics against what the services really export.
 
   watch_test.py [--pictures FOLDER] [unittest's arguments]
@@ -10,7 +10,6 @@ the dashboards, as deploy/grafana/pictures has them.
 """
 
 import hashlib
-import json
 import math
 import pathlib
 import re
@@ -106,6 +105,23 @@ class FilesTest(unittest.TestCase):
                          "https://a.b/c/deploy/prometheus/RUNBOOK.md"
                          "#bolequeuefull")
 
+    def test_rules_and_dashboards_ask_for_metrics_that_there_are(self):
+        told = set(re.findall(r"^\| `([\w:]+)` ",
+                              (ROOT / "deploy/prometheus/METRICS.md")
+                              .read_text(), re.MULTILINE)) | {"up"}
+        rules = rules_of(FILES / "rules.yaml")
+        told |= {rule["record"] for rule in rules}
+        told |= {name + suffix for name in told
+                 for suffix in ["_bucket", "_sum", "_count"]}
+        asked = {rule["expr"] for rule in
+                 rules + rules_of(FILES / "alerts.yaml")}
+        asked |= {target["expr"] for dashboard in draw.dashboards()
+                  for panel in draw.graphs(dashboard)
+                  for target in panel["targets"]}
+        names = set().union(*map(metric_names, asked))
+        self.assertGreater(len(names), 60)
+        self.assertEqual(names - told, set())
+
     def test_dashboards_are_what_their_program_writes(self):
         self.assert_runs("deploy/grafana/dashboards.py", "--check")
 
@@ -141,11 +157,12 @@ class LoadTest(unittest.TestCase):
             " blue generate,admin\n")
         worker = ["--costs", COSTS, "--tell-costs", "--accept", "0.8,0.7,0.6",
                   "--checkpoints", "24", "--host-slots", "16", "--host-pages",
-                  "512"]
+                  "512", "--tls-cert", str(cert), "--tls-key", str(key)]
         cls.system = System(
             "load", [worker, worker],
             ["--share", "1/1", "--vllm-metric-names", "--tls-cert", str(cert),
-             "--tls-key", str(key), "--tokens", str(folder / "tokens")],
+             "--tls-key", str(key), "--worker-ca", str(cert),
+             "--tokens", str(folder / "tokens")],
             ca=cert, token=folder / "token")
         cls.addClassCleanup(cls.scratch.cleanup)
         cls.addClassCleanup(cls.system.stop)
