@@ -151,8 +151,7 @@ SPECULATION = [
                (over(rate("bole_verify_nodes_selected_total"),
                      rate("bole_round_seconds_count",
                           MODEL + ',phase="engine"')), "{{model}} selected")],
-              high=65536, about="Roots included. Rounds of a lease that the "
-                                "worker plans have no budget here."),
+              high=65536, about="Roots included."),
         panel("What rounds draft", "percentunit",
               [(f"{rate('bole_policy_rounds_total', by='choice')} / on () "
                 "group_left () (sum(rate(bole_policy_rounds_total{" + MODEL +

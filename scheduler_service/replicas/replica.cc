@@ -204,7 +204,9 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   round.started = now;
   round.measured = now;
   round.deadline = DeadlineOf(round.awaited.plan, options_.round_timeout, now);
-  round.metrics = {.draft = round.metrics.draft,
+  const std::optional<Lease>& lease = round.awaited.plan.lease;
+  round.metrics = {.budget = lease ? lease->budget : 0,
+                   .draft = round.metrics.draft,
                    .off_reason = round.metrics.off_reason};
 }
 

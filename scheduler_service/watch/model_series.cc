@@ -113,7 +113,7 @@ struct ModelSeries::Series {
           "Drafted tokens that were accepted in the same rounds.");
   Counter& budget =
       One("bole_verify_budget_nodes_total",
-          "Nodes that planned rounds might have verified, roots included.");
+          "Nodes that rounds might have verified, roots included.");
   Family<Counter>& policy_rounds =
       Counters(registry, "bole_policy_rounds_total",
                "Rounds by model and by what they draft for the next one: tree, "
