@@ -30,7 +30,7 @@ from metrics_table import table
 FILES = ROOT / "deploy/helm/bole/files"
 SCALE = 1 / 30  # 5 minutes are 10 seconds.
 INTERVAL = 10   # Seconds, for the windows of dashboards.
-LOAD_SECONDS = 40
+LOAD_SECONDS = 30
 PICTURES = None
 
 # What has no series unless something happens that does not happen here.
