@@ -185,9 +185,11 @@ scrape() {
   exec {connection}>&-
 }
 
-# total SERIES: the sum of the scraped numbers whose series begin so.
+# total SERIES [LABEL]: the sum of the scraped numbers whose series begin so, of
+# those that have the label if one is given.
 total() {
-  awk -v series="$1" 'index($1, series) == 1 { sum += $2 }
+  awk -v series="$1" -v label="${2:-}" '
+    index($0, series) == 1 && (label == "" || index($0, label)) { sum += $NF }
     END { print sum + 0 }' "$logs/metrics"
 }
 
@@ -212,7 +214,7 @@ try_trees() {
 explain() {
   local rounds='bole_policy_rounds_total{choice=' chosen=trees why have='they had'
   scrape
-  if (($(total "$rounds\"off\",reason=\"no_drafter\"") > 0)); then
+  if (($(total "$rounds\"off\"" 'reason="no_drafter"') > 0)); then
     echo "speculation: none, because the model has no drafter" >&2
     return
   fi

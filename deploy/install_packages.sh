@@ -70,6 +70,9 @@ golang-k8s-sigs-yaml-dev: YAML as Helm reads and writes it
 mmdebstrap: the base of the images
 buildah: builds the images
 iproute2: a network of its own for what runs from them
+prometheus: checks the rules, and watches the services in their test; promtool
+python3-yaml: the same rules, at other times
+python3-matplotlib: draws the dashboards
 '
 
 packages=$build_packages

@@ -67,6 +67,8 @@ void Flags::AddAddressesTo(bole::CommandLine& app) {
           "address for clients that speak HTTP; none if left out");
   app.Add("--metrics-listen", server.metrics_address,
           "address for Prometheus, at /metrics; none if left out");
+  app.AddSwitch("--vllm-metric-names", server.vllm_metric_names,
+                "tell metrics by vLLM's names as well, for what knows those");
   app.Add("--health-listen", server.health_address,
           "address of grpc.health.v1 alone, for whoever reaches it on any "
           "machine: without TLS and without tokens; none if left out");

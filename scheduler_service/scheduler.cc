@@ -24,15 +24,6 @@ std::vector<ServedModel> MakeModels(const ModelCatalog& catalog) {
   return models;
 }
 
-PolicyOptions PolicyOptionsOf(const SchedulerOptions& options) {
-  return {.kind = options.policy,
-          .speculation = options.speculation,
-          .lease_rounds = options.lease_rounds,
-          .max_lease = options.max_lease,
-          .epsilon = options.epsilon,
-          .capacity = options.capacity};
-}
-
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options,
@@ -105,7 +96,7 @@ void Scheduler::Add(WorkerId id, const WorkerAdded& link) {
   if (worker.replica != nullptr) return;
   const ReplicaOptions options{.max_running = options_.max_running,
                                .round_timeout = options_.round_timeout,
-                               .policy = PolicyOptionsOf(options_),
+                               .policy = options_.policy_options(),
                                .prefix_cache = options_.prefix_cache};
   ReplicaOwner& owner = *this;
   worker.replica = std::make_unique<Replica>(link, options, metrics_, owner);
@@ -134,7 +125,7 @@ void Scheduler::Connect(Replica& replica, WorkerConnected event) {
   ServedModel& model = models_.at(id->value());
   const absl::Status joins = model.CheckJoins(event.description);
   if (!joins.ok()) return replica.Refuse(event, joins);
-  replica.On(std::move(event), histories_.at(id->value()));
+  replica.On(std::move(event), histories_.at(id->value()), model.name());
   model.Join(replica);
 }
 
@@ -142,10 +133,10 @@ void Scheduler::OnAdvanced(Job& job, Job::Progress progress) {
   const int num_tokens = static_cast<int>(progress.tokens.size());
   job.losses = 0;
   if (job.first_token) {
-    metrics_.InterToken(Seconds(job.last_token, now_), num_tokens);
+    SeriesOf(job).InterToken(Seconds(job.last_token, now_), num_tokens);
   } else {
     job.first_token = now_;
-    metrics_.FirstToken(Seconds(job.request().arrival, now_));
+    SeriesOf(job).FirstToken(Seconds(job.request().arrival, now_));
   }
   job.last_token = now_;
   WaitingWith(job).Charge(job, num_tokens);
@@ -263,8 +254,8 @@ void Scheduler::Place(Job& job, Replica& replica) {
   entry.replica = &replica;
   if (job.first_run) return;
   job.first_run = now_;
-  metrics_.Queued(Seconds(job.request().arrival, now_));
-  metrics_.PromptTokens(job.prompt_length());
+  SeriesOf(job).Queued(Seconds(job.request().arrival, now_));
+  SeriesOf(job).PromptTokens(job.prompt_length());
   WaitingWith(job).Charge(job, job.prompt_length());
   on_dequeued_(job.request(), /*runs=*/true);
 }
@@ -304,8 +295,14 @@ void Scheduler::Finish(Job& job, absl::StatusOr<Completion> end) {
   if (!job.first_run) on_dequeued_(request, /*runs=*/false);
   const double first_token =
       job.first_token ? Seconds(request.arrival, *job.first_token) : 0;
-  metrics_.Ended(end.status(), Seconds(request.arrival, now_), first_token,
-                 job.num_output());
+  metrics_.Ended({.model = ModelOf(job).name(),
+                  .tenant = request.tenant,
+                  .status = end.status(),
+                  .was_stopped = end.ok() && end->matched != MatchedStop(),
+                  .total_seconds = Seconds(request.arrival, now_),
+                  .first_token_seconds = first_token,
+                  .prompt_tokens = job.prompt_length(),
+                  .output_tokens = job.num_output()});
   deliveries_.push_back({.stream = request.stream,
                          .tokens = {},
                          .text = "",

@@ -34,6 +34,7 @@
 #include "scheduler_service/replicas/replica.h"
 #include "scheduler_service/served_model.h"
 #include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/model_series.h"
 #include "scheduler_service/watch/scheduler_status.h"
 
 namespace bole {
@@ -60,6 +61,15 @@ struct SchedulerOptions {
   // While it drains, a worker on which nothing runs is let go at once, for the
   // schedulers with which it is shared.
   bool frees_workers_early = false;
+
+  PolicyOptions policy_options() const {
+    return {.kind = policy,
+            .speculation = speculation,
+            .lease_rounds = lease_rounds,
+            .max_lease = max_lease,
+            .epsilon = epsilon,
+            .capacity = capacity};
+  }
 };
 
 // Owns every request from its arrival to its end, and one replica for each
@@ -161,6 +171,9 @@ class Scheduler final : private ReplicaOwner {
     return models_.at(job.request().model.value());
   }
   FairQueue& WaitingWith(const Job& job) { return ModelOf(job).waiting(); }
+  ModelSeries& SeriesOf(const Job& job) {
+    return metrics_.Of(ModelOf(job).name());
+  }
   // What some worker describes; null before the first.
   const WorkerDescription* AnyDescription() const;
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/ids.h"
+
 namespace bole {
 
 SchedulerLoop::SchedulerLoop(const SchedulerOptions& options,
@@ -9,7 +11,12 @@ SchedulerLoop::SchedulerLoop(const SchedulerOptions& options,
     : options_(options),
       catalog_(catalog),
       metrics_(metrics),
-      mailbox_(options.admission) {}
+      mailbox_(options.admission) {
+  // Rates of what has not happened yet are 0.
+  for (int i = 0; i < catalog.size(); ++i) {
+    metrics.Of(catalog.at(ModelId(i)).name);
+  }
+}
 
 SchedulerLoop::~SchedulerLoop() { Stop(); }
 

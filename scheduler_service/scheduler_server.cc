@@ -14,7 +14,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "common/net/bearer_token.h"
@@ -39,6 +38,7 @@
 #include "scheduler_service/models/model_catalog.h"
 #include "scheduler_service/models/worker_presence.h"
 #include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/scheduler_page.h"
 #include "scheduler_service/watch/share_metrics.h"
 
 namespace bole {
@@ -105,7 +105,13 @@ struct SchedulerServer::Parts {
         door(options.door, models, loop, *metrics.registry(),
              access.ok() ? access->get() : nullptr),
         service(door, loop),
-        http_service(door, loop, *metrics.registry()),
+        page(MakeSchedulerPage(
+            metrics,
+            {.certificates = {{"server", options.tls.cert},
+                              {"worker_client", options.worker_tls.cert},
+                              {"peer_client", options.peer_tls.cert}},
+             .vllm_names = options.vllm_metric_names})),
+        http_service(door, loop, *page),
         admin(loop) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
@@ -139,6 +145,7 @@ struct SchedulerServer::Parts {
   const absl::StatusOr<std::unique_ptr<Access>> access;
   FrontDoor door;
   InferenceService service;
+  const std::shared_ptr<prometheus::Collectable> page;
   HttpService http_service;
   AdminService admin;
   PeersService peers_service;
@@ -186,7 +193,7 @@ absl::Status SchedulerServer::Parts::Listen(
                             .max_body_bytes = options.max_message_bytes,
                             .write_time = options.door.stalled_reader},
                  .note = options.note},
-                http_service, metrics.registry()));
+                http_service, page));
   return absl::OkStatus();
 }
 
@@ -262,16 +269,7 @@ PlaceOf SchedulerServer::Parts::PlaceAmongPeers(uint64_t instance) {
 }
 
 void SchedulerServer::Parts::NotePeers(const PeerView& view) {
-  const auto names = [](const char* what,
-                        const std::vector<std::string>& listed) {
-    return listed.empty() ? ""
-                          : absl::StrCat(what, absl::StrJoin(listed, ", "));
-  };
-  std::vector<std::string> living;
-  for (const Peer& peer : view.living) living.push_back(peer.name);
-  std::string text = absl::StrCat(names("shares its workers: ", living),
-                                  names("; leaving: ", view.leaving),
-                                  names("; silent: ", view.silent));
+  std::string text = TextOf(view);
   if (text == noted_peers) return;
   noted_peers = std::move(text);
   note(noted_peers);

@@ -28,6 +28,7 @@ struct SchedulerServerOptions {
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string http_address = {};        // Empty: no HTTP.
   std::string metrics_address = {};     // Empty: no metrics.
+  bool vllm_metric_names = false;       // Those of VllmNames as well.
   Reach reach = Reach::kLoopback;       // For these three.
   // As WorkerPoolOptions has them. At least one.
   std::vector<std::string> workers = {};

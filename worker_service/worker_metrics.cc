@@ -1,8 +1,13 @@
 #include "worker_service/worker_metrics.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "common/net/certificate_metrics.h"
+#include "common/net/metric_families.h"
+#include "common/net/metrics_page.h"
+#include "common/net/process_metrics.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
@@ -23,15 +28,6 @@ const Histogram::BucketBoundaries& StepBuckets() {
       .0005, .001, .002, .004, .008, .016, .032, .064,
       .128,  .256, .512, 1,    2,    4,    8,    16};
   return buckets;
-}
-
-Family<Counter>& Counters(Registry& registry, const char* name,
-                          const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-Family<Gauge>& Gauges(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
 
 double NumBadLogits(const StepResult& result) {
@@ -131,6 +127,16 @@ WorkerMetrics::~WorkerMetrics() = default;
 
 const std::shared_ptr<Registry>& WorkerMetrics::registry() const {
   return families_->owner;
+}
+
+std::shared_ptr<prometheus::Collectable> WorkerMetrics::Page(
+    const std::string& cert_path) const {
+  auto page = std::make_shared<MetricsPage>();
+  page->Add(registry());
+  page->Add(std::make_shared<ProcessMetrics>("worker"));
+  page->Add(std::make_shared<CertificateMetrics>(
+      std::vector<UsedCertificate>{{.use = "server", .path = cert_path}}));
+  return page;
 }
 
 void WorkerMetrics::SetSizes(const StepLimits& limits,

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/step.h"
+#include "prometheus/collectable.h"
 #include "prometheus/registry.h"
 #include "worker_service/compute_loop.h"
 #include "worker_service/memory_plan.h"
@@ -22,6 +24,10 @@ class WorkerMetrics {
   WorkerMetrics& operator=(const WorkerMetrics&) = delete;
 
   const std::shared_ptr<prometheus::Registry>& registry() const;
+  // All that the process tells: these, what every process does, and when the
+  // chain of certificates at `cert_path` ends, unless it is empty.
+  std::shared_ptr<prometheus::Collectable> Page(
+      const std::string& cert_path) const;
 
   void SetSizes(const StepLimits& limits, const MemoryPlan& memory);
 

@@ -231,7 +231,7 @@ absl::Status WorkerServer::Parts::ListenForMetrics(
       MetricsEndpoint::Start({.address = options.metrics_address,
                               .reach = options.reach,
                               .tls = std::move(tls)},
-                             metrics.registry()));
+                             metrics.Page(options.tls.cert)));
   return absl::OkStatus();
 }
 

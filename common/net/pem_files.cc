@@ -1,10 +1,15 @@
 #include "common/net/pem_files.h"
 
+#include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+#include <limits>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -17,6 +22,11 @@ namespace {
 template <typename T>
 using Owned = std::unique_ptr<T, void (*)(T*)>;
 
+absl::Status CannotRead(const std::string& path, const char* what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " cannot be read, or is no ", what, " in PEM"));
+}
+
 // What `read` makes of the first PEM block of its kind in the file.
 template <typename T>
 absl::StatusOr<Owned<T>> ReadPem(const std::string& path, const char* what,
@@ -27,8 +37,7 @@ absl::StatusOr<Owned<T>> ReadPem(const std::string& path, const char* what,
   Owned<T> object(
       file ? read(file.get(), nullptr, nullptr, no_password) : nullptr, free);
   if (object) return object;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, " cannot be read, or is no ", what, " in PEM"));
+  return CannotRead(path, what);
 }
 
 absl::StatusOr<Owned<X509>> ReadCertificate(const std::string& path) {
@@ -69,6 +78,27 @@ absl::Status Check(const TlsFiles& files) {
   BOLE_RETURN_IF_ERROR(CheckKeyPair(files.cert, files.key));
   if (files.client_ca.empty()) return absl::OkStatus();
   return CheckCertificates(files.client_ca);
+}
+
+absl::StatusOr<int64_t> EndOfCertificates(const std::string& path) {
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  const Owned<BIO> file(BIO_new_file(path.c_str(), "r"), &BIO_free_all);
+  int64_t first = kNone;
+  while (file) {
+    char no_password[] = "";
+    const Owned<X509> cert(
+        PEM_read_bio_X509(file.get(), nullptr, nullptr, no_password),
+        &X509_free);
+    if (!cert) break;  // No more of them; keys between them are passed over.
+    std::tm end{};
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(cert.get()), &end) != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " has a certificate without an end"));
+    }
+    first = std::min<int64_t>(first, timegm(&end));
+  }
+  if (first == kNone) return CannotRead(path, "certificate");
+  return first;
 }
 
 }  // namespace bole

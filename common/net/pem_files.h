@@ -2,9 +2,11 @@
 #ifndef BOLE_COMMON_NET_PEM_FILES_H_
 #define BOLE_COMMON_NET_PEM_FILES_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace bole {
 
@@ -31,6 +33,10 @@ absl::Status CheckCertificates(const std::string& path);
 // The same of all that are named; also if certificates of clients are named
 // without a pair. OK if there are none.
 absl::Status Check(const TlsFiles& files);
+
+// When the first of the file's certificates ends, in seconds since 1970.
+// INVALID_ARGUMENT, naming the file, as above.
+absl::StatusOr<int64_t> EndOfCertificates(const std::string& path);
 
 }  // namespace bole
 

@@ -1,27 +1,16 @@
 #include "scheduler_service/door/door_metrics.h"
 
+#include "common/net/metric_families.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
 
 namespace bole {
-namespace {
 
 using prometheus::Counter;
 using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Registry;
-
-Family<Counter>& Counters(Registry& registry, const char* name,
-                          const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-Family<Gauge>& Gauges(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-}
-
-}  // namespace
 
 struct DoorMetrics::Families {
   explicit Families(Registry& to) : registry(to) {}

@@ -5,6 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace bole {
 
 std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
@@ -21,6 +24,19 @@ std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
   }
   if (place.rank < 0) return std::nullopt;
   return place;
+}
+
+std::string TextOf(const PeerView& view) {
+  const auto names = [](const char* what,
+                        const std::vector<std::string>& listed) {
+    return listed.empty() ? ""
+                          : absl::StrCat(what, absl::StrJoin(listed, ", "));
+  };
+  std::vector<std::string> living;
+  for (const Peer& peer : view.living) living.push_back(peer.name);
+  return absl::StrCat(names("shares its workers: ", living),
+                      names("; leaving: ", view.leaving),
+                      names("; silent: ", view.silent));
 }
 
 PeerTable::PeerTable(Peer self, const std::vector<std::string>& names,

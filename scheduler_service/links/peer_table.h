@@ -36,6 +36,9 @@ struct PeerView {
 std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
                              const std::string& model);
 
+// The view for people: "shares its workers: a:1, b:2; silent: c:3".
+std::string TextOf(const PeerView& view);
+
 // Remembers which address answered when, and as whom. Who answered within the
 // last while, at any address, and does not leave, lives; this scheduler always
 // does until it leaves, and is known by its instance where it answers itself.

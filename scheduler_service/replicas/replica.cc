@@ -98,12 +98,15 @@ int Replica::num_running() const {
   return connected() ? static_cast<int>(placements().size()) : 0;
 }
 
-void Replica::On(WorkerConnected event, std::shared_ptr<DraftHistory> history) {
+void Replica::On(WorkerConnected event, std::shared_ptr<DraftHistory> history,
+                 const std::string& model) {
   BOLE_CHECK(event.epoch > epoch_ && !connected());
   changed_ = true;
   epoch_ = event.epoch;
   description_ =
       std::make_shared<const WorkerDescription>(std::move(event.description));
+  model_ = model;
+  series_ = &metrics_.Of(model);
   connection_.emplace(
       *description_,
       MakePolicy(options_.policy, *description_, std::move(history)), options_);
@@ -201,7 +204,9 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   round.started = now;
   round.measured = now;
   round.deadline = DeadlineOf(round.awaited.plan, options_.round_timeout, now);
-  round.metrics = {.draft = round.metrics.draft,
+  const std::optional<Lease>& lease = round.awaited.plan.lease;
+  round.metrics = {.budget = lease ? lease->budget : 0,
+                   .draft = round.metrics.draft,
                    .off_reason = round.metrics.off_reason};
 }
 
@@ -236,7 +241,7 @@ void Replica::Apply(StepResult result) {
     if (of.emitted.empty() && !of.bad_logits_position) continue;
     metrics.accepted_drafts += of.accepted_drafts;
     if (!of.emitted.empty()) {
-      metrics_.Accepted(static_cast<int>(of.emitted.size()),
+      series_->Accepted(static_cast<int>(of.emitted.size()),
                         of.accepted_drafts);
     }
     Advance(*round.sequences[i], std::move(result.sequences[i]),
@@ -244,7 +249,7 @@ void Replica::Apply(StepResult result) {
              .is_last = result.is_last},
             metrics);
   }
-  metrics_.Round(metrics);
+  series_->Round(metrics);
 }
 
 void Replica::Advance(Placement& placement, SequenceResult result,
@@ -327,6 +332,7 @@ const WorkerStatus& Replica::status() {
 void Replica::UpdateStatus() {
   status_ = {.name = link_.name,
              .description = description_,
+             .model = model_,
              .connected = connected(),
              .draining = draining(),
              .epoch = epoch_,

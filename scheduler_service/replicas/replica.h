@@ -30,6 +30,7 @@
 #include "scheduler_service/replicas/router.h"
 #include "scheduler_service/replicas/validate_result.h"
 #include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/model_series.h"
 #include "scheduler_service/watch/scheduler_status.h"
 
 namespace bole {
@@ -115,10 +116,13 @@ class Replica {
     return description_;
   }
 
-  // `history` is that of the worker's model.
+  // `history` is that of the worker's model, which the scheduler serves by the
+  // name `model`.
   // REQUIRES: !connected(), and a higher epoch than before.
-  void On(WorkerConnected event, std::shared_ptr<DraftHistory> history =
-                                     std::make_shared<DraftHistory>());
+  void On(
+      WorkerConnected event,
+      std::shared_ptr<DraftHistory> history = std::make_shared<DraftHistory>(),
+      const std::string& model = "");
   // The connection of which `event` tells is not wanted: it is ended.
   // REQUIRES: the same.
   void Refuse(const WorkerConnected& event, const absl::Status& why);
@@ -205,6 +209,8 @@ class Replica {
   Metrics& metrics_;
   ReplicaOwner& owner_;
 
+  std::string model_;              // As On() was told.
+  ModelSeries* series_ = nullptr;  // Its own. Null before the first worker.
   std::optional<Connection> connection_;
   std::shared_ptr<const WorkerDescription> description_;
   uint64_t epoch_ = 0;

@@ -51,7 +51,7 @@ void Replica::Place(Job& job, int cached_elsewhere) {
 void Replica::CountPrefix(Job& job, const PrefixCache::Match& match) {
   if (!placements().has_cache()) return;
   if (job.num_output() == 0) job.cached_tokens = match.position;
-  metrics_.Prefix({.tokens = job.prefill_target(),
+  series_->Prefix({.tokens = job.prefill_target(),
                    .cached = match.position,
                    .miss_reason = NameOf(match.reason)});
 }

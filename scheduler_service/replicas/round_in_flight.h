@@ -14,7 +14,7 @@
 #include "scheduler_service/policy/round_policy.h"
 #include "scheduler_service/replicas/placement.h"
 #include "scheduler_service/replicas/validate_result.h"
-#include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/model_series.h"
 
 namespace bole {
 

@@ -8,11 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "common/draft_shape.h"
 #include "common/packed_forest.h"
 #include "common/proposal_tree.h"
 #include "scheduler_service/jobs/job.h"
 #include "scheduler_service/policy/speculation.h"
 #include "scheduler_service/replicas/placement.h"
+#include "scheduler_service/watch/model_series.h"
 
 namespace bole {
 namespace {
@@ -81,6 +83,23 @@ void CountPromised(const StepResult& result, RoundInFlight& round) {
   }
 }
 
+// How deep the verified trees were, and how far they were accepted.
+void CountDepths(const StepResult& result, RoundInFlight& round) {
+  const PackedForest& forest = ForestOf(round, result);
+  const auto count_to = [](int depth, CountsByDepth& counts) {
+    for (int i = 0; i < std::min(depth, kMaxDraftDepth); ++i) ++counts[i];
+  };
+  for (size_t b = 0; b < result.sequences.size(); ++b) {
+    const SequenceResult& of = result.sequences[b];
+    if (of.emitted.empty() || of.bad_logits_position) continue;
+    const auto first = forest.depth.begin() + forest.first_node[b];
+    const auto last = forest.depth.begin() + forest.first_node[b + 1];
+    if (first == last) continue;
+    count_to(*std::max_element(first, last), round.metrics.verified_at);
+    count_to(of.accepted_drafts, round.metrics.accepted_at);
+  }
+}
+
 // What the round was for its jobs and placements.
 void TellPlacements(const StepResult& result, const RoundInFlight& round) {
   for (size_t b = 0; b < round.sequences.size(); ++b) {
@@ -115,6 +134,7 @@ void ReportRound(const StepResult& result, RoundInFlight& round,
                  RoundPolicy& policy) {
   TellPlacements(result, round);
   CountPromised(result, round);
+  CountDepths(result, round);
   const bool is_first = round.awaited.round == 0;
   std::vector<std::vector<int32_t>> emitted(round.trees.size());
   std::vector<TreeReport> trees;

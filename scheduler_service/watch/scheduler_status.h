@@ -19,6 +19,7 @@ struct WorkerStatus {
   std::string name;  // Its address.
   // Describes the worker that is connected, or was last; null before the first.
   std::shared_ptr<const WorkerDescription> description = nullptr;
+  std::string model = {};  // The one that it serves, or served last.
   bool connected = false;
   bool draining = false;
   uint64_t epoch = 0;           // The last one.

@@ -42,14 +42,19 @@ std::string Scrape(int port) {
   return page;
 }
 
-double ValueOf(const std::string& page, const std::string& series) {
-  const size_t at = page.find("\n" + series + " ");
+// Of the only model.
+double ValueOf(const std::string& page, const std::string& name,
+               const std::string& phase) {
+  const std::string label = "phase=\"" + phase + "\"} ";
+  const size_t family = page.find("\n" + name + "{");
+  BOLE_CHECK(family != std::string::npos);
+  const size_t at = page.find(label, family);
   BOLE_CHECK(at != std::string::npos);
-  return std::strtod(page.c_str() + at + series.size() + 2, nullptr);
+  return std::strtod(page.c_str() + at + label.size(), nullptr);
 }
 
 double SecondsOf(const std::string& page, const std::string& phase) {
-  return ValueOf(page, "bole_round_seconds_sum{phase=\"" + phase + "\"}");
+  return ValueOf(page, "bole_round_seconds_sum", phase);
 }
 
 // All at once, greedy, a client and a stream for each.
@@ -85,8 +90,9 @@ void Run(SpeculationMode mode, const char* name, int num_requests) {
   const auto spent = [&](const char* phase) {
     return SecondsOf(after, phase) - SecondsOf(before, phase);
   };
-  const std::string count = "bole_round_seconds_count{phase=\"engine\"}";
-  const double rounds = ValueOf(after, count) - ValueOf(before, count);
+  const std::string count = "bole_round_seconds_count";
+  const double rounds =
+      ValueOf(after, count, "engine") - ValueOf(before, count, "engine");
   const double engine = spent("engine") / rounds;
   const double wire = spent("wire") / rounds;
   const double host = spent("host") / rounds;

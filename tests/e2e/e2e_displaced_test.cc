@@ -19,6 +19,7 @@
 #include "scheduler_service/policy/speculation.h"
 #include "tests/e2e/call.h"
 #include "tests/e2e/system.h"
+#include "tests/scheduler_service/scrape.h"
 #include "tests/testing/exhaustive.h"
 #include "tests/worker_service/eval/demo_model.h"
 
@@ -107,12 +108,18 @@ class Calls {
   std::vector<std::unique_ptr<Call>> calls_;
 };
 
+// By series without the label of the only model.
 bench::MetricValues Scrape(System& system) {
   const auto page = bench::HttpGet(
       "http://127.0.0.1:" + std::to_string(system.scheduler().metrics_port()) +
       "/metrics");
   EXPECT_TRUE(page.ok()) << page.status();
-  return page.ok() ? bench::ParseMetrics(*page) : bench::MetricValues();
+  bench::MetricValues values;
+  if (!page.ok()) return values;
+  for (const auto& [series, value] : bench::ParseMetrics(*page)) {
+    values[bole::testing::WithoutModel(series)] += value;
+  }
+  return values;
 }
 
 void ExpectEqual(const std::vector<Generation>& got, size_t first,

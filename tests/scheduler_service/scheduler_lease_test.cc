@@ -1,10 +1,12 @@
 // When a scheduler lets the worker go on by itself, and what comes of it.
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/draft_shape.h"
 #include "common/packed_forest.h"
 #include "gtest/gtest.h"
 #include "scheduler_service/policy/speculation.h"
@@ -122,6 +124,19 @@ TEST_F(SchedulerLeaseTest, EveryRoundOfALeaseCountsWhatItsNodesPromised) {
               1e-6 * told.promised);
   EXPECT_EQ(series.at("bole_spec_kept_tokens_total"), told.accepted);
   EXPECT_EQ(series.at("bole_spec_accepted_tokens_total"), told.accepted);
+  EXPECT_LE(series.at("bole_verify_nodes_selected_total"),
+            series.at("bole_verify_budget_nodes_total"));
+  // Depth by depth the accepted paths are as many tokens, on trees as deep.
+  double accepted = 0;
+  for (int depth = 1; depth <= kMaxDraftDepth; ++depth) {
+    const std::string label = "{depth=\"" + std::to_string(depth) + "\"}";
+    const double here =
+        series.at("bole_spec_accepted_tokens_per_depth_total" + label);
+    EXPECT_LE(here,
+              series.at("bole_spec_verified_trees_per_depth_total" + label));
+    accepted += here;
+  }
+  EXPECT_EQ(accepted, told.accepted);
 }
 
 TEST_F(SchedulerLeaseTest, WithoutAWordOfTheWorkerLaterRoundsDoNotCount) {

@@ -3,6 +3,7 @@
 #define BOLE_TESTS_SCHEDULER_SERVICE_SCRAPE_H_
 
 #include <map>
+#include <regex>
 #include <sstream>
 #include <string>
 
@@ -11,7 +12,16 @@
 
 namespace bole::testing {
 
-// The value of every series, by its name and labels.
+// `name` without its label "model": "a" of "a{model=\"b\"}".
+inline std::string WithoutModel(const std::string& name) {
+  static const std::regex first("([{,])model=\"[^\"]*\",?");
+  std::string rest = std::regex_replace(name, first, "$1");
+  return std::regex_replace(rest, std::regex(",?\\{?,?\\}$"),
+                            rest.find('=') == std::string::npos ? "" : "}");
+}
+
+// The value of every series, by its name and labels; and of those with a label
+// for the model, the sum over all models, by its name and the other labels.
 inline std::map<std::string, double> Scrape(
     const prometheus::Registry& registry) {
   std::istringstream text(
@@ -20,7 +30,11 @@ inline std::map<std::string, double> Scrape(
   for (std::string line; std::getline(text, line);) {
     if (line.empty() || line.front() == '#') continue;
     const size_t space = line.rfind(' ');
-    series[line.substr(0, space)] = std::stod(line.substr(space + 1));
+    const std::string name = line.substr(0, space);
+    const double value = std::stod(line.substr(space + 1));
+    series[name] = value;
+    const std::string summed = WithoutModel(name);
+    if (summed != name) series[summed] += value;
   }
   return series;
 }

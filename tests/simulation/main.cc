@@ -126,6 +126,9 @@ void Flags::AddBehaviourTo(bole::CommandLine& app) {
   app.Add("--costs", costs_path,
           "table of step times, as tests/simulation/README.md says; without it "
           "a step takes what its simulation takes");
+  app.AddSwitch("--tell-costs", server.tells_costs,
+                "tell the scheduler of --costs, as a calibrated worker does; "
+                "for --speed 1");
   app.Add("--speed", runner.speed,
           "step times are divided by it; 0: no step waits")
       .NonNegative();
@@ -155,6 +158,8 @@ absl::Status Flags::Complete() {
   limits.num_slots += num_checkpoints < 0 ? limits.num_slots : num_checkpoints;
   if (!costs_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(runner.costs, bole::StepCosts::Load(costs_path));
+  } else if (server.tells_costs) {
+    return absl::InvalidArgumentError("--tell-costs needs --costs");
   }
   for (const std::string& fault : faults) {
     BOLE_ASSIGN_OR_RETURN(Fault parsed, bole::simulation::ParseFault(fault));

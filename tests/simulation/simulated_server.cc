@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/cost_table.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
@@ -60,6 +61,10 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                   .page_bytes = engine.page_bytes};
   // Greedy, so that a client who asks for nothing knows what to expect.
   info.temperature = 0;
+  if (options.tells_costs) {
+    info.cost_table =
+        ToJson({.of = info.MeasuredWith(), .costs = options.runner.costs});
+  }
   parts->service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
           .info = std::move(info),
@@ -88,7 +93,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
         MetricsEndpoint::Start({.address = options.metrics_address,
                                 .reach = options.reach,
                                 .tls = std::move(tls)},
-                               parts->metrics.registry()));
+                               parts->metrics.Page(options.tls.cert)));
   }
   return std::unique_ptr<SimulatedServer>(
       new SimulatedServer(std::move(parts)));

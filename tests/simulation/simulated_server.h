@@ -24,6 +24,8 @@ struct SimulatedServerOptions {
   // As WorkerServiceOptions::scheduler_timeout.
   std::chrono::milliseconds scheduler_timeout{5000};
   StepRunnerOptions runner;
+  // Whether the scheduler is told of runner.costs, as of a calibrated worker's.
+  bool tells_costs = false;
 };
 
 // The service of a real worker, WorkerService, with a StepRunner behind it:

@@ -1,6 +1,7 @@
 // The table of metrics in the README is what a scrape reads.
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <regex>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "scheduler_service/jobs/admission.h"
 #include "scheduler_service/links/peer_table.h"
 #include "scheduler_service/links/share.h"
+#include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/watch/metrics.h"
 #include "scheduler_service/watch/scheduler_status.h"
 #include "scheduler_service/watch/share_metrics.h"
@@ -35,8 +37,11 @@ std::set<std::string> DocumentedNames() {
 
 TEST(MetricsReadmeTest, HasTheNamesThatAreServedAndNoOthers) {
   Metrics metrics;
+  metrics.Of("demo");
   SchedulerStatus status;
-  status.workers = {{.name = "worker"}};
+  status.workers = {
+      {.name = "worker",
+       .description = std::make_shared<const WorkerDescription>()}};
   metrics.SetLoad(status, AdmissionLoad());
   const DoorMetrics door_metrics(*metrics.registry());
   const std::string tokens = ::testing::TempDir() + "/tokens";

@@ -89,7 +89,7 @@ TEST(HttpServiceTest, TellsMetricsAndVersion) {
   ASSERT_TRUE(OpenCall(system, request).Finish().ok());
 
   EXPECT_TRUE(Has(AskOnce(system, "GET /metrics"),
-                  "\nbole_requests_total{code=\"OK\"} 1\n"));
+                  "\nbole_requests_total{code=\"OK\",model=\"tiny\"} 1\n"));
   EXPECT_TRUE(Has(AskOnce(system, "GET /version"), "{\"version\":\""));
   EXPECT_TRUE(Has(AskOnce(system, "GET /version", "x-bole-tenant: a b\r\n"),
                   "HTTP/1.1 400 "));
