@@ -32,6 +32,7 @@ struct Flags {
   int stalled_reader_seconds = 60;
   size_t max_undelivered_mb = 16;
   size_t max_output_mb = 1024;
+  size_t max_http_bodies_mb = 256;
   std::string share;
 
   void AddTo(bole::CommandLine& app);
@@ -127,6 +128,10 @@ void Flags::AddDoorTo(bole::CommandLine& app) {
   app.Add("--max-http-connections", server.max_http_connections,
           "connections of --http-listen; more are told 503 and closed")
       .Range(1, 1 << 20);
+  app.Add("--max-http-bodies-mb", max_http_bodies_mb,
+          "bodies that --http-listen is reading, in MiB together: above that "
+          "clients are told 503, but for those who send 16 KiB or less")
+      .Range(8, 1 << 20);
   app.Add("--max-long-messages", door.max_long_messages,
           "messages above 16 KiB that may wait to be read, of Generate, and as "
           "many of Tokenize and Detokenize")
@@ -177,6 +182,7 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
   options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
   options.scheduler.round_timeout = std::chrono::milliseconds(round_timeout_ms);
   options.scheduler.max_lease = std::chrono::milliseconds(max_lease_ms);
+  options.max_http_bodies_bytes = max_http_bodies_mb << 20;
   options.door.max_undelivered_bytes = max_undelivered_mb << 20;
   options.door.max_output_bytes = max_output_mb << 20;
   options.door.stalled_reader = std::chrono::seconds(stalled_reader_seconds);

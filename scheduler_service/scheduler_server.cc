@@ -191,6 +191,7 @@ absl::Status SchedulerServer::Parts::Listen(
                  .tls = options.tls,
                  .limits = {.max_connections = options.max_http_connections,
                             .max_body_bytes = options.max_message_bytes,
+                            .max_bodies_bytes = options.max_http_bodies_bytes,
                             .write_time = options.door.stalled_reader},
                  .note = options.note},
                 http_service, page));

@@ -45,8 +45,9 @@ struct SchedulerServerOptions {
   std::chrono::milliseconds worker_timeout{10000};
   DoorLimits door = {};
   size_t max_http_connections = 4096;
-  size_t max_message_bytes = 4 << 20;  // The longest message of a client.
-  TlsFiles tls = {};                   // For the same three.
+  size_t max_http_bodies_bytes = 256 << 20;  // Of all that are being read.
+  size_t max_message_bytes = 4 << 20;        // The longest message of a client.
+  TlsFiles tls = {};                         // For the same three.
   // As AccessOptions has it; empty: everybody may do everything.
   std::string tokens_path = {};
   TlsClientFiles worker_tls = {};

@@ -1,7 +1,9 @@
 #include "common/net/http/http_connection.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
 
 namespace bole {
@@ -10,6 +12,15 @@ namespace {
 using boost::system::error_code;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+HttpAnswer TooManyBodies(const HttpLimits& limits) {
+  HttpAnswer answer =
+      HttpError(503, "too_many_bodies",
+                absl::StrCat("the bodies that are being read have more than ",
+                             limits.max_bodies_bytes, " bytes together"));
+  answer.headers.emplace_back("Retry-After", "1");
+  return answer;
+}
 
 }  // namespace
 
@@ -76,7 +87,10 @@ HttpConnection::HttpConnection(std::unique_ptr<HttpStream> stream,
       timer_(stream_->executor()),
       reader_(context.limits) {}
 
-HttpConnection::~HttpConnection() { on_end_(); }
+HttpConnection::~HttpConnection() {
+  ForgetBody();
+  on_end_();
+}
 
 void HttpConnection::Start() {
   boost::asio::post(stream_->executor(), [self = shared_from_this()] {
@@ -154,6 +168,10 @@ bool HttpConnection::FeedReader() {
       return false;
     case RequestReader::State::kBody:
       if (std::exchange(had_head_, true)) {
+        if (!CountBody()) {
+          Reject(TooManyBodies(limits_));
+          return false;
+        }
         AwaitBytes();
         return taken > 0 && !input_.empty();
       }
@@ -205,7 +223,20 @@ void HttpConnection::OnHead() {
   }
 }
 
+bool HttpConnection::CountBody() {
+  const size_t held = reader_.body_bytes();
+  const size_t counts = held - std::min(held, limits_.uncounted_body_bytes);
+  const size_t more = counts - std::exchange(counted_, counts);
+  return more == 0 ||
+         context_.body_bytes.fetch_add(more) + more <= limits_.max_bodies_bytes;
+}
+
+void HttpConnection::ForgetBody() {
+  context_.body_bytes -= std::exchange(counted_, 0);
+}
+
 void HttpConnection::Dispatch() {
+  ForgetBody();
   ++timer_number_;
   timer_.cancel();
   answering_ = true;
@@ -217,6 +248,8 @@ void HttpConnection::Dispatch() {
 }
 
 void HttpConnection::Reject(HttpAnswer answer) {
+  reader_.Restart();
+  ForgetBody();
   keep_alive_ = false;
   answering_ = true;
   ++exchange_number_;

@@ -30,6 +30,7 @@ struct HttpConnectionContext {
   // to it for a moment longer than the connection is there.
   std::shared_ptr<boost::asio::io_context> io;
   std::atomic<bool> draining{false};  // Answers close their connections.
+  std::atomic<size_t> body_bytes{0};  // Of limits.max_bodies_bytes.
 };
 
 // Reads requests and has them answered one after the other: those that come
@@ -71,6 +72,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Returns whether there may be more to take.
   bool FeedReader();
   void OnHead();
+  // Adds what the reader holds of a body to those of all connections. Returns
+  // false if they are too many.
+  bool CountBody();
+  void ForgetBody();
   void Dispatch();
   void AwaitBytes();
 
@@ -78,7 +83,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Answer(HttpAnswer answer);
   void Begin(HttpAnswer head);
   void Write(std::string bytes, bool last);
-  // An answer of the connection's own, after which it ends.
+  // An answer of the connection's own, after which it ends. What was read of
+  // the request is dropped.
   void Reject(HttpAnswer answer);
 
   void Send(Output output);
@@ -105,6 +111,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool reading_ = false;
   bool at_end_ = false;     // The client sends no more.
   bool had_head_ = false;   // Of the request that is being read.
+  size_t counted_ = 0;      // Bytes of its body in context_.body_bytes.
   TimePoint first_byte_{};  // Of that request.
 
   // The exchange.

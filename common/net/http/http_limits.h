@@ -13,6 +13,10 @@ struct HttpLimits {
   size_t max_header_bytes = 16 << 10;  // Request line and header: 431.
   size_t max_headers = 100;            // 431.
   size_t max_body_bytes = 4 << 20;     // 413.
+  // Of all bodies that are being read, but for the first of each, so that
+  // those who send little notice nothing of those who send much: 503.
+  size_t max_bodies_bytes = 256 << 20;
+  size_t uncounted_body_bytes = 16 << 10;
   // From accept to the end of the handshake of TLS; then it is closed.
   std::chrono::milliseconds handshake_time{10000};
   // A request is read within these times from its first byte, or ends with 408.

@@ -207,6 +207,10 @@ size_t HttpServer::num_connections() const {
   return parts_->connections.size();
 }
 
+size_t HttpServer::body_bytes() const {
+  return parts_->context.body_bytes.load();
+}
+
 void HttpServer::Drain() {
   parts_->context.draining.store(true);
   boost::asio::post(parts_->acceptor.get_executor(), [parts = parts_.get()] {

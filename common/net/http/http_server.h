@@ -39,6 +39,7 @@ class HttpServer {
   // Where it listens, the port being the real one.
   const ListenAddress& address() const;
   size_t num_connections() const;
+  size_t body_bytes() const;  // Of HttpLimits::max_bodies_bytes, now.
 
   // Listens no more, a moment later. Connections there are go on, each until
   // its next answer.

@@ -64,6 +64,10 @@ void RequestReader::Restart() {
   state_ = State::kStart;
 }
 
+size_t RequestReader::body_bytes() const {
+  return parser_->beast.get().body().size();
+}
+
 size_t RequestReader::max_lookahead() const {
   return limits_.max_header_bytes + kChunkLineBytes;
 }

@@ -40,12 +40,13 @@ class RequestReader {
   State state() const { return state_; }
   // REQUIRES: kBody, without the body, or kRequest.
   HttpRequest& request() { return request_; }
+  size_t body_bytes() const;  // What has come of the body. REQUIRES: kBody.
   const HttpAnswer& error() const { return error_; }
 
   // The connection has no room for more bytes, and Feed() took none.
   void FailAsTooLong();
 
-  // After kRequest: begins with the next one.
+  // Begins with the next one.
   void Restart();
 
  private:

@@ -1,5 +1,7 @@
 #include "common/net/http/http_server.h"
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <deque>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "tests/common/net/http/echo_server.h"
 #include "tests/common/net/http/raw_client.h"
@@ -205,6 +208,67 @@ TEST(HttpServerTest, AnAnswerThatIsNotTakenEndsItsConnection) {
 
   EXPECT_GE(steady_clock::now() - start, milliseconds(250));
   EXPECT_LT(client.ReadAll().size(), size);
+}
+
+TEST(HttpServerTest, BodiesAreBoundedTogetherAndSmallOnesAlwaysRead) {
+  constexpr size_t kPart = 100'000;
+  EchoServer served({.limits = {.max_bodies_bytes = 3 * kPart,
+                                .uncounted_body_bytes = 1000}});
+  const auto post = [](size_t size) {
+    return "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " +
+           std::to_string(size) + "\r\n\r\n";
+  };
+  // All of them and what is not sent of each would be too many.
+  std::deque<RawClient> holders;
+  for (int i = 0; i < 3; ++i) {
+    holders.emplace_back(served.port())
+        .Send(post(2 * kPart) + std::string(kPart, 'x'));
+  }
+  ASSERT_TRUE(Eventually(
+      [&] { return served.server().body_bytes() == 3 * (kPart - 1000); }));
+  RawClient late(served.port());
+  late.Send(post(2 * kPart) + std::string(2 * kPart, 'x'));
+  const std::string refused = late.ReadAll();
+  late.Close();
+
+  EXPECT_EQ(StatusOf(refused), "503");
+  EXPECT_NE(refused.find("Retry-After: 1\r\n"), std::string::npos);
+  EXPECT_NE(refused.find("Connection: close\r\n"), std::string::npos);
+  RawClient little(served.port());
+  little.Send(post(1000) + std::string(999, 'x'));
+  little.Send("x");
+  EXPECT_EQ(StatusOf(little.ReadAnswer()), "200");
+
+  // What they held is there again, however they end.
+  holders[0].Close();
+  holders[1].Send("no end");
+  holders[1].EndSending();
+  EXPECT_TRUE(
+      Eventually([&] { return served.server().num_connections() == 2; }));
+  holders[2].Send(std::string(kPart, 'x'));
+  EXPECT_EQ(StatusOf(holders[2].ReadAnswer()), "200");
+  for (int i = 0; i < 20; ++i) {
+    RawClient again(served.port());
+    again.Send(post(3 * kPart) + std::string(3 * kPart, 'x'));
+    EXPECT_EQ(StatusOf(again.ReadAnswer()), "200") << i;
+  }
+  EXPECT_EQ(served.server().body_bytes(), 0u);
+}
+
+TEST(HttpServerTest, ListensOnIpv6) {
+  testing::Echo echo;
+  const auto server = HttpServer::Start({.address = "[::1]:0"}, echo);
+  if (absl::IsUnavailable(server.status())) {
+    GTEST_SKIP() << "no IPv6 here: " << server.status();
+  }
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->address().port;
+
+  RawClient client(port, /*receive_buffer=*/0, AF_INET6);
+  client.Send(Get("/six"));
+
+  EXPECT_EQ((*server)->address().ToString(), "[::1]:" + std::to_string(port));
+  EXPECT_TRUE(EndsWith(client.ReadAnswer(), "GET /six "));
 }
 
 TEST(HttpServerTest, OneConnectionTooManyIsTurnedAway) {

@@ -21,17 +21,26 @@ namespace bole::testing {
 class RawClient {
  public:
   // A small `receive_buffer`, if it is set, makes a slow reader noticed early.
-  explicit RawClient(int port, int receive_buffer = 0)
-      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  // `family` is AF_INET or AF_INET6.
+  explicit RawClient(int port, int receive_buffer = 0, int family = AF_INET)
+      : fd_(socket(family, SOCK_STREAM, 0)) {
     BOLE_CHECK(fd_ >= 0);
     Set(SOL_SOCKET, SO_RCVTIMEO, timeval{.tv_sec = 20, .tv_usec = 0});
     Set(IPPROTO_TCP, TCP_NODELAY, 1);
     if (receive_buffer != 0) Set(SOL_SOCKET, SO_RCVBUF, receive_buffer);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    BOLE_CHECK(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
+    const uint16_t network_port = htons(static_cast<uint16_t>(port));
+    if (family == AF_INET6) {
+      Connect(sockaddr_in6{.sin6_family = AF_INET6,
+                           .sin6_port = network_port,
+                           .sin6_flowinfo = 0,
+                           .sin6_addr = IN6ADDR_LOOPBACK_INIT,
+                           .sin6_scope_id = 0});
+    } else {
+      Connect(sockaddr_in{.sin_family = AF_INET,
+                          .sin_port = network_port,
+                          .sin_addr = {htonl(INADDR_LOOPBACK)},
+                          .sin_zero = {}});
+    }
   }
   ~RawClient() { Close(); }
 
@@ -84,6 +93,11 @@ class RawClient {
   template <typename Value>
   void Set(int level, int option, const Value& value) {
     BOLE_CHECK(setsockopt(fd_, level, option, &value, sizeof(value)) == 0);
+  }
+  template <typename Address>
+  void Connect(const Address& to) {
+    BOLE_CHECK(
+        connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
   }
   bool ReadSome() {
     char bytes[4096];
