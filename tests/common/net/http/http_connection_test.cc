@@ -1,5 +1,5 @@
 // What a connection writes, write by write.
-#include "scheduler_service/door/http/http_connection.h"
+#include "common/net/http/http_connection.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/post.hpp"
+#include "common/net/http/http_handler.h"
+#include "common/net/http/http_message.h"
 #include "gtest/gtest.h"
-#include "scheduler_service/door/http/http_handler.h"
-#include "scheduler_service/door/http/http_message.h"
 
 namespace bole {
 namespace {
