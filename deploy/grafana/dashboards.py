@@ -160,9 +160,8 @@ SPECULATION = [
         panel("Why nothing is drafted", "suffix: rounds/s",
               [(rate("bole_policy_rounds_total", MODEL + ',choice="off"',
                      "model, reason"), "{{model}} {{reason}}")], stack=True),
-        panel("Workers without a table of costs", "short",
-              [(gauge("bole_policy_fallback", "worker", of="max"),
-                "{{worker}}")], high=1),
+        panel("Workers whose table of costs is missing or stale", "short",
+              [(gauge("bole_policy_fallback", "reason"), "{{reason}}")]),
     ]),
     ("Acceptance", [
         panel("Tokens of a verification", "suffix: tok",

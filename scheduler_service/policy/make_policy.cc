@@ -8,6 +8,7 @@
 #include "scheduler_service/policy/epsilon_policy.h"
 #include "scheduler_service/policy/fixed_policy.h"
 #include "scheduler_service/policy/speculation.h"
+#include "scheduler_service/policy/table_watch.h"
 
 namespace bole {
 namespace {
@@ -41,14 +42,17 @@ std::unique_ptr<RoundPolicy> MakePolicy(const PolicyOptions& options,
       .limits = worker.limits,
       .costs = CostModel(worker.costs, worker.row_buckets),
       .can_defer = worker.protocol_version >= kDeferralProtocolVersion};
+  std::unique_ptr<RoundPolicy> policy;
   if (options.kind == PolicyKind::kEpsilon) {
-    return std::make_unique<EpsilonPolicy>(options, std::move(calibrated));
+    policy = std::make_unique<EpsilonPolicy>(options, std::move(calibrated));
+  } else if (options.kind == PolicyKind::kAdaServe) {
+    policy = std::make_unique<AdaServePolicy>(options, std::move(calibrated));
+  } else {
+    policy = std::make_unique<GoodputPolicy>(options, std::move(calibrated),
+                                             std::move(history));
   }
-  if (options.kind == PolicyKind::kAdaServe) {
-    return std::make_unique<AdaServePolicy>(options, std::move(calibrated));
-  }
-  return std::make_unique<GoodputPolicy>(options, std::move(calibrated),
-                                         std::move(history));
+  return std::make_unique<TableWatch>(
+      std::move(policy), CostModel(worker.costs, worker.row_buckets));
 }
 
 }  // namespace bole

@@ -24,6 +24,10 @@ struct Kind {
 
 constexpr char kRequestsHelp[] =
     "Requests that run on the worker, by stage: prefill or decode.";
+constexpr char kFallbackHelp[] =
+    "1 while the policy does other than it was asked to for the worker, by "
+    "reason: no_table (it has no table of costs), stale_table (rounds take "
+    "other times than its table says, by more than half).";
 constexpr char kPagesHelp[] =
     "KV pages of the worker, by state: held by requests, cached for later "
     "ones, free.";
@@ -36,9 +40,10 @@ double ShareUsed(const PoolStatus& pool) {
   return static_cast<double>(pool.total - pool.free) / pool.total;
 }
 
-double HeldOf(const PoolStatus& pool) {
-  return pool.total - pool.free - pool.cached;
-}
+// What the cache holds alone counts as free in a pool.
+double HeldOf(const PoolStatus& pool) { return pool.total - pool.free; }
+
+double UnusedOf(const PoolStatus& pool) { return pool.free - pool.cached; }
 
 constexpr Kind kKinds[] = {
     {"bole_worker_up", kNoLabel, "1 while the worker is connected, else 0.",
@@ -72,9 +77,7 @@ constexpr Kind kKinds[] = {
     {"bole_worker_pages",
      {"state", "free"},
      kPagesHelp,
-     [](const WorkerStatus& worker) {
-       return static_cast<double>(worker.pages.free);
-     }},
+     [](const WorkerStatus& worker) { return UnusedOf(worker.pages); }},
     {"bole_worker_slots",
      {"state", "held"},
      kSlotsHelp,
@@ -88,9 +91,7 @@ constexpr Kind kKinds[] = {
     {"bole_worker_slots",
      {"state", "free"},
      kSlotsHelp,
-     [](const WorkerStatus& worker) {
-       return static_cast<double>(worker.slots.free);
-     }},
+     [](const WorkerStatus& worker) { return UnusedOf(worker.slots); }},
     {"bole_worker_requests",
      {"stage", "prefill"},
      kRequestsHelp,
@@ -105,10 +106,15 @@ constexpr Kind kKinds[] = {
      }},
     {"bole_policy_fallback",
      {"reason", "no_table"},
-     "1 while the policy does less for the worker than it was asked to, by "
-     "reason: no_table (it has no table of costs).",
+     kFallbackHelp,
      [](const WorkerStatus& worker) {
        return worker.policy_fallback == "no_table" ? 1.0 : 0.0;
+     }},
+    {"bole_policy_fallback",
+     {"reason", "stale_table"},
+     kFallbackHelp,
+     [](const WorkerStatus& worker) {
+       return worker.policy_fallback == "stale_table" ? 1.0 : 0.0;
      }},
     {"bole_prefix_cache_checkpoints", kNoLabel, "States that it holds.",
      [](const WorkerStatus& worker) {

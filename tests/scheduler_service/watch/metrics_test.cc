@@ -137,9 +137,9 @@ TEST(MetricsTest, TheLoadIsASnapshot) {
 
   EXPECT_EQ(series.at("bole_requests_running{model=\"m\"}"), 3);
   EXPECT_EQ(series.at("bole_requests_waiting{model=\"m\"}"), 2);
-  EXPECT_EQ(series.at("bole_worker_pages{state=\"held\",worker=\"a:1\"}"), 20);
+  EXPECT_EQ(series.at("bole_worker_pages{state=\"held\",worker=\"a:1\"}"), 25);
   EXPECT_EQ(series.at("bole_worker_pages{state=\"cached\",worker=\"a:1\"}"), 5);
-  EXPECT_EQ(series.at("bole_worker_pages{state=\"free\",worker=\"a:1\"}"), 75);
+  EXPECT_EQ(series.at("bole_worker_pages{state=\"free\",worker=\"a:1\"}"), 70);
   EXPECT_EQ(series.at("bole_worker_slots{state=\"held\",worker=\"a:1\"}"), 3);
   EXPECT_EQ(series.at("bole_queue_tokens"), 70);
   EXPECT_EQ(series.at("bole_queue_bytes"), 900);

@@ -1,0 +1,29 @@
+#include "scheduler_service/policy/table_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace bole {
+
+void TableWatch::Observe(const RoundReport& report) {
+  policy_->Observe(report);
+  if (report.step_seconds <= 0) return;
+  const double predicted = table_.Seconds(report.quantities);
+  if (predicted <= 0) return;
+  // A round that stood still, or whose time means nothing, counts as much as
+  // one that is four times off.
+  const double kMost = std::log(4.0);
+  constexpr double kShare = 0.01;
+  const double ratio =
+      std::clamp(std::log(report.step_seconds / predicted), -kMost, kMost);
+  log_ratio_ += kShare * (ratio - log_ratio_);
+  ++num_rounds_;
+}
+
+const char* TableWatch::fallback() const {
+  const bool is_stale = num_rounds_ >= kMinRounds &&
+                        std::abs(log_ratio_) > std::log(kStaleFactor);
+  return is_stale ? "stale_table" : policy_->fallback();
+}
+
+}  // namespace bole
