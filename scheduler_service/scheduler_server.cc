@@ -14,7 +14,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "common/net/bearer_token.h"
@@ -101,13 +100,16 @@ struct SchedulerServer::Parts {
       : catalog(std::move(served)),
         prefix_cache(options.scheduler.prefix_cache),
         note(options.note),
+        watcher(RequestWatcher::Start(options.watch, *metrics.registry(),
+                                      options.note)),
         loop(LoopOptions(options), catalog, metrics),
         access(OpenAccess(options, *metrics.registry())),
         door(options.door, models, loop, *metrics.registry(),
-             access.ok() ? access->get() : nullptr),
+             access.ok() ? access->get() : nullptr,
+             watcher.ok() ? watcher->get() : nullptr),
         service(door, loop),
         http_service(door, loop, *metrics.registry()),
-        admin(loop) {}
+        admin(loop, options.scheduler.flight.recorder) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
   absl::Status ListenForHttp(const SchedulerServerOptions& options);
@@ -129,6 +131,8 @@ struct SchedulerServer::Parts {
   const bool prefix_cache;
   const std::function<void(const std::string&)> note;  // May be null.
   Metrics metrics;
+  // Checked before anything is served. Outlives all requests.
+  const absl::StatusOr<std::unique_ptr<RequestWatcher>> watcher;
   // The next two are for shared workers.
   std::unique_ptr<ShareMetrics> share_metrics;
   std::string noted_peers;
@@ -160,6 +164,7 @@ struct SchedulerServer::Parts {
 absl::Status SchedulerServer::Parts::Listen(
     const SchedulerServerOptions& options) {
   BOLE_RETURN_IF_ERROR(access.status());
+  BOLE_RETURN_IF_ERROR(watcher.status());
   CallGuard guard;
   if (*access != nullptr) {
     guard = [this](std::string_view method, std::string_view authorization) {
@@ -274,16 +279,7 @@ PlaceOf SchedulerServer::Parts::PlaceAmongPeers(uint64_t instance) {
 }
 
 void SchedulerServer::Parts::NotePeers(const PeerView& view) {
-  const auto names = [](const char* what,
-                        const std::vector<std::string>& listed) {
-    return listed.empty() ? ""
-                          : absl::StrCat(what, absl::StrJoin(listed, ", "));
-  };
-  std::vector<std::string> living;
-  for (const Peer& peer : view.living) living.push_back(peer.name);
-  std::string text = absl::StrCat(names("shares its workers: ", living),
-                                  names("; leaving: ", view.leaving),
-                                  names("; silent: ", view.silent));
+  std::string text = ToString(view);
   if (text == noted_peers) return;
   noted_peers = std::move(text);
   note(noted_peers);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +25,7 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/cli/terminal.h"
+#include "clients/cli/write_file.h"
 #include "common/command_line.h"
 #include "common/status_macros.h"
 
@@ -204,16 +204,6 @@ absl::StatusOr<Outcome> Measure(const BenchFlags& flags, const Plan& plan,
                                              server.round_trip_seconds);
   }
   return outcome;
-}
-
-// Returns the exit code.
-int WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file << bytes;
-  file.close();
-  if (file) return kExitOk;
-  std::fprintf(stderr, "bole: cannot write %s\n", path.c_str());
-  return kExitError;
 }
 
 void PrintForPeople(const BenchFlags& flags, const bench::RunDescription& run,

@@ -5,7 +5,25 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace bole {
+namespace {
+
+std::string Listed(const char* what, const std::vector<std::string>& names) {
+  return names.empty() ? "" : absl::StrCat(what, absl::StrJoin(names, ", "));
+}
+
+}  // namespace
+
+std::string ToString(const PeerView& view) {
+  std::vector<std::string> living;
+  for (const Peer& peer : view.living) living.push_back(peer.name);
+  return absl::StrCat(Listed("shares its workers: ", living),
+                      Listed("; leaving: ", view.leaving),
+                      Listed("; silent: ", view.silent));
+}
 
 std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
                              const std::string& model) {
