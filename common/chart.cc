@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "common/check.h"
 
 namespace bole {
 namespace {
@@ -126,19 +127,53 @@ std::string DrawGrid(const Chart& chart, const Axes& axes) {
   return svg;
 }
 
-std::string DrawChart(const Chart& chart, double top) {
+void AppendPoint(const Axes& axes, const Point& point, std::string& svg) {
+  absl::StrAppendFormat(&svg, "%.1f,%.1f ", axes.X(point.x), axes.Y(point.y));
+}
+
+std::string DrawLine(const Series& series, const Axes& axes,
+                     const char* color) {
+  std::string svg = absl::StrFormat(
+      "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" points=\"",
+      color);
+  for (const Point& point : series.points) AppendPoint(axes, point, svg);
+  return svg + "\"/>\n";
+}
+
+// What is between `upper` and the series below it, or the axis if that is null.
+std::string DrawArea(const Series& upper, const Series* lower, const Axes& axes,
+                     const char* color) {
+  std::string svg = absl::StrFormat("<polygon fill=\"%s\" points=\"", color);
+  for (const Point& point : upper.points) AppendPoint(axes, point, svg);
+  for (size_t i = upper.points.size(); i-- > 0;) {
+    const double base = lower != nullptr ? lower->points[i].y : 0;
+    AppendPoint(axes, {upper.points[i].x, base}, svg);
+  }
+  return svg + "\"/>\n";
+}
+
+// Adds to each series those before it.
+Chart Stack(Chart chart) {
+  for (size_t i = 1; i < chart.series.size(); ++i) {
+    const std::vector<Point>& below = chart.series[i - 1].points;
+    std::vector<Point>& points = chart.series[i].points;
+    BOLE_CHECK(below.size() == points.size());
+    for (size_t j = 0; j < points.size(); ++j) points[j].y += below[j].y;
+  }
+  return chart;
+}
+
+std::string DrawChart(const Chart& given, double top) {
+  const Chart chart = given.stacked ? Stack(given) : given;
   const Axes axes(chart, top);
   std::string svg = DrawGrid(chart, axes);
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const char* color = kColors[i % std::size(kColors)];
-    svg += absl::StrFormat(
-        "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" points=\"",
-        color);
-    for (const Point& point : chart.series[i].points) {
-      absl::StrAppendFormat(&svg, "%.1f,%.1f ", axes.X(point.x),
-                            axes.Y(point.y));
-    }
-    svg += "\"/>\n";
+    const Series& series = chart.series[i];
+    svg += chart.stacked
+               ? DrawArea(series, i > 0 ? &chart.series[i - 1] : nullptr, axes,
+                          color)
+               : DrawLine(series, axes, color);
     const double y = axes.Top() + 14 + 18 * static_cast<double>(i);
     const double x = kWidth - kRight + 12;
     absl::StrAppendFormat(
@@ -146,7 +181,7 @@ std::string DrawChart(const Chart& chart, double top) {
         "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" "
         "fill=\"%s\"/>\n",
         x, y - 9, color);
-    svg += Text(x + 16, y, "start", chart.series[i].name);
+    svg += Text(x + 16, y, "start", series.name);
   }
   return svg;
 }

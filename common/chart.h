@@ -1,4 +1,4 @@
-// Line charts as SVG.
+// Charts of lines and of stacked areas, as SVG.
 #ifndef BOLE_COMMON_CHART_H_
 #define BOLE_COMMON_CHART_H_
 
@@ -23,6 +23,9 @@ struct Chart {
   std::string x_label;
   std::string y_label;
   bool log_x = false;  // Points with x <= 0 are drawn at the left edge.
+  // Each series is an area on top of those before it. REQUIRES: all series have
+  // the same x.
+  bool stacked = false;
   std::vector<Series> series;
 };
 

@@ -12,6 +12,9 @@
 #include "common/command_line.h"
 #include "common/descriptor_limit.h"
 #include "common/draft_shape.h"
+#include "common/flight/flight_log.h"
+#include "common/flight/flight_signals.h"
+#include "common/log/log.h"
 #include "common/status_macros.h"
 #include "common/termination.h"
 #include "scheduler_service/door/door_limits.h"
@@ -19,6 +22,8 @@
 #include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/scheduler_server.h"
 #include "scheduler_service/security_flags.h"
+#include "scheduler_service/watch/request_watch.h"
+#include "scheduler_service/watch/round_record.h"
 
 namespace {
 
@@ -34,11 +39,14 @@ struct Flags {
   size_t max_output_mb = 1024;
   size_t max_http_bodies_mb = 256;
   std::string share;
+  std::string flight_recorder_dir;
+  bole::LogFormat log_format = bole::LogFormat::kText;
 
   void AddTo(bole::CommandLine& app);
   void AddAddressesTo(bole::CommandLine& app);
   void AddLimitsTo(bole::CommandLine& app);
   void AddDoorTo(bole::CommandLine& app);
+  void AddWatchTo(bole::CommandLine& app);
   void AddSpeculationTo(bole::CommandLine& app);
   // What the flags say together. An error says which of them to change.
   absl::StatusOr<bole::SchedulerServerOptions> ServerOptions() const;
@@ -57,6 +65,7 @@ void Flags::AddTo(bole::CommandLine& app) {
   AddLimitsTo(app);
   AddDoorTo(app);
   security.AddTo(app);
+  AddWatchTo(app);
   AddSpeculationTo(app);
 }
 
@@ -149,6 +158,40 @@ void Flags::AddDoorTo(bole::CommandLine& app) {
       .Range(1, 86'400);
 }
 
+void Flags::AddWatchTo(bole::CommandLine& app) {
+  using Logged = bole::LoggedRequests;
+  const char* const group = "Watching";
+  app.Add(
+         "--flight-recorder-dir", flight_recorder_dir,
+         "folder for files of the last rounds, which are written when a worker "
+         "is lost in a round, at most once a minute, when this process "
+         "crashes, and on SIGUSR1; none if left out. `bole debug dump` gets "
+         "them without it")
+      .Group(group);
+  app.AddChoice(
+         "--log-format", log_format,
+         {{"text", bole::LogFormat::kText}, {"json", bole::LogFormat::kJson}},
+         "lines on standard error: texts, or JSON objects")
+      .Group(group);
+  app.AddChoice("--log-requests", server.watch.logged,
+                {{"none", Logged::kNone},
+                 {"failures", Logged::kFailures},
+                 {"all", Logged::kAll}},
+                "which requests have lines there, by their ids and tenants: "
+                "those that are refused, fail, or lose their worker; or those "
+                "that end well, too")
+      .Group(group);
+  app.Add("--otlp-endpoint", server.watch.otlp_endpoint,
+          "http://HOST:4318/v1/traces of a collector that gets the spans of "
+          "sampled requests; none if left out")
+      .Group(group);
+  app.Add("--trace-sample-rate", server.watch.sample_rate,
+          "share of the requests that are sampled where the caller's "
+          "traceparent does not say")
+      .Range(0.0, 1.0)
+      .Group(group);
+}
+
 absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
   if (max_undelivered_mb > max_output_mb) {
     return absl::InvalidArgumentError(
@@ -176,9 +219,6 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
     }
     options.share = *place;
   }
-  options.note = [](const std::string& what) {
-    std::fprintf(stderr, "bole-scheduler: %s\n", what.c_str());
-  };
   options.worker_timeout = std::chrono::milliseconds(worker_timeout_ms);
   options.scheduler.round_timeout = std::chrono::milliseconds(round_timeout_ms);
   options.scheduler.max_lease = std::chrono::milliseconds(max_lease_ms);
@@ -193,7 +233,8 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
 // its own; these are for the worker, metrics, and what is refused.
 constexpr size_t kOtherDescriptors = 256;
 
-void AllowDescriptors(const bole::SchedulerServerOptions& options) {
+void AllowDescriptors(const bole::SchedulerServerOptions& options,
+                      const bole::Log& log) {
   const size_t limit = bole::RaiseDescriptorLimit();
   const size_t max_open_requests = options.door.max_open_requests;
   const size_t max_http_connections =
@@ -201,12 +242,13 @@ void AllowDescriptors(const bole::SchedulerServerOptions& options) {
   if (limit >= max_open_requests + max_http_connections + kOtherDescriptors) {
     return;
   }
-  std::fprintf(
-      stderr,
-      "bole-scheduler: the system allows %zu open files, which is too "
-      "few for --max-open-requests %zu on connections of their own and "
-      "%zu connections of HTTP; raise the hard limit (ulimit -Hn)\n",
-      limit, max_open_requests, max_http_connections);
+  log.Write(
+      bole::LogLevel::kWarning,
+      absl::StrCat("the system allows ", limit,
+                   " open files, which is too few for --max-open-requests ",
+                   max_open_requests, " on connections of their own and ",
+                   max_http_connections,
+                   " connections of HTTP; raise the hard limit (ulimit -Hn)"));
 }
 
 void Flags::AddSpeculationTo(bole::CommandLine& app) {
@@ -266,7 +308,21 @@ int Fail(const absl::Status& status) {
 absl::Status Serve(const Flags& flags, bole::Termination& termination) {
   absl::StatusOr<bole::SchedulerServerOptions> options = flags.ServerOptions();
   if (!options.ok()) return options.status();
-  AllowDescriptors(*options);
+  const bole::Log log(flags.log_format, "bole-scheduler");
+  const auto note = [&log](const std::string& what) { log.Note(what); };
+  options->note = note;
+  options->watch.log = &log;
+  AllowDescriptors(*options, log);
+  absl::StatusOr<std::unique_ptr<bole::FlightLog>> flight =
+      bole::FlightLog::Start({.fields = bole::RoundFields(),
+                              .capacity = bole::kRoundRecords,
+                              .service = "bole-scheduler",
+                              .folder = flags.flight_recorder_dir,
+                              .note = note});
+  if (!flight.ok()) return flight.status();
+  options->scheduler.flight = {
+      .recorder = &(*flight)->recorder(),
+      .on_fault = [&log = **flight] { log.AskForFault(); }};
   absl::StatusOr<std::unique_ptr<bole::SchedulerServer>> server =
       bole::SchedulerServer::Start(*options);
   if (!server.ok()) return server.status();
@@ -294,6 +350,7 @@ absl::Status Serve(const Flags& flags, bole::Termination& termination) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  bole::BlockFlightSignal();
   absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
   if (!termination.ok()) return Fail(termination.status());
   bole::CommandLine app(

@@ -7,6 +7,8 @@
 #include "common/check.h"
 #include "scheduler_service/jobs/failure.h"
 #include "scheduler_service/policy/fixed_policy.h"
+#include "scheduler_service/request_audit.h"
+#include "scheduler_service/watch/request_watch.h"
 
 namespace bole {
 namespace {
@@ -23,6 +25,8 @@ std::vector<ServedModel> MakeModels(const ModelCatalog& catalog) {
   }
   return models;
 }
+
+RequestWatch* WatchOf(const Job& job) { return job.request().watch.get(); }
 
 }  // namespace
 
@@ -94,10 +98,12 @@ void Scheduler::Add(WorkerId id, const WorkerAdded& link) {
   Worker& worker = workers_[id];
   worker.removed = false;
   if (worker.replica != nullptr) return;
-  const ReplicaOptions options{.max_running = options_.max_running,
-                               .round_timeout = options_.round_timeout,
-                               .policy = options_.policy_options(),
-                               .prefix_cache = options_.prefix_cache};
+  ReplicaOptions options{.max_running = options_.max_running,
+                         .round_timeout = options_.round_timeout,
+                         .policy = options_.policy_options(),
+                         .prefix_cache = options_.prefix_cache,
+                         .flight = options_.flight};
+  options.flight.worker_number = id.value();
   ReplicaOwner& owner = *this;
   worker.replica = std::make_unique<Replica>(link, options, metrics_, owner);
 }
@@ -140,6 +146,7 @@ void Scheduler::OnAdvanced(Job& job, Job::Progress progress) {
   }
   job.last_token = now_;
   WaitingWith(job).Charge(job, num_tokens);
+  if (auto* watch = WatchOf(job)) watch->Advanced(now_, num_tokens);
   deliveries_.push_back({.stream = job.request().stream,
                          .tokens = std::move(progress.tokens),
                          .text = std::move(progress.text),
@@ -175,6 +182,7 @@ void Scheduler::OnDisplaced(Job& job, Displacement reason,
                    why.ToString(absl::StatusToStringMode::kWithNoExtraData))));
   }
   metrics_.Migrated(NameOf(reason));
+  if (auto* watch = WatchOf(job)) watch->Displaced(now_, NameOf(reason));
   WaitingWith(job).Push(job);
 }
 
@@ -252,6 +260,7 @@ void Scheduler::Place(Job& job, Replica& replica) {
   ModelOf(job).held().Add(job.request().tenant, entry.share);
   replica.Place(job, ModelOf(job).CachedElsewhere(job, replica));
   entry.replica = &replica;
+  if (auto* watch = WatchOf(job)) watch->Placed(now_, replica.name());
   if (job.first_run) return;
   job.first_run = now_;
   SeriesOf(job).Queued(Seconds(job.request().arrival, now_));
@@ -303,6 +312,7 @@ void Scheduler::Finish(Job& job, absl::StatusOr<Completion> end) {
                   .first_token_seconds = first_token,
                   .prompt_tokens = job.prompt_length(),
                   .output_tokens = job.num_output()});
+  if (auto* watch = WatchOf(job)) watch->Ended(now_, end, job.num_output());
   deliveries_.push_back({.stream = request.stream,
                          .tokens = {},
                          .text = "",
@@ -378,19 +388,7 @@ SchedulerStatus Scheduler::status() {
       status.speculation.mode = SpeculationMode::kOff;
     }
   }
-  if (!status.audit.empty()) return status;
-  const bool stalled =
-      std::any_of(models_.begin(), models_.end(),
-                  [](const ServedModel& model) { return model.IsStalled(); });
-  if (static_cast<int>(jobs_.size()) != status.waiting + status.running) {
-    status.audit =
-        absl::StrCat(jobs_.size(), " requests are there, of which ",
-                     status.waiting, " wait and ", status.running, " run");
-  } else if (stalled) {
-    status.audit =
-        absl::StrCat(status.running, " requests run and ", status.waiting,
-                     " wait, but no worker has a plan");
-  }
+  status.audit = AuditRequests(jobs_.size(), models_, status);
   return status;
 }
 

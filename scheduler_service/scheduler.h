@@ -32,6 +32,7 @@
 #include "scheduler_service/policy/policy_options.h"
 #include "scheduler_service/policy/speculation.h"
 #include "scheduler_service/replicas/replica.h"
+#include "scheduler_service/replicas/round_flight.h"
 #include "scheduler_service/served_model.h"
 #include "scheduler_service/watch/metrics.h"
 #include "scheduler_service/watch/model_series.h"
@@ -61,6 +62,8 @@ struct SchedulerOptions {
   // While it drains, a worker on which nothing runs is let go at once, for the
   // schedulers with which it is shared.
   bool frees_workers_early = false;
+  // Of every round; the worker's number is filled in.
+  RoundFlightOptions flight = {};
 
   PolicyOptions policy_options() const {
     return {.kind = policy,

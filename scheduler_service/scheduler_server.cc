@@ -100,10 +100,13 @@ struct SchedulerServer::Parts {
       : catalog(std::move(served)),
         prefix_cache(options.scheduler.prefix_cache),
         note(options.note),
+        watcher(RequestWatcher::Start(options.watch, *metrics.registry(),
+                                      options.note)),
         loop(LoopOptions(options), catalog, metrics),
         access(OpenAccess(options, *metrics.registry())),
         door(options.door, models, loop, *metrics.registry(),
-             access.ok() ? access->get() : nullptr),
+             access.ok() ? access->get() : nullptr,
+             watcher.ok() ? watcher->get() : nullptr),
         service(door, loop),
         page(MakeSchedulerPage(
             metrics,
@@ -112,7 +115,7 @@ struct SchedulerServer::Parts {
                               {"peer_client", options.peer_tls.cert}},
              .vllm_names = options.vllm_metric_names})),
         http_service(door, loop, *page),
-        admin(loop) {}
+        admin(loop, options.scheduler.flight.recorder) {}
 
   absl::Status Listen(const SchedulerServerOptions& options);
   absl::Status Connect(const SchedulerServerOptions& options);
@@ -133,6 +136,8 @@ struct SchedulerServer::Parts {
   const bool prefix_cache;
   const std::function<void(const std::string&)> note;  // May be null.
   Metrics metrics;
+  // Checked before anything is served. Outlives all requests.
+  const absl::StatusOr<std::unique_ptr<RequestWatcher>> watcher;
   // The next two are for shared workers.
   std::unique_ptr<ShareMetrics> share_metrics;
   std::string noted_peers;
@@ -164,6 +169,7 @@ struct SchedulerServer::Parts {
 absl::Status SchedulerServer::Parts::Listen(
     const SchedulerServerOptions& options) {
   BOLE_RETURN_IF_ERROR(access.status());
+  BOLE_RETURN_IF_ERROR(watcher.status());
   CallGuard guard;
   if (*access != nullptr) {
     guard = [this](std::string_view method, std::string_view authorization) {
@@ -270,7 +276,7 @@ PlaceOf SchedulerServer::Parts::PlaceAmongPeers(uint64_t instance) {
 }
 
 void SchedulerServer::Parts::NotePeers(const PeerView& view) {
-  std::string text = TextOf(view);
+  std::string text = ToString(view);
   if (text == noted_peers) return;
   noted_peers = std::move(text);
   note(noted_peers);

@@ -18,6 +18,7 @@
 #include "scheduler_service/links/share.h"
 #include "scheduler_service/scheduler.h"
 #include "scheduler_service/scheduler_loop.h"
+#include "scheduler_service/watch/request_watcher.h"
 
 namespace bole {
 
@@ -50,6 +51,7 @@ struct SchedulerServerOptions {
   TlsFiles tls = {};                         // For the same three.
   // As AccessOptions has it; empty: everybody may do everything.
   std::string tokens_path = {};
+  WatchOptions watch = {};  // Of requests, for traces and the log.
   TlsClientFiles worker_tls = {};
   TlsClientFiles peer_tls = {};
   std::string peer_token_path = {};  // For BearerToken; empty: none.

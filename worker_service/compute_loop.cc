@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker_service/step_flight.h"
 #include "worker_service/validate_plan.h"
 
 namespace bole {
@@ -56,7 +57,10 @@ absl::Status ComputeLoop::Submit(uint64_t stream, uint64_t sequence,
     return absl::ResourceExhaustedError(
         absl::StrCat(waiting_.size(), " plans are queued already"));
   }
-  waiting_.push_back({stream, sequence, std::move(plan)});
+  waiting_.push_back({.stream = stream,
+                      .sequence = sequence,
+                      .plan = std::move(plan),
+                      .queued = std::chrono::steady_clock::now()});
   changed_.NotifyAll();
   return absl::OkStatus();
 }
@@ -79,8 +83,9 @@ void ComputeLoop::Run() {
       mutex_.Unlock();
       return;
     }
-    const Job job = std::move(waiting_.front());
+    Job job = std::move(waiting_.front());
     waiting_.pop_front();
+    job.waiting = static_cast<int>(waiting_.size());
     mutex_.Unlock();
 
     if (!RunJob(job)) return;
@@ -95,23 +100,32 @@ void ComputeLoop::CheckStep() {
   options_.on_hang(status);
 }
 
+void ComputeLoop::RefuseJob(const Job& job, absl::Status why) {
+  options_.on_outcome({.stream = job.stream,
+                       .sequence = job.sequence,
+                       .result = std::move(why)});
+}
+
 bool ComputeLoop::RunJob(const Job& job) {
   using Clock = StepWatch::Clock;
-  ComputeOutcome outcome{
-      .stream = job.stream, .sequence = job.sequence, .result = StepResult{}};
+  StepFlight flight(options_.flight, job.stream, job.sequence, job.plan);
+  flight.Taken(job.queued, job.waiting);
   absl::Status valid =
       ValidatePlan(job.plan, options_.limits, options_.has_drafter);
   if (!valid.ok()) {
-    outcome.result = std::move(valid);
-    options_.on_outcome(std::move(outcome));
+    flight.End(StepOutcome::kRefused);
+    RefuseJob(job, std::move(valid));
     return true;
   }
+  flight.Begin();
   Clock::time_point start = Clock::now();
   watch_.Begin(job.stream, job.sequence, job.plan, start);
   const auto report = [&](absl::StatusOr<StepResult> result) {
     const Clock::time_point now = Clock::now();
     watch_.AddResult(now);
-    ComputeOutcome next = outcome;
+    flight.Add(result, now - start);
+    ComputeOutcome next{
+        .stream = job.stream, .sequence = job.sequence, .result = StepResult{}};
     next.step_seconds =
         std::chrono::duration<double>(now - std::exchange(start, now)).count();
     if (result.ok() && result->round > 0) {

@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/flight/flight_recorder.h"
 #include "common/mutex.h"
 #include "common/step.h"
 #include "worker_service/step_watch.h"
@@ -54,6 +55,9 @@ struct ComputeLoopOptions {
   // that hangs. The loop's thread is still in that step, and Stop() would wait
   // for it.
   std::function<void(const absl::Status& why)> on_hang = {};
+  // Of StepFields(): gets every round, when it begins and again when it ends;
+  // written by the loop's thread alone. May be null.
+  FlightRecorder* flight = nullptr;
 };
 
 // Validates plans and runs them one after the other on a thread of its own. At
@@ -92,11 +96,14 @@ class ComputeLoop {
     uint64_t stream;
     uint64_t sequence;
     StepPlan plan;
+    std::chrono::steady_clock::time_point queued;
+    int waiting = 0;  // Those behind it when it was taken.
   };
 
   void Run();
   // Reports every outcome. Returns whether the engine still works.
   bool RunJob(const Job& job);
+  void RefuseJob(const Job& job, absl::Status why);
   void CheckStep();
 
   const ComputeLoopOptions options_;

@@ -6,6 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/command_line.h"
+#include "common/flight/flight_signals.h"
+#include "common/log/log.h"
 #include "common/termination.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
@@ -22,6 +24,8 @@ struct Flags {
   bole::ServingFlags serving;
   std::optional<int> step_timeout_seconds;
   bool no_warm_up = false;
+  std::string flight_recorder_dir;
+  bole::LogFormat log_format = bole::LogFormat::kText;
 
   void AddTo(bole::CommandLine& app);
 };
@@ -54,6 +58,14 @@ void Flags::AddTo(bole::CommandLine& app) {
   app.Add("--record", server.record_path,
           "write every plan before it runs, and its results, to this file, for "
           "bole-eval replay");
+  app.Add("--flight-recorder-dir", flight_recorder_dir,
+          "folder for files of the last rounds, in numbers, which are written "
+          "when the device fails or hangs, when this process crashes, and on "
+          "SIGUSR1; none if left out");
+  app.AddChoice(
+      "--log-format", log_format,
+      {{"text", bole::LogFormat::kText}, {"json", bole::LogFormat::kJson}},
+      "lines on standard error: texts, or JSON objects");
   app.Add("--cost-table", server.cost_table_path,
           "what rounds cost, as bole-calibrate has measured it with this model "
           "on this device; a table of anything else is an error");
@@ -75,7 +87,9 @@ int Fail(const absl::Status& status) {
 
 bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
   bole::WorkerProcessOptions options{.server = flags.server,
-                                     .drain_time = flags.serving.drain_time()};
+                                     .drain_time = flags.serving.drain_time(),
+                                     .flight_folder = flags.flight_recorder_dir,
+                                     .log_format = flags.log_format};
   bole::WorkerServerOptions& server = options.server;
   server.address = flags.serving.address;
   server.metrics_address = flags.serving.metrics_address;
@@ -94,6 +108,7 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  bole::BlockFlightSignal();
   absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
   if (!termination.ok()) return Fail(termination.status());
   bole::CommandLine app("bole-worker",

@@ -2,14 +2,21 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
+#include "common/flight/flight_log.h"
+#include "common/status_macros.h"
 #include "worker_service/memory_plan.h"
+#include "worker_service/step_record.h"
 
 namespace bole {
 namespace {
 
-void ExitAfterFailure(const absl::Status& why) {
-  std::fprintf(stderr, "bole-worker: %s\n", why.ToString().c_str());
+void ExitAfterFailure(const Log& log, const FlightLog& flight,
+                      const absl::Status& why) {
+  log.Write(LogLevel::kError, why.ToString());
+  const std::string written = flight.WriteFault();
+  if (!written.empty()) log.Note(written);
   std::_Exit(1);
 }
 
@@ -30,8 +37,20 @@ void SayWhereItListens(const WorkerServer& server) {
 absl::Status RunWorkerProcess(const WorkerProcessOptions& options,
                               const StartWorker& start,
                               Termination& termination) {
+  const Log log(options.log_format, "bole-worker");
+  const auto note = [&log](const std::string& what) { log.Note(what); };
+  BOLE_ASSIGN_OR_RETURN(const std::unique_ptr<FlightLog> flight,
+                        FlightLog::Start({.fields = StepFields(),
+                                          .capacity = kStepRecords,
+                                          .service = "bole-worker",
+                                          .folder = options.flight_folder,
+                                          .note = note}));
   WorkerServerOptions server_options = options.server;
-  server_options.on_failure = ExitAfterFailure;
+  server_options.note = note;
+  server_options.flight = &flight->recorder();
+  server_options.on_failure = [&](const absl::Status& why) {
+    ExitAfterFailure(log, *flight, why);
+  };
   absl::StatusOr<std::unique_ptr<WorkerServer>> server;
   // Reading a checkpoint may take minutes, and nothing is lost if it ends.
   termination.RunUntilSignal([&] { server = start(server_options); },

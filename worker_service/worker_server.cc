@@ -1,6 +1,7 @@
 #include "worker_service/worker_server.h"
 
 #include <cstdio>
+#include <functional>
 #include <future>
 #include <optional>
 #include <utility>
@@ -85,6 +86,7 @@ struct WorkerServer::Parts {
   MemoryPlan memory;
   std::optional<Recorder> recorder;  // For the compute loop's thread.
   WorkerMetrics metrics;
+  std::function<void(const std::string&)> note;  // May be null.
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
@@ -92,6 +94,9 @@ struct WorkerServer::Parts {
   absl::Status LoadEngine(const WorkerServerOptions& options);
   WorkerInfo Describe(const WorkerServerOptions& options) const;
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
+  void Note(const std::string& what) const {
+    if (note) note(what);
+  }
   // Ends the recording, but not the worker, if `written` is an error.
   void CheckRecording(const absl::Status& written);
   static absl::Status LoadCosts(const std::string& path, WorkerInfo& info);
@@ -102,7 +107,8 @@ struct WorkerServer::Parts {
 absl::Status WorkerServer::Parts::LoadEngine(
     const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
-  PrintNotes("bole-worker", model);
+  note = options.note;
+  for (const std::string& text : model.notes) Note(text);
   if (!IsSynthetic(options.model)) {
     BOLE_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(options.model));
   }
@@ -163,8 +169,7 @@ absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
 
 void WorkerServer::Parts::CheckRecording(const absl::Status& written) {
   if (written.ok()) return;
-  std::fprintf(stderr, "bole-worker: the recording ends here: %s\n",
-               written.ToString().c_str());
+  Note(absl::StrCat("the recording ends here: ", written.ToString()));
   recorder.reset();
 }
 
@@ -196,6 +201,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
               -> absl::Status { return Step(plan, on_round); },
           .step_timeout =
               options.step_timeout.value_or(DefaultStepTimeout(*backend)),
+          .flight = options.flight,
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure =

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/flight/flight_recorder.h"
 #include "common/net/listen_address.h"
 #include "common/net/pem_files.h"
 #include "kernels/backend.h"
@@ -53,9 +54,14 @@ struct WorkerServerOptions {
   // minutes.
   std::optional<std::chrono::milliseconds> step_timeout = std::nullopt;
   std::string record_path;  // Empty: nothing is recorded.
+  // As ComputeLoopOptions::flight; outlives the server.
+  FlightRecorder* flight = nullptr;
   // A file of LoadCostTable(), measured with this worker; empty: none is
   // loaded.
   std::string cost_table_path;
+  // Told what people should know: of the model, and of a recording that ends.
+  // May be null.
+  std::function<void(const std::string&)> note = {};
   // Called once, on a thread of the server, if the engine fails or hangs; by
   // then the failure is counted, health says NOT_SERVING and the scheduler has
   // been told. The process should end without destructors: Stop() and the

@@ -44,7 +44,8 @@ WorkerService::WorkerService(WorkerServiceOptions options,
                  [this](const absl::Status& why) {
                    metrics_.Hung();
                    Fail(why);
-                 }}),
+                 },
+             .flight = options_.flight}),
       ticker_(options_.heartbeat_interval, [this] { SendHeartbeat(); }) {}
 
 WorkerService::~WorkerService() { Stop(); }

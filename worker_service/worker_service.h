@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cost_table.h"
+#include "common/flight/flight_recorder.h"
 #include "common/model_fingerprint.h"
 #include "common/mutex.h"
 #include "common/step.h"
@@ -70,6 +71,7 @@ struct WorkerServiceOptions {
       step = {};
   // As ComputeLoopOptions::step_timeout.
   std::chrono::milliseconds step_timeout{0};
+  FlightRecorder* flight = nullptr;  // As ComputeLoopOptions::flight.
   // At which both sides give signs of life.
   std::chrono::milliseconds heartbeat_interval{1000};
   // Another scheduler is let in when the present one was silent for so long, or

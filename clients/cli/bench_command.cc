@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +24,7 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/cli/terminal.h"
+#include "clients/cli/write_file.h"
 #include "clients/sdk/client_options.h"
 #include "clients/sdk/server_channel.h"
 #include "common/command_line.h"
@@ -186,16 +186,6 @@ absl::StatusOr<Outcome> Measure(const BenchFlags& flags, const Plan& plan,
         server.round_trip_seconds, /*speculation_told=*/!flags.http);
   }
   return outcome;
-}
-
-// Returns the exit code.
-int WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file << bytes;
-  file.close();
-  if (file) return kExitOk;
-  std::fprintf(stderr, "bole: cannot write %s\n", path.c_str());
-  return kExitError;
 }
 
 void PrintForPeople(const BenchFlags& flags, const bench::RunDescription& run,

@@ -21,6 +21,7 @@ Command AddInfoCommand(CommandLine& app, Interrupt& interrupt);
 Command AddHealthCommand(CommandLine& app, Interrupt& interrupt);
 Command AddBenchCommand(CommandLine& app, Interrupt& interrupt);
 Command AddTuneCommand(CommandLine& app);
+Command AddDebugCommand(CommandLine& app, Interrupt& interrupt);
 // `bole bench compare`.
 Command AddBenchCompareCommand(CommandLine& bench);
 

@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
       bole::AddInfoCommand(app, interrupt),
       bole::AddHealthCommand(app, interrupt),
       bole::AddBenchCommand(app, interrupt),
-      bole::AddTuneCommand(app)};
+      bole::AddTuneCommand(app),
+      bole::AddDebugCommand(app, interrupt)};
   if (const auto exit_code = app.Parse(argc, argv)) {
     return *exit_code == 0 ? bole::kExitOk : bole::kExitUsage;
   }

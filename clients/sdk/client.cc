@@ -172,4 +172,10 @@ absl::StatusOr<v1::AuditResponse> Client::Audit(const CallOptions& options) {
                                   v1::AuditRequest(), options);
 }
 
+absl::StatusOr<v1::DumpRoundsResponse> Client::DumpRounds(
+    const CallOptions& options) {
+  return Unary<v1::DumpRoundsResponse>(*admin_, &v1::Admin::Stub::DumpRounds,
+                                       v1::DumpRoundsRequest(), options);
+}
+
 }  // namespace bole

@@ -76,6 +76,8 @@ class Client {
       const CallOptions& options = {});
   absl::StatusOr<v1::GetLoadResponse> GetLoad(const CallOptions& options = {});
   absl::StatusOr<v1::AuditResponse> Audit(const CallOptions& options = {});
+  absl::StatusOr<v1::DumpRoundsResponse> DumpRounds(
+      const CallOptions& options = {});
 
   // For stubs of other services, such as grpc.health.v1: Prepare() gives each
   // call what it needs.

@@ -40,11 +40,12 @@ std::optional<Refusal> CheckWorkers(const WorkerPresence::Snapshot& workers) {
 
 FrontDoor::FrontDoor(const DoorLimits& limits, const AskedModels& models,
                      SchedulerLoop& loop, prometheus::Registry& registry,
-                     Access* access)
+                     Access* access, const RequestWatcher* watcher)
     : limits_(limits),
       models_(models),
       loop_(loop),
       access_(access),
+      watcher_(watcher),
       metrics_(registry),
       delivery_(NumDeliveryThreads(), /*max_waiting=*/SIZE_MAX),
       long_generates_(/*num_threads=*/1, limits.max_long_messages),
@@ -96,6 +97,12 @@ std::optional<Refusal> FrontDoor::Authorize(const RequestHead& head,
   auto who = Identified(head, scope);
   if (auto* refusal = std::get_if<Refusal>(&who)) return *std::move(refusal);
   return std::nullopt;
+}
+
+std::string FrontDoor::TenantOf(const RequestHead& head) const {
+  auto who = Identified(head, std::nullopt);
+  const auto* identity = std::get_if<Identity>(&who);
+  return identity != nullptr ? identity->tenant : "";
 }
 
 std::variant<FrontDoor::Entry, Refusal> FrontDoor::Enter(

@@ -29,6 +29,8 @@
 
 namespace bole {
 
+class RequestWatcher;
+
 // Messages up to here are read within milliseconds.
 inline constexpr size_t kShortMessageBytes = 16 << 10;
 
@@ -37,8 +39,9 @@ struct RequestHead {
   std::string tenant = {};  // As the client calls itself; empty: it does not.
   // The value of "authorization"; empty if there is none.
   std::string authorization = {};
-  std::string model = {};  // Empty: the only one.
-  size_t bytes = 0;        // The size of the message.
+  std::string traceparent = {};  // As W3C's Trace Context has it; or empty.
+  std::string model = {};        // Empty: the only one.
+  size_t bytes = 0;              // The size of the message.
 };
 
 // A message that was read: what is to be submitted, and the model that answers.
@@ -65,15 +68,17 @@ using ReadBody = std::function<absl::StatusOr<RequestBody>(
 class FrontDoor {
  public:
   // The references must outlive the door. Without `access`, which may be null,
-  // everybody may do everything, under whatever tenant they say.
+  // everybody may do everything, under whatever tenant they say. `watcher`,
+  // which may be null, is told of every request.
   FrontDoor(const DoorLimits& limits, const AskedModels& models,
             SchedulerLoop& loop, prometheus::Registry& registry,
-            Access* access = nullptr);
+            Access* access = nullptr, const RequestWatcher* watcher = nullptr);
 
   const DoorLimits& limits() const { return limits_; }
   const AskedModels& models() const { return models_; }
   OpenCalls& open_calls() { return open_calls_; }
   DoorMetrics& metrics() { return metrics_; }
+  const RequestWatcher* watcher() const { return watcher_; }
   // Long messages are read here, one after the other, so that they delay no
   // call whose message is short.
   TaskPool& long_generates() { return long_generates_; }
@@ -89,6 +94,9 @@ class FrontDoor {
   // caller that is known. For all that is not Generate.
   std::optional<Refusal> Authorize(const RequestHead& head,
                                    std::optional<Scope> scope) const;
+
+  // Who calls, if the caller is known; for what is told of refused calls.
+  std::string TenantOf(const RequestHead& head) const;
 
   // Why the request has no chance, whatever its message says. The call counts
   // among the open ones.
@@ -124,7 +132,8 @@ class FrontDoor {
   const DoorLimits limits_;
   const AskedModels& models_;
   SchedulerLoop& loop_;
-  Access* const access_;  // May be null.
+  Access* const access_;                 // May be null.
+  const RequestWatcher* const watcher_;  // May be null.
   DoorMetrics metrics_;
   std::atomic<bool> draining_{false};
   // Threads that use what is above them, so they come last.

@@ -17,6 +17,8 @@
 
 namespace bole {
 
+class RequestWatch;
+
 using TimePoint = std::chrono::steady_clock::time_point;
 
 // How output becomes text, and which text ends it.
@@ -64,6 +66,8 @@ struct Request {
   // The place among its tenant's requests, free when the last holder lets go.
   // May be null.
   std::shared_ptr<const void> seat = nullptr;
+  // Is told what becomes of it, for its trace and the log. May be null.
+  std::shared_ptr<RequestWatch> watch = nullptr;
 };
 
 }  // namespace bole

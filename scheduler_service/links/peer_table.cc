@@ -9,6 +9,21 @@
 #include "absl/strings/str_join.h"
 
 namespace bole {
+namespace {
+
+std::string Listed(const char* what, const std::vector<std::string>& names) {
+  return names.empty() ? "" : absl::StrCat(what, absl::StrJoin(names, ", "));
+}
+
+}  // namespace
+
+std::string ToString(const PeerView& view) {
+  std::vector<std::string> living;
+  for (const Peer& peer : view.living) living.push_back(peer.name);
+  return absl::StrCat(Listed("shares its workers: ", living),
+                      Listed("; leaving: ", view.leaving),
+                      Listed("; silent: ", view.silent));
+}
 
 std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
                              const std::string& model) {
@@ -24,19 +39,6 @@ std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
   }
   if (place.rank < 0) return std::nullopt;
   return place;
-}
-
-std::string TextOf(const PeerView& view) {
-  const auto names = [](const char* what,
-                        const std::vector<std::string>& listed) {
-    return listed.empty() ? ""
-                          : absl::StrCat(what, absl::StrJoin(listed, ", "));
-  };
-  std::vector<std::string> living;
-  for (const Peer& peer : view.living) living.push_back(peer.name);
-  return absl::StrCat(names("shares its workers: ", living),
-                      names("; leaving: ", view.leaving),
-                      names("; silent: ", view.silent));
 }
 
 PeerTable::PeerTable(Peer self, const std::vector<std::string>& names,

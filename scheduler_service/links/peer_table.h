@@ -31,13 +31,13 @@ struct PeerView {
   std::vector<std::string> silent;   // Names, or addresses that never answered.
 };
 
+// For people: "shares its workers: a:1, b:1; silent: c:1".
+std::string ToString(const PeerView& view);
+
 // The place of the scheduler `instance` among the living ones that serve
 // `model`; none if the view is not settled, or it is not among them.
 std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
                              const std::string& model);
-
-// The view for people: "shares its workers: a:1, b:2; silent: c:3".
-std::string TextOf(const PeerView& view);
 
 // Remembers which address answered when, and as whom. Who answered within the
 // last while, at any address, and does not leave, lives; this scheduler always

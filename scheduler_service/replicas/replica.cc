@@ -84,7 +84,11 @@ Replica::Connection::Connection(const WorkerDescription& worker,
 
 Replica::Replica(const WorkerAdded& link, const ReplicaOptions& options,
                  Metrics& metrics, ReplicaOwner& owner)
-    : link_(link), options_(options), metrics_(metrics), owner_(owner) {}
+    : link_(link),
+      options_(options),
+      metrics_(metrics),
+      owner_(owner),
+      flight_(options.flight) {}
 
 bool Replica::accepts() const {
   return connected() && !connection_->draining && !connection_->evicting;
@@ -135,7 +139,10 @@ void Replica::GiveUp(const absl::Status& why, TimePoint now) {
   lost_at_ = now;
   on_trial_ = true;
   std::vector<Placement*> in_flight;
-  if (connection_->in_flight) in_flight = connection_->in_flight->placements();
+  if (connection_->in_flight) {
+    in_flight = connection_->in_flight->placements();
+    flight_.Lost(*connection_->in_flight);
+  }
   std::sort(in_flight.begin(), in_flight.end());
   std::vector<std::pair<Job*, Displacement>> jobs;
   jobs.reserve(placements().size());
@@ -165,6 +172,7 @@ void Replica::Refuse(const WorkerConnected& event, const absl::Status& why) {
 void Replica::On(WorkerOutcome event, TimePoint now) {
   if (!connected() || event.epoch != epoch_) return;
   changed_ = true;
+  const auto began = flight_.Now();
   std::optional<RoundInFlight>& in_flight = connection_->in_flight;
   if (!in_flight || event.plan_number != in_flight->plan_number) {
     return Disconnect(
@@ -195,12 +203,13 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
   ReportRound(*event.result, round, *connection_->policy);
   connection_->placements.CopiesDone();
   if (event.result->is_last) {
-    Apply(*std::move(event.result));
+    flight_.Done(Apply(*std::move(event.result)), began, round);
     in_flight.reset();
     return;
   }
   AdvanceRound(limits, *event.result, round.awaited);
-  Apply(*std::move(event.result));
+  flight_.Done(Apply(*std::move(event.result)), began, round);
+  flight_.Next(round);
   round.started = now;
   round.measured = now;
   round.deadline = DeadlineOf(round.awaited.plan, options_.round_timeout, now);
@@ -211,8 +220,8 @@ void Replica::On(WorkerOutcome event, TimePoint now) {
 }
 
 void Replica::FailRound(const absl::Status& refusal, TimePoint now) {
-  const RoundInFlight round =
-      *std::exchange(connection_->in_flight, std::nullopt);
+  RoundInFlight round = *std::exchange(connection_->in_flight, std::nullopt);
+  flight_.Refused(round);
   connection_->outcome_at = now;
   connection_->placements.CopiesRefused();
   const bool ran_alone = round.num_planned() == 1;
@@ -227,7 +236,7 @@ void Replica::FailRound(const absl::Status& refusal, TimePoint now) {
   }
 }
 
-void Replica::Apply(StepResult result) {
+RoundMetrics Replica::Apply(StepResult result) {
   // A placement that is dropped becomes null in the round.
   const RoundInFlight& round = *connection_->in_flight;
   RoundMetrics metrics = round.metrics;
@@ -250,6 +259,7 @@ void Replica::Apply(StepResult result) {
             metrics);
   }
   series_->Round(metrics);
+  return metrics;
 }
 
 void Replica::Advance(Placement& placement, SequenceResult result,

@@ -25,6 +25,7 @@
 #include "scheduler_service/replicas/placements.h"
 #include "scheduler_service/replicas/planner.h"
 #include "scheduler_service/replicas/prefix_cache.h"
+#include "scheduler_service/replicas/round_flight.h"
 #include "scheduler_service/replicas/round_in_flight.h"
 #include "scheduler_service/replicas/round_pace.h"
 #include "scheduler_service/replicas/router.h"
@@ -44,6 +45,7 @@ struct ReplicaOptions {
   PolicyOptions policy;
   // Prefixes stay on the worker, if it knows how to copy them.
   bool prefix_cache = true;
+  RoundFlightOptions flight = {};
 };
 
 // Why a job has no place any more although it has not ended.
@@ -186,8 +188,9 @@ class Replica {
   // The worker refused the plan on its way: its jobs run alone once, and the
   // one that is refused alone fails.
   void FailRound(const absl::Status& refusal, TimePoint now);
-  // A result of the round on its way that ValidateResult() accepts.
-  void Apply(StepResult result);
+  // A result of the round on its way that ValidateResult() accepts. Returns the
+  // metrics of the whole round.
+  RoundMetrics Apply(StepResult result);
   // What a round did to a placement: `deferred`, as Placement::Advance() has
   // it; `is_last`: no other round of it is on its way.
   struct Advanced {
@@ -208,6 +211,7 @@ class Replica {
   const ReplicaOptions options_;
   Metrics& metrics_;
   ReplicaOwner& owner_;
+  const RoundFlight flight_;
 
   std::string model_;              // As On() was told.
   ModelSeries* series_ = nullptr;  // Its own. Null before the first worker.

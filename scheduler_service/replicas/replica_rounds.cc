@@ -89,12 +89,13 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
   for (const auto& [job, match] : connection.placements.EndWaits()) {
     CountPrefix(*job, match);
   }
+  const auto began = flight_.Now();
   const auto coming = Coming();
+  const bool keeps_control =
+      others_wait || connection.draining || coming.size() < placements().size();
   PlannedRound round =
       PlanRound(coming, *connection.policy, connection.plan_options,
-                {.others_wait = others_wait || connection.draining ||
-                                coming.size() < placements().size(),
-                 .now = now});
+                {.others_wait = keeps_control, .now = now});
   if (round.empty()) {
     connection.outcome_at.reset();
     return;
@@ -128,6 +129,8 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
                           .measured = sent,
                           .deadline = deadline,
                           .metrics = metrics};
+  flight_.Sent(epoch_, placements(), keeps_control, began,
+               *connection.in_flight);
 }
 
 }  // namespace bole

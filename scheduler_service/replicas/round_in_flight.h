@@ -15,6 +15,7 @@
 #include "scheduler_service/replicas/placement.h"
 #include "scheduler_service/replicas/validate_result.h"
 #include "scheduler_service/watch/model_series.h"
+#include "scheduler_service/watch/round_record.h"
 
 namespace bole {
 
@@ -38,6 +39,9 @@ struct RoundInFlight {
   TimePoint measured;  // The same by the clock, for metrics.
   TimePoint deadline;  // When the awaited round is late.
   RoundMetrics metrics;
+  // What the flight recorder has of the awaited round, and its number there.
+  RoundRecord record = {};
+  uint64_t record_number = 0;
 
   // Jobs that the plan is for, those that have left included.
   size_t num_planned() const { return prefills.size() + sequences.size(); }

@@ -227,6 +227,14 @@ grpc::ServerUnaryReactor* FakeAdmin::Audit(grpc::CallbackServerContext* context,
   return Ok(context);
 }
 
+grpc::ServerUnaryReactor* FakeAdmin::DumpRounds(
+    grpc::CallbackServerContext* context,
+    const v1::DumpRoundsRequest* /*request*/,
+    v1::DumpRoundsResponse* response) {
+  *response = told_.rounds;
+  return Ok(context);
+}
+
 grpc::ServerUnaryReactor* FakePeersService::GetShares(
     grpc::CallbackServerContext* context,
     const peer::v1::GetSharesRequest* /*request*/,

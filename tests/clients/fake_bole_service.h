@@ -39,6 +39,7 @@ class FakeBoleService final : public v1::BoleService::CallbackService {
   v1::ListWorkersResponse workers;
   v1::GetLoadResponse load;
   v1::AuditResponse audit;
+  v1::DumpRoundsResponse rounds;
 
   // The answers to the calls to come; the last stays.
   void SetAnswers(std::vector<FakeAnswer> answers);
@@ -109,6 +110,10 @@ class FakeAdmin final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* Audit(grpc::CallbackServerContext* context,
                                   const v1::AuditRequest* request,
                                   v1::AuditResponse* response) override;
+  grpc::ServerUnaryReactor* DumpRounds(
+      grpc::CallbackServerContext* context,
+      const v1::DumpRoundsRequest* request,
+      v1::DumpRoundsResponse* response) override;
 
  private:
   const FakeBoleService& told_;

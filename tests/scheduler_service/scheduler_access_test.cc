@@ -18,11 +18,13 @@
 #include "clients/sdk/client_options.h"
 #include "clients/sdk/requests.h"
 #include "common/check.h"
+#include "common/log/log.h"
 #include "common/mutex.h"
 #include "common/sha256.h"
 #include "gtest/gtest.h"
 #include "scheduler_service/door/http/http_router.h"
 #include "scheduler_service/scheduler_server.h"
+#include "scheduler_service/watch/request_watch.h"
 #include "tests/common/net/test_certificates.h"
 #include "tests/common/tokenizer/tiny_tokenizer.h"
 #include "tests/scheduler_service/simulated_worker.h"
@@ -68,7 +70,8 @@ class SchedulerAccessTest : public ::testing::Test {
          .tls = {.cert = directory_.Write("cert.pem", server.cert),
                  .key = directory_.Write("key.pem", server.key),
                  .client_ca = directory_.Write("ca.pem", authority_.cert())},
-         .tokens_path = directory_.File("tokens")});
+         .tokens_path = directory_.File("tokens"),
+         .watch = {.log = &log_, .logged = LoggedRequests::kAll}});
     BOLE_CHECK(started.ok());
     server_ = *std::move(started);
     BOLE_CHECK(Eventually(
@@ -148,6 +151,8 @@ class SchedulerAccessTest : public ::testing::Test {
   SimulatedService worker_;
   Mutex mutex_;
   std::vector<std::string> notes_;
+  const Log log_{LogFormat::kJson, "test",
+                 [this](const std::string& line) { Note(line); }};
   std::unique_ptr<SchedulerServer> server_;
 };
 
@@ -306,6 +311,12 @@ TEST_F(SchedulerAccessTest, NoTokenAndNoPromptIsInErrorsNotesMetricsOrLogs) {
   }
 
   EXPECT_NE(metrics->find("bole_calls_denied_total"), std::string::npos);
+  for (const char* line :
+       {R"("message":"a request ended")",
+        R"("message":"a request was refused")", R"("tenant":"blue")",
+        R"("reason":"unknown_model")"}) {
+    EXPECT_NE(told.find(line), std::string::npos) << line << "\n" << told;
+  }
   EXPECT_EQ(told.find("canary"), std::string::npos) << told;
   for (const char* token : {kOldToken, kNewToken, kAdminToken, kMetricsToken}) {
     EXPECT_EQ(told.find(Sha256Hex(token)), std::string::npos) << token;

@@ -9,10 +9,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_split.h"
+#include "common/flight/flight_recorder.h"
 #include "common/step.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_step.h"
 #include "tests/worker_service/held_engine.h"
+#include "worker_service/step_record.h"
 
 namespace bole {
 namespace {
@@ -22,6 +26,7 @@ using ::bole::testing::InvalidPlan;
 using ::bole::testing::NamedPlan;
 using ::bole::testing::RandomPlanLimits;
 using ::bole::testing::Watched;
+using ::testing::HasSubstr;
 
 class ComputeLoopTest : public ::testing::Test {
  protected:
@@ -36,7 +41,8 @@ class ComputeLoopTest : public ::testing::Test {
                    [this](ComputeOutcome outcome) {
                      watched_.Change(
                          [&] { outcomes_.push_back(std::move(outcome)); });
-                   }}) {}
+                   },
+               .flight = &flight_}) {}
 
   std::vector<ComputeOutcome> Await(size_t outcomes) {
     watched_.Await([&] { return outcomes_.size() >= outcomes; });
@@ -45,6 +51,7 @@ class ComputeLoopTest : public ::testing::Test {
     return copy;
   }
 
+  FlightRecorder flight_{StepFields(), 16};
   HeldEngine engine_;
   Watched watched_;
   std::vector<ComputeOutcome> outcomes_;
@@ -68,6 +75,32 @@ TEST_F(ComputeLoopTest, AnswersPlansInTheirOrder) {
     EXPECT_EQ(outcome.prefill_tokens, 1);
     EXPECT_EQ(outcome.nodes, 0);
   }
+}
+
+TEST_F(ComputeLoopTest, ThePlanThatRunsIsTheLastRecordOfItsFlight) {
+  loop_.Open(7);
+  ASSERT_EQ(loop_.Submit(7, 1, InvalidPlan()), absl::OkStatus());
+  ASSERT_EQ(loop_.Submit(7, 2, NamedPlan(5)), absl::OkStatus());
+  Await(2);
+  engine_.Hold();
+  ASSERT_EQ(loop_.Submit(7, 3, NamedPlan(6)), absl::OkStatus());
+  engine_.AwaitBegun(2);
+
+  const std::string lines = flight_.ToJsonLines();
+  engine_.Release();
+  Await(3);
+
+  EXPECT_EQ(flight_.num_added(), 3u);
+  const std::vector<std::string> rounds =
+      absl::StrSplit(lines, '\n', absl::SkipEmpty());
+  ASSERT_EQ(rounds.size(), 3u);
+  EXPECT_THAT(rounds[0], HasSubstr("\"plan\":1,\"round\":0,"
+                                   "\"outcome\":\"refused\""));
+  EXPECT_THAT(rounds[1], HasSubstr("\"plan\":2,\"round\":0,"
+                                   "\"outcome\":\"done\""));
+  EXPECT_THAT(rounds[2], HasSubstr("\"plan\":3,\"round\":0,"
+                                   "\"outcome\":\"running\""));
+  EXPECT_THAT(rounds[2], HasSubstr("\"prefill_tokens\":1,"));
 }
 
 TEST_F(ComputeLoopTest, ARefusedPlanDoesNotReachTheEngine) {

@@ -1,6 +1,6 @@
 // bole-worker on a device that breaks. Arguments: what the device does ("error"
-// or "hang"), after how many good steps, the step timeout in milliseconds, and
-// the file to record in.
+// or "hang"), after how many good steps, the step timeout in milliseconds,
+// the file to record in, and the folder for the last rounds.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,14 +10,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/flight/flight_signals.h"
 #include "common/termination.h"
 #include "tests/worker_service/faulty_backend.h"
 #include "worker_service/worker_process.h"
 
 int main(int argc, char** argv) {
   using bole::testing::FaultyBackend;
+  bole::BlockFlightSignal();
   absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
-  if (argc != 5 || !termination.ok()) return 2;
+  if (argc != 6 || !termination.ok()) return 2;
   const FaultyBackend::Fault fault = argv[1] == std::string("hang")
                                          ? FaultyBackend::Fault::kHang
                                          : FaultyBackend::Fault::kError;
@@ -25,6 +27,7 @@ int main(int argc, char** argv) {
   options.server.model = "models/demo";
   options.server.step_timeout = std::chrono::milliseconds(std::atoi(argv[3]));
   options.server.record_path = argv[4];
+  options.flight_folder = argv[5];
   const absl::Status status = bole::RunWorkerProcess(
       options,
       [&](const bole::WorkerServerOptions& server) {

@@ -2,15 +2,19 @@
 // outside.
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/json.h"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/clients/cli/process.h"
 #include "tests/worker_service/execute_client.h"
 #include "tests/worker_service/faulty_backend.h"
@@ -38,7 +42,8 @@ class WorkerProcessTest : public ::testing::Test {
     process_ = std::make_unique<Process>(
         std::vector<std::string>{"tests/worker_service/faulty_worker", fault,
                                  std::to_string(good_steps),
-                                 std::to_string(timeout_ms), recording_},
+                                 std::to_string(timeout_ms), recording_,
+                                 folder_},
         /*input=*/"", Streams::kPipes);
     const std::string before = "listening on ";
     ASSERT_TRUE(process_->WaitFor(before) && process_->WaitFor("\n"));
@@ -48,6 +53,23 @@ class WorkerProcessTest : public ::testing::Test {
         out.substr(begin, out.find('\n', begin) - begin);
     client_ = OpenAt(
         grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), 1);
+  }
+
+  // The one file of the last rounds, parsed: a header, and then the rounds.
+  std::vector<nlohmann::json> FlightLines(const char* reason) const {
+    std::vector<nlohmann::json> lines;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      EXPECT_TRUE(lines.empty()) << "a second file: " << entry.path();
+      EXPECT_THAT(entry.path().string(),
+                  ::testing::EndsWith(std::string(reason) + ".jsonl"));
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) {
+        const auto json = ParseJson(line, /*max_depth=*/1);
+        EXPECT_TRUE(json.ok()) << line;
+        if (json.ok()) lines.push_back(*json);
+      }
+    }
+    return lines;
   }
 
   // A plan is recorded when its step begins.
@@ -62,6 +84,12 @@ class WorkerProcessTest : public ::testing::Test {
   }
 
   const std::string recording_ = ::testing::TempDir() + "/steps.binpb";
+  const std::string folder_ = [] {
+    std::string folder = ::testing::TempDir() + "/flight";
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    return folder;
+  }();
   std::unique_ptr<Process> process_;
   std::unique_ptr<ExecuteClient> client_;
 };
@@ -90,6 +118,38 @@ TEST_F(WorkerProcessTest, ADeviceThatFailsEndsItAtOnceAndLeavesThePlan) {
   EXPECT_EQ((*steps)[1].plan.prefills[0].tokens,
             SmallPlan().prefills[0].tokens);
   EXPECT_FALSE((*steps)[1].is_complete());
+
+  EXPECT_THAT(err, HasSubstr("the flight record is in " + folder_));
+  const std::vector<nlohmann::json> rounds = FlightLines("fault");
+  ASSERT_EQ(rounds.size(), 3u);
+  EXPECT_EQ(rounds[0]["flight_record"], "bole-worker");
+  EXPECT_EQ(rounds[0]["reason"], "fault");
+  EXPECT_EQ(rounds[1]["outcome"], "done");
+  EXPECT_EQ(rounds[1]["emitted"], 1);
+  EXPECT_GT(rounds[1]["engine_seconds"].get<double>(), 0);
+  EXPECT_EQ(rounds[2]["outcome"], "failed");
+  EXPECT_EQ(rounds[2]["plan"], 2);
+  EXPECT_EQ(rounds[2]["prefill_tokens"], 3);
+}
+
+TEST_F(WorkerProcessTest, SIGUSR1WritesTheLastRoundsAndItServesOn) {
+  Start("error", /*good_steps=*/100, /*timeout_ms=*/0);
+  client_->SendPlan(1, 1, SmallPlan());
+  EXPECT_TRUE(client_->ReceiveOutcome().has_result());
+  process_->Signal(SIGUSR1);
+  std::vector<nlohmann::json> rounds;
+  const auto deadline = Clock::now() + std::chrono::seconds(30);
+  while (rounds.empty() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // A file that is not whole yet has another name.
+    if (std::filesystem::is_empty(folder_)) continue;
+    const auto file = *std::filesystem::directory_iterator(folder_);
+    if (file.path().extension() == ".jsonl") rounds = FlightLines("signal");
+  }
+  ASSERT_EQ(rounds.size(), 2u);
+  EXPECT_EQ(rounds[1]["outcome"], "done");
+  client_->SendPlan(1, 2, SmallPlan());
+  EXPECT_TRUE(client_->ReceiveOutcome().has_result());
 }
 
 TEST_F(WorkerProcessTest, ADeviceThatHangsEndsItAfterTheTimeout) {
@@ -104,6 +164,10 @@ TEST_F(WorkerProcessTest, ADeviceThatHangsEndsItAfterTheTimeout) {
   EXPECT_THAT(process_->err(), HasSubstr(end.error_message()));
   EXPECT_THAT(process_->err(), HasSubstr("plan 1 of stream 1 ("));
   EXPECT_EQ(ReadRecording(recording_)->size(), 1u);
+  const std::vector<nlohmann::json> rounds = FlightLines("fault");
+  ASSERT_EQ(rounds.size(), 2u);
+  EXPECT_EQ(rounds[1]["outcome"], "running");
+  EXPECT_EQ(rounds[1]["plan"], 1);
 }
 
 // The first signal drains, the second stops, and both wait for the step.

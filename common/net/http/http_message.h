@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string authorization = {};  // Headers of several values have commas.
   std::string tenant = {};         // Of x-bole-tenant.
   std::string id = {};             // Of x-request-id.
+  std::string traceparent = {};    // Of the header of that name.
   bool is_http_1_1 = true;         // Or 1.0, which knows no chunks.
   bool keep_alive = true;
   bool expects_continue = false;

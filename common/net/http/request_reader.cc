@@ -152,6 +152,7 @@ void RequestReader::TakeHead() {
               .authorization = ValueOf(head, "Authorization"),
               .tenant = ValueOf(head, "X-Bole-Tenant"),
               .id = ValueOf(head, "X-Request-Id"),
+              .traceparent = ValueOf(head, "traceparent"),
               .is_http_1_1 = head.version() == 11,
               .keep_alive = head.keep_alive(),
               .expects_continue = absl::EqualsIgnoreCase(

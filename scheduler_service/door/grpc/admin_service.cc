@@ -1,5 +1,6 @@
 #include "scheduler_service/door/grpc/admin_service.h"
 
+#include "common/flight/flight_file.h"
 #include "scheduler_service/door/grpc/admin_codec.h"
 
 namespace bole {
@@ -32,6 +33,20 @@ grpc::ServerUnaryReactor* AdminService::Audit(
     grpc::CallbackServerContext* context, const v1::AuditRequest*,
     v1::AuditResponse* response) {
   *response = EncodeAudit(loop_.status());
+  return Ok(*context);
+}
+
+grpc::ServerUnaryReactor* AdminService::DumpRounds(
+    grpc::CallbackServerContext* context, const v1::DumpRoundsRequest*,
+    v1::DumpRoundsResponse* response) {
+  if (rounds_ == nullptr) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish({grpc::StatusCode::FAILED_PRECONDITION,
+                     "this scheduler keeps no rounds"});
+    return reactor;
+  }
+  response->set_json_lines(
+      FlightJsonLines(*rounds_, "bole-scheduler", FlightReason::kAsked));
   return Ok(*context);
 }
 

@@ -2,17 +2,21 @@
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
 
+#include "common/flight/flight_recorder.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/bole.grpc.pb.h"
 #include "scheduler_service/scheduler_loop.h"
 
 namespace bole {
 
-// Tells the loop's status as it was after the latest round. Thread-safe.
+// Tells the loop's status as it was after the latest round, and the last
+// rounds. Thread-safe.
 class AdminService final : public v1::Admin::CallbackService {
  public:
-  // `loop` must outlive the service, which only reads it.
-  explicit AdminService(const SchedulerLoop& loop) : loop_(loop) {}
+  // `loop`, and `rounds`, which may be null, must outlive the service, which
+  // only reads them.
+  AdminService(const SchedulerLoop& loop, const FlightRecorder* rounds)
+      : loop_(loop), rounds_(rounds) {}
 
   grpc::ServerUnaryReactor* ListWorkers(
       grpc::CallbackServerContext* context,
@@ -24,9 +28,14 @@ class AdminService final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* Audit(grpc::CallbackServerContext* context,
                                   const v1::AuditRequest* request,
                                   v1::AuditResponse* response) override;
+  grpc::ServerUnaryReactor* DumpRounds(
+      grpc::CallbackServerContext* context,
+      const v1::DumpRoundsRequest* request,
+      v1::DumpRoundsResponse* response) override;
 
  private:
   const SchedulerLoop& loop_;
+  const FlightRecorder* const rounds_;
 };
 
 }  // namespace bole

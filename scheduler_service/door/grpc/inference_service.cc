@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kTenantKey[] = "bole-tenant";
 constexpr char kAuthorizationKey[] = "authorization";
+constexpr char kTraceparentKey[] = "traceparent";
 
 // Several values make one with commas, which is no tenant and no token.
 std::string MetadataOf(const grpc::CallbackServerContext& context,
@@ -36,6 +37,7 @@ RequestHead HeadOf(const grpc::CallbackServerContext& context,
                    const v1::GenerateRequest& message) {
   return {.tenant = MetadataOf(context, kTenantKey),
           .authorization = MetadataOf(context, kAuthorizationKey),
+          .traceparent = MetadataOf(context, kTraceparentKey),
           .model = message.model(),
           .bytes = message.ByteSizeLong()};
 }
@@ -50,6 +52,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
   const std::shared_ptr<GenerateCall> call =
       GenerateCall::Create(*context, door_);
   const RequestHead head = HeadOf(*context, *request);
+  call->Watch(head, request->request_id());
   // A short message is checked as it is read.
   if (head.bytes > kShortMessageBytes) {
     if (const std::optional<Refusal> refusal = door_.Check(head)) {

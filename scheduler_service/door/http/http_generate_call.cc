@@ -35,6 +35,7 @@ std::shared_ptr<HttpGenerateCall> HttpGenerateCall::Start(
       door, api, std::move(id), std::move(exchange), steady_clock::now()));
   door.open_calls().Add(call);
   head.bytes = body.size();
+  call->Watch(head, call->id_);
   call->AdmitBySize(head.bytes,
                     [raw = call.get(), head, body = std::move(body)] {
                       return raw->ReadAndAdmit(head, body);

@@ -77,7 +77,8 @@ std::shared_ptr<HttpCall> HttpService::Generate(
   return HttpGenerateCall::Start(
       door_, api,
       {.tenant = std::move(request.tenant),
-       .authorization = std::move(request.authorization)},
+       .authorization = std::move(request.authorization),
+       .traceparent = std::move(request.traceparent)},
       std::move(id), std::move(request.body), std::move(exchange));
 }
 

@@ -8,6 +8,8 @@
 #include "scheduler_service/door/request_body.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/models/model_text.h"
+#include "scheduler_service/watch/request_watch.h"
+#include "scheduler_service/watch/request_watcher.h"
 
 namespace bole {
 namespace {
@@ -20,6 +22,15 @@ constexpr size_t kMaxDeltaBytes = 16 << 10;
 
 ServedCall::ServedCall(FrontDoor& door, TimePoint arrival, TimePoint deadline)
     : door_(door), arrival_(arrival), deadline_(deadline) {}
+
+void ServedCall::Watch(const RequestHead& head, const std::string& id) {
+  const RequestWatcher* const watcher = door_.watcher();
+  if (watcher == nullptr || !watcher->is_watching()) return;
+  watch_ = watcher->Watch({.id = id,
+                           .tenant = door_.TenantOf(head),
+                           .traceparent = head.traceparent,
+                           .arrival = arrival_});
+}
 
 void ServedCall::AdmitBySize(size_t bytes, AdmitFunction admit) {
   if (bytes <= kShortMessageBytes) return AdmitOrRefuse(admit);
@@ -73,6 +84,7 @@ std::optional<Refusal> ServedCall::Submit(ReadMessage message, bool chunks) {
     request->arrival = arrival_;
     request->deadline = deadline_;
   }
+  if (watch_ != nullptr) WatchChoices(message);
   {
     MutexLock lock(mutex_);
     if (cancelled_) return CancelledRefusal();
@@ -83,7 +95,18 @@ std::optional<Refusal> ServedCall::Submit(ReadMessage message, bool chunks) {
   return refusal;
 }
 
+void ServedCall::WatchChoices(ReadMessage& message) const {
+  const auto& requests = message.choices.requests;
+  const Request& first = *requests.front();
+  watch_->Read(first.id, first.tenant, message.model.name,
+               static_cast<int>(first.prompt.size()));
+  for (const std::unique_ptr<Request>& request : requests) {
+    request->watch = watch_->Choice(request->choice);
+  }
+}
+
 void ServedCall::Refuse(const Refusal& refusal) {
+  if (watch_ != nullptr) watch_->Refused(refusal);
   door_.metrics().Refused(refusal.reason);
   EndRefused(refusal);
 }

@@ -19,6 +19,8 @@
 
 namespace bole {
 
+class CallWatch;
+
 // First the call is admitted: its message is read, which ends with Submit() or
 // Refuse(). Then its ResponseWriter answers and ends it. A call that is
 // cancelled while its message is being read ends only afterwards; while it
@@ -31,6 +33,11 @@ class ServedCall : public WatchedCall,
  public:
   // Says why the call is not admitted, if it is not.
   using AdmitFunction = std::function<std::optional<Refusal>()>;
+
+  // From now on the door's watcher is told what becomes of the call, which is
+  // known as `id` until its message is read. Before everything below, if at
+  // all.
+  void Watch(const RequestHead& head, const std::string& id);
 
   // Calls `admit`, and refuses the call as it says: at once if the message is
   // short, or else on a thread of the door, unless too many wait there.
@@ -75,11 +82,14 @@ class ServedCall : public WatchedCall,
   void AdmitOrRefuse(const AdmitFunction& admit);
   bool ReadLater(AdmitFunction admit);
   std::optional<Refusal> Submit(ReadMessage message, bool chunks);
+  // REQUIRES: watch_ is set.
+  void WatchChoices(ReadMessage& message) const;
   std::shared_ptr<ResponseWriter> writer() const;
 
   FrontDoor& door_;
   const TimePoint arrival_;
   const TimePoint deadline_;
+  std::shared_ptr<CallWatch> watch_;  // Or null. Does not change once it waits.
 
   mutable Mutex mutex_;
   std::optional<Reading> reading_ ABSL_GUARDED_BY(mutex_);

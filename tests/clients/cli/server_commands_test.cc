@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
 #include "nlohmann/json.hpp"
@@ -12,6 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::TempDir;
 
 TEST_F(BoleTest, TokenizeListsIdsAndInJsonTheirTexts) {
   Process plain = Start({"tokenize", "Hi"});
@@ -28,6 +30,42 @@ TEST_F(BoleTest, DetokenizeJoinsIds) {
 
   EXPECT_EQ(bole.Wait(), 0);
   EXPECT_EQ(bole.out(), "Hi\n");
+}
+
+TEST_F(BoleTest, DebugDumpWritesRoundsAndRoundsDrawsThem) {
+  const std::string lines =
+      "{\"flight_record\":\"bole-scheduler\",\"version\":\"1\",\"reason\":"
+      "\"asked\"}\n{\"n\":0,\"outcome\":\"done\",\"engine_seconds\":0.25}\n";
+  service().rounds.set_json_lines(lines);
+  const std::string path = TempDir() + "/rounds.jsonl";
+  const std::string svg = TempDir() + "/rounds.svg";
+
+  Process dump = Start({"debug", "dump"});
+  EXPECT_EQ(dump.Wait(), 0);
+  EXPECT_EQ(dump.out(), lines);
+  Process to_file = Start({"debug", "dump", "--out", path});
+  EXPECT_EQ(to_file.Wait(), 0);
+  EXPECT_EQ(to_file.out(), "");
+
+  Process rounds({"clients/cli/bole", "debug", "rounds", path, "--svg", svg},
+                 "", Streams::kPipes);
+  EXPECT_EQ(rounds.Wait(), 0);
+  EXPECT_THAT(rounds.out(), HasSubstr("engine          250.000"));
+  std::ifstream drawn(svg);
+  std::string first;
+  EXPECT_TRUE(std::getline(drawn, first));
+  EXPECT_THAT(first, testing::StartsWith("<svg "));
+}
+
+TEST_F(BoleTest, DebugRoundsNamesAFileThatIsNoneOfRounds) {
+  const std::string path = TempDir() + "/other.jsonl";
+  std::ofstream(path) << "{\"n\":1}\n";
+  for (const std::string& file : {path, path + ".none"}) {
+    Process rounds({"clients/cli/bole", "debug", "rounds", file}, "",
+                   Streams::kPipes);
+    EXPECT_EQ(rounds.Wait(), 2);
+    EXPECT_THAT(rounds.err(), HasSubstr(file));
+  }
 }
 
 TEST_F(BoleTest, InfoNamesModelWorkerAndWhatIsWrong) {

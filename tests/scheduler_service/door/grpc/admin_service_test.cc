@@ -1,9 +1,16 @@
 #include "scheduler_service/door/grpc/admin_service.h"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
+#include "common/flight/flight_recorder.h"
+#include "common/json.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "scheduler_service/door/grpc/admin_codec.h"
+#include "scheduler_service/watch/round_record.h"
 #include "tests/scheduler_service/tiny_system.h"
 
 namespace bole {
@@ -115,6 +122,47 @@ TEST(AdminServiceTest, TheAuditIsCleanWhileAllIsWell) {
   EXPECT_TRUE(system.admin->Audit(&context, v1::AuditRequest(), &audit).ok());
 
   EXPECT_EQ(audit.problems_size(), 0);
+}
+
+TEST(AdminServiceTest, TheLastRoundsAreDumpedInNumbers) {
+  FlightRecorder recorder(RoundFields(), /*capacity=*/64);
+  SchedulerServerOptions options;
+  options.scheduler.flight.recorder = &recorder;
+  TinySystem system(options);
+  EXPECT_TRUE(OpenCall(system, Ask(5)).Finish().ok());
+  ASSERT_TRUE(system.AwaitLoad(0, 0));
+  grpc::ClientContext context;
+  v1::DumpRoundsResponse dumped;
+  ASSERT_TRUE(
+      system.admin->DumpRounds(&context, v1::DumpRoundsRequest(), &dumped)
+          .ok());
+
+  const std::vector<std::string> lines =
+      absl::StrSplit(dumped.json_lines(), '\n', absl::SkipEmpty());
+  ASSERT_GE(lines.size(), 2u);
+  double emitted = 0;
+  for (const std::string& line : lines) {
+    const auto json = ParseJson(line, /*max_depth=*/1);
+    ASSERT_TRUE(json.ok()) << line;
+    if (&line == &lines[0]) {
+      EXPECT_EQ((*json)["flight_record"], "bole-scheduler");
+      EXPECT_EQ((*json)["reason"], "asked");
+      continue;
+    }
+    EXPECT_EQ((*json)["outcome"], "done") << line;
+    EXPECT_GT((*json)["round_seconds"].get<double>(), 0) << line;
+    emitted += (*json)["emitted"].get<double>();
+  }
+  EXPECT_EQ(emitted, 5);
+}
+
+TEST(AdminServiceTest, WithoutARecorderThereAreNoRounds) {
+  TinySystem system;
+  grpc::ClientContext context;
+  v1::DumpRoundsResponse dumped;
+  const grpc::Status status =
+      system.admin->DumpRounds(&context, v1::DumpRoundsRequest(), &dumped);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
 TEST(AdminCodecTest, TheAuditNamesEveryWorkerThatHasAProblem) {

@@ -1,0 +1,73 @@
+// Files of a flight recorder's records.
+#ifndef BOLE_COMMON_FLIGHT_FLIGHT_FILE_H_
+#define BOLE_COMMON_FLIGHT_FLIGHT_FILE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/flight/flight_recorder.h"
+
+namespace bole {
+
+// Why a file is written.
+enum class FlightReason {
+  kSignal,  // SIGUSR1.
+  kFault,   // A device that fails or hangs; a worker that does not answer.
+  kCrash,   // A signal that ends the process.
+  kAsked,   // Over gRPC; that is no file.
+};
+
+// Writes all records of a recorder into a new file of a folder, as lines of
+// JSON: first who wrote them, when and why, then the records, oldest first. A
+// file is there as a whole or not at all. It can be read by its owner alone.
+//
+// Thread-safe.
+class FlightFile {
+ public:
+  // INVALID_ARGUMENT, naming the folder, unless files can be made there, or
+  // with a path that is too long. `recorder` must outlive this; `service` is
+  // the program's name, in a-z and '-'.
+  static absl::StatusOr<std::unique_ptr<FlightFile>> Open(
+      const FlightRecorder& recorder, const std::string& service,
+      const std::string& folder);
+
+  // Returns the path: FOLDER/SERVICE-MICROSECONDS-REASON.jsonl.
+  absl::StatusOr<std::string> Write(FlightReason reason) const;
+
+  // The same; returns errno, or 0. Async-signal-safe.
+  int WriteInHandler(FlightReason reason) const;
+
+ private:
+  static constexpr size_t kMaxPath = 1024;
+  using Path = std::array<char, kMaxPath>;
+
+  FlightFile(const FlightRecorder& recorder, std::string service,
+             std::string folder);
+
+  int WriteTo(const char* path, FlightReason reason) const;
+  // The path of a file that is written now, and a zero.
+  void MakePath(FlightReason reason, Path& path) const;
+
+  const FlightRecorder& recorder_;
+  const std::string service_;
+  const std::string folder_;
+};
+
+// The first line of a file. Async-signal-safe.
+size_t FormatFlightHeader(const FlightRecorder& recorder,
+                          std::string_view service, FlightReason reason,
+                          std::span<char, FlightRecorder::kMaxLine> line);
+
+// What a file has, in memory.
+std::string FlightJsonLines(const FlightRecorder& recorder,
+                            std::string_view service, FlightReason reason);
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_FLIGHT_FLIGHT_FILE_H_

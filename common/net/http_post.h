@@ -1,0 +1,31 @@
+// A POST over HTTP, for what is sent to a collector.
+#ifndef BOLE_COMMON_NET_HTTP_POST_H_
+#define BOLE_COMMON_NET_HTTP_POST_H_
+
+#include <chrono>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace bole {
+
+// "http://HOST[:PORT][/PATH]"; a HOST of IPv6 is in brackets.
+struct HttpUrl {
+  std::string host;
+  std::string port = "80";
+  std::string path = "/";
+};
+
+// INVALID_ARGUMENT, with the text, for anything else.
+absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
+
+// Sends `body` as JSON on a connection of its own, and waits for the answer.
+// UNAVAILABLE, with what failed, unless that is a status of 200 to 299 and
+// comes within `timeout`.
+absl::Status PostJson(const HttpUrl& url, const std::string& body,
+                      std::chrono::milliseconds timeout);
+
+}  // namespace bole
+
+#endif  // BOLE_COMMON_NET_HTTP_POST_H_

@@ -1,0 +1,53 @@
+// Who is told what becomes of requests: a collector of spans, and the log.
+#ifndef BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCHER_H_
+#define BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCHER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/log/log.h"
+#include "common/trace/span_exporter.h"
+#include "prometheus/registry.h"
+#include "scheduler_service/watch/request_watch.h"
+
+namespace bole {
+
+struct WatchOptions {
+  // http://HOST:4318/v1/traces; empty: no spans are kept.
+  std::string otlp_endpoint = {};
+  // Of requests whose callers say nothing; 0 .. 1.
+  double sample_rate = 0;
+  const Log* log = nullptr;  // Of requests; null: none. Outlives the watcher.
+  LoggedRequests logged = LoggedRequests::kNone;
+};
+
+// Thread-safe.
+class RequestWatcher {
+ public:
+  // Registers bole_spans_total. `note`, which may be null, is told when the
+  // collector fails and when it is back. INVALID_ARGUMENT, naming it, if the
+  // endpoint is no address. `registry` must outlive the watcher.
+  static absl::StatusOr<std::unique_ptr<RequestWatcher>> Start(
+      const WatchOptions& options, prometheus::Registry& registry,
+      std::function<void(const std::string&)> note);
+
+  // Whether anybody wants to know of requests.
+  bool is_watching() const {
+    return options_.spans != nullptr ||
+           options_.logged != LoggedRequests::kNone;
+  }
+  // REQUIRES: is_watching(). The watcher must outlive what is returned.
+  std::shared_ptr<CallWatch> Watch(WatchedRequest request) const;
+
+ private:
+  RequestWatcher() = default;
+
+  RequestWatcherOptions options_;
+  std::unique_ptr<SpanExporter> exporter_;  // May be null.
+};
+
+}  // namespace bole
+
+#endif  // BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCHER_H_

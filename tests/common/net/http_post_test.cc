@@ -1,0 +1,153 @@
+#include "common/net/http_post.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace bole {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+// Takes one connection, reads until it has `want`, and answers.
+class OneAnswer {
+ public:
+  OneAnswer(std::string want, std::string answer)
+      : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, any, size), 0);
+    EXPECT_EQ(listen(listener_, 1), 0);
+    EXPECT_EQ(getsockname(listener_, any, &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ =
+        std::thread([this, want = std::move(want), answer = std::move(answer)] {
+          const int client = accept(listener_, nullptr, nullptr);
+          char buffer[4096];
+          while (got_.find(want) == std::string::npos) {
+            const ssize_t count = read(client, buffer, sizeof(buffer));
+            if (count <= 0) break;
+            got_.append(buffer, static_cast<size_t>(count));
+          }
+          EXPECT_EQ(write(client, answer.data(), answer.size()),
+                    static_cast<ssize_t>(answer.size()));
+          // Until the other side has closed.
+          while (read(client, buffer, sizeof(buffer)) > 0) continue;
+          close(client);
+        });
+  }
+  ~OneAnswer() {
+    if (thread_.joinable()) thread_.join();
+    close(listener_);
+  }
+
+  HttpUrl url() const {
+    return {.host = "127.0.0.1",
+            .port = std::to_string(port_),
+            .path = "/v1/traces"};
+  }
+  std::string got() {
+    thread_.join();
+    return got_;
+  }
+
+ private:
+  const int listener_;
+  int port_ = 0;
+  std::string got_;
+  std::thread thread_;
+};
+
+TEST(HttpPostTest, SendsTheBodyAndTakesAnyGoodStatus) {
+  OneAnswer server("{\"a\":1}",
+                   "HTTP/1.1 202 Accepted\r\n"
+                   "Content-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(PostJson(server.url(), "{\"a\":1}", milliseconds(20'000)),
+            absl::OkStatus());
+  const std::string got = server.got();
+  EXPECT_THAT(got, ::testing::StartsWith("POST /v1/traces HTTP/1.1\r\n"));
+  EXPECT_THAT(got, HasSubstr("Host: " + server.url().host + ":"));
+  EXPECT_THAT(got, HasSubstr("Content-Type: application/json\r\n"));
+  EXPECT_THAT(got, HasSubstr("Content-Length: 7\r\n"));
+  EXPECT_THAT(got, EndsWith("\r\n\r\n{\"a\":1}"));
+}
+
+TEST(HttpPostTest, AnotherStatusIsAnError) {
+  OneAnswer server("{}", "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(PostJson(server.url(), "{}", milliseconds(20'000)),
+            absl::UnavailableError("HTTP status 503"));
+}
+
+TEST(HttpPostTest, WhatIsNotHttpIsAnError) {
+  OneAnswer server("{}", "nonsense\r\n\r\n");
+  EXPECT_THAT(
+      std::string(PostJson(server.url(), "{}", milliseconds(20'000)).message()),
+      HasSubstr("the answer failed: "));
+}
+
+TEST(HttpPostTest, NoAnswerIsAnErrorInTime) {
+  OneAnswer server("{}", "");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(PostJson(server.url(), "{}", milliseconds(50)),
+            absl::UnavailableError("no answer within 50 ms"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(10'000));
+}
+
+TEST(HttpPostTest, NobodyThereIsAnError) {
+  HttpUrl url;
+  {
+    OneAnswer server("", "");
+    url = server.url();
+    // It takes a connection, so that it ends.
+    EXPECT_FALSE(PostJson(url, "{}", milliseconds(50)).ok());
+  }
+  EXPECT_THAT(std::string(PostJson(url, "{}", milliseconds(20'000)).message()),
+              HasSubstr("the connection failed: "));
+}
+
+TEST(HttpPostTest, ReadsAddresses) {
+  const auto whole = ParseHttpUrl("http://collector.test:4318/v1/traces");
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->host, "collector.test");
+  EXPECT_EQ(whole->port, "4318");
+  EXPECT_EQ(whole->path, "/v1/traces");
+  const auto least = ParseHttpUrl("http://a");
+  ASSERT_TRUE(least.ok());
+  EXPECT_EQ(least->port, "80");
+  EXPECT_EQ(least->path, "/");
+  const auto six = ParseHttpUrl("http://[::1]:4318/x");
+  ASSERT_TRUE(six.ok());
+  EXPECT_EQ(six->host, "::1");
+  EXPECT_EQ(six->port, "4318");
+  EXPECT_EQ(ParseHttpUrl("http://[::1]")->host, "::1");
+}
+
+TEST(HttpPostTest, WhatIsNoAddressIsNamed) {
+  for (const char* wrong :
+       {"", "a:1", "https://a:1/x", "http://", "http:///x", "http://:1/x",
+        "http://a:/x", "http://a:0/x", "http://a:65536/x", "http://a:b/x",
+        "http://[::1/x", "http://[::1]4318/x", "http://[]:1", "http://a b/x",
+        "http://a/\r\nx"}) {
+    const auto url = ParseHttpUrl(wrong);
+    EXPECT_EQ(url.status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+    EXPECT_THAT(std::string(url.status().message()), HasSubstr(wrong));
+  }
+}
+
+}  // namespace
+}  // namespace bole
