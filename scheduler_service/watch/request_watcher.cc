@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/net/http_post.h"
+#include "common/net/http/http_post.h"
 #include "prometheus/counter.h"
 
 namespace bole {

@@ -1,6 +1,6 @@
 // A POST over HTTP, for what is sent to a collector.
-#ifndef BOLE_COMMON_NET_HTTP_POST_H_
-#define BOLE_COMMON_NET_HTTP_POST_H_
+#ifndef BOLE_COMMON_NET_HTTP_HTTP_POST_H_
+#define BOLE_COMMON_NET_HTTP_HTTP_POST_H_
 
 #include <chrono>
 #include <string>
@@ -28,4 +28,4 @@ absl::Status PostJson(const HttpUrl& url, const std::string& body,
 
 }  // namespace bole
 
-#endif  // BOLE_COMMON_NET_HTTP_POST_H_
+#endif  // BOLE_COMMON_NET_HTTP_HTTP_POST_H_

@@ -1,4 +1,4 @@
-#include "common/net/http_post.h"
+#include "common/net/http/http_post.h"
 
 #include <algorithm>
 #include <cctype>
