@@ -89,12 +89,11 @@ make_base() {
 
 # make_image TARGET
 make_image() {
-  local name=bole-$1 container mounted
+  local name=bole-$1 base=localhost/bole-base:1 container mounted
+  [[ $1 != worker-cuda ]] || base=$cuda_base
   run_buildah build --quiet --isolation chroot --format docker \
     --file deploy/docker/Dockerfile --target "$1" \
-    --build-arg BUILD_BASE=localhost/bole-base:1 \
-    --build-arg BASE=localhost/bole-base:1 \
-    --build-arg "CUDA_BASE=${cuda_base:-localhost/bole-base:1}" \
+    --build-arg "BUILD_BASE=$base" --build-arg "BASE=$base" \
     --build-context "programs=$out/programs" \
     --label "org.opencontainers.image.version=$tag" \
     --label "org.opencontainers.image.licenses=Apache-2.0" \

@@ -154,7 +154,7 @@ TEST_F(BoleTest, HealthOfNamedServices) {
 
   Process unknown = Start({"health", "--service", "bole.worker.v1.Worker"});
   EXPECT_EQ(unknown.Wait(), 1);
-  EXPECT_THAT(unknown.err(), HasSubstr("NOT_FOUND"));
+  EXPECT_THAT(unknown.err(), HasSubstr("there is no such thing"));
 }
 
 TEST_F(BoleTest, HealthWaitsUntilTheServiceServes) {
