@@ -27,9 +27,9 @@ std::array<prometheus::Counter*, 3> CountersIn(prometheus::Registry& registry) {
   auto& family = prometheus::BuildCounter()
                      .Name("bole_spans_total")
                      .Help(
-                         "Spans of traces: exported to the collector, "
-                         "dropped because too many waited, or failed with "
-                         "their batch")
+                         "Spans of traces, by outcome: exported (to the "
+                         "collector), dropped (because too many waited), "
+                         "failed (with their batch).")
                      .Register(registry);
   return {&family.Add({{"outcome", "exported"}}),
           &family.Add({{"outcome", "dropped"}}),
