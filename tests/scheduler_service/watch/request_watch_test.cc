@@ -29,8 +29,10 @@ class RequestWatchTest : public ::testing::Test {
                               .sample_rate = rate,
                               .log = &log_,
                               .logged = logged_},
-        WatchedRequest{
-            .id = "id-1", .traceparent = traceparent, .arrival = arrival_});
+        WatchedRequest{.id = "id-1",
+                       .tenant = "red",
+                       .traceparent = traceparent,
+                       .arrival = arrival_});
   }
 
   // The spans that were exported, by their names; ends the exporter.
