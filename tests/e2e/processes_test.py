@@ -119,7 +119,7 @@ class TlsTest(unittest.TestCase):
         def bearer(token):
             return ["--header", f"Authorization: Bearer {token}"]
 
-        self.assertIn("bole_requests_running 0\n",
+        self.assertIn('bole_requests_running{model="demo"} 0\n',
                       curl(scheduler, *known, *bearer("scrapes"))[1])
         self.assertEqual(curl(scheduler, *known)[0], HTTP_ERROR)
         self.assertEqual(curl(scheduler, *known, *bearer("asks"))[0],

@@ -15,6 +15,7 @@
 #include "scheduler_service/links/share.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/watch/metrics.h"
+#include "scheduler_service/watch/request_watcher.h"
 #include "scheduler_service/watch/scheduler_status.h"
 #include "scheduler_service/watch/share_metrics.h"
 
@@ -48,6 +49,9 @@ TEST(MetricsReadmeTest, HasTheNamesThatAreServedAndNoOthers) {
   std::ofstream(tokens) << Sha256Hex("token") << " blue generate\n";
   const auto access = Access::Open({.path = tokens}, *metrics.registry());
   ASSERT_TRUE(access.ok()) << access.status();
+  const auto watcher =
+      RequestWatcher::Start({}, *metrics.registry(), /*note=*/nullptr);
+  ASSERT_TRUE(watcher.ok()) << watcher.status();
   ShareMetrics share_metrics(*metrics.registry());
   share_metrics.Set({.models = {{.model = "demo", .place = Place()}}},
                     PeerView());
