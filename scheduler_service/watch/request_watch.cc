@@ -132,13 +132,14 @@ void RequestWatch::Placed(TimePoint now, const std::string& worker) {
 }
 
 void RequestWatch::Advanced(TimePoint now, int tokens) {
-  if (phase_ == Phase::kPrefill) {
+  if (!call_->first_token_) call_->first_token_ = now;
+  if (phase_ == Phase::kPrefill) {  // Its last chunk brought these.
     EndPhase(now, "");
     phase_ = Phase::kRounds;
+    return;
   }
   ++rounds_;
   tokens_ += tokens;
-  if (!call_->first_token_) call_->first_token_ = now;
 }
 
 void RequestWatch::Displaced(TimePoint now, const char* reason) {
