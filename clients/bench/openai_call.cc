@@ -9,7 +9,7 @@
 #include "boost/asio/connect.hpp"
 #include "boost/asio/post.hpp"
 #include "boost/asio/write.hpp"
-#include "boost/beast/http/read.hpp"
+#include "boost/beast/http/error.hpp"
 #include "clients/bench/openai_failure.h"
 
 namespace bole::bench {
@@ -20,6 +20,7 @@ using boost::system::error_code;
 
 constexpr size_t kMaxHeaderBytes = 64 << 10;
 constexpr size_t kMaxRefusalBytes = 1 << 20;
+constexpr size_t kReadBytes = 8 << 10;
 
 std::string RequestText(const OpenAiPeer& peer, const CompletionBody& body) {
   return absl::StrCat(
@@ -117,21 +118,35 @@ void OpenAiCall::Write() {
 }
 
 void OpenAiCall::Read() {
-  http::async_read_some(*stream_, buffer_, *parser_,
-                        [self = shared_from_this()](error_code error, size_t) {
-                          self->OnRead(error);
-                        });
+  // Not by http::async_read_some(), which keeps a body that it has parsed until
+  // the next bytes come, where these end with a chunk.
+  stream_->async_read_some(
+      buffer_.prepare(kReadBytes),
+      [self = shared_from_this()](error_code error, size_t num_bytes) {
+        self->OnRead(error, num_bytes);
+      });
 }
 
-void OpenAiCall::OnRead(error_code error) {
+void OpenAiCall::OnRead(error_code error, size_t num_bytes) {
   if (ended_) return;
+  buffer_.commit(num_bytes);
+  error_code wrong;
+  while (!wrong && buffer_.size() > 0 && !parser_->is_done()) {
+    buffer_.consume(parser_->put(buffer_.data(), wrong));
+  }
+  if (wrong == http::error::need_more) wrong = {};
+  if (error == boost::asio::error::eof && parser_->is_header_done()) {
+    error_code cut;  // Of a body whose end is that of the connection.
+    parser_->put_eof(cut);
+  }
   if (parser_->is_header_done()) {
     answered_ = true;
     TakeBody();
     if (ended_) return;
   }
-  if (error) return OnBroken(error);
+  if (wrong) return OnBroken(wrong);
   if (parser_->is_done()) return OnMessageEnd();
+  if (error) return OnBroken(error);
   Read();
 }
 

@@ -2,6 +2,7 @@
 #ifndef BOLE_CLIENTS_BENCH_OPENAI_CALL_H_
 #define BOLE_CLIENTS_BENCH_OPENAI_CALL_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,7 +59,7 @@ class OpenAiCall final : public TransportCall,
   void Connect();
   void Write();
   void Read();
-  void OnRead(boost::system::error_code error);
+  void OnRead(boost::system::error_code error, size_t num_bytes);
   // Takes what came of the body.
   void TakeBody();
   void OnBroken(boost::system::error_code error);

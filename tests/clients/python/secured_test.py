@@ -7,19 +7,26 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, "tests/e2e")
-from fleet import free_port  # noqa: E402
 from services import built, eventually  # noqa: E402
 
 DOCUMENT = "deploy/SECURITY.md"
 SECTION = "## On one machine, to try it\n"
 PROGRAMS = ["worker_service/bole-worker", "scheduler_service/bole-scheduler",
             "clients/cli/bole"]
+
+
+def free_port():
+    """Nobody else's until it is taken, unless somebody is quick."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def commands():

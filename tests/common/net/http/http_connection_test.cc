@@ -57,7 +57,9 @@ class HeldStream : public HttpStream {
     wire_.writes.push_back(bytes);
     wire_.written = std::move(done);
   }
-  void EndSending() override {}
+  void EndSending(Done done) override {
+    boost::asio::post(io_, [done] { done(error_code(), 0); });
+  }
   void Close() override {
     if (reading_ == nullptr) return;
     boost::asio::post(io_, [done = std::exchange(reading_, nullptr)] {
@@ -94,7 +96,8 @@ class KeepingHandler : public HttpHandler, public HttpCall {
 class HttpConnectionTest : public ::testing::Test {
  protected:
   HttpConnectionTest()
-      : context_{.handler = handler_,
+      : context_{.limits = {},
+                 .handler = handler_,
                  .io = std::make_shared<boost::asio::io_context>()} {}
   ~HttpConnectionTest() override {
     connection_->Close();
