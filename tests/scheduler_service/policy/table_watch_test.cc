@@ -25,7 +25,7 @@ class CountingPolicy final : public RoundPolicy {
   void Observe(const RoundReport&) override { ++num_observed_; }
 
  private:
-  const RoundBounds bounds_{.max_nodes_per_tree = 7, .draft = {}};
+  const RoundBounds bounds_{.draft = {}, .max_nodes_per_tree = 7};
   int& num_observed_;
 };
 

@@ -177,11 +177,11 @@ TEST(MetricsTest, AWorkerThatWasLetGoHasNoSeriesAnyMore) {
 
 TEST(MetricsTest, AWorkerTellsTheModelThatItServesNow) {
   Metrics metrics;
+  const auto description = std::make_shared<WorkerDescription>();
+  description->device = "d";
+  description->version = "1";
   SchedulerStatus status;
-  status.workers = {{.name = "a:1",
-                     .description = std::make_shared<WorkerDescription>(
-                         WorkerDescription{.device = "d", .version = "1"}),
-                     .model = "m"}};
+  status.workers = {{.name = "a:1", .description = description, .model = "m"}};
   metrics.SetLoad(status, AdmissionLoad());
   const std::string of_a =
       "bole_worker_info{device=\"d\",model=\"m\",version=\"1\",worker=\"a:1\"}";
