@@ -6,6 +6,7 @@ Each fault has a scheduler and workers of its own, in a namespace of their own;
 one Prometheus watches them all, with the tree's rules at 1/120 of their times.
 """
 
+import hashlib
 import pathlib
 import tempfile
 import time
@@ -53,7 +54,10 @@ class FaultsTest(unittest.TestCase):
         self.systems = {}
         cert, key = certificate(folder, days=1)
         tokens = folder / "tokens"
-        tokens.write_text("0" * 64 + " blue generate\n")
+        token = folder / "token"
+        token.write_text("secret")
+        tokens.write_text(hashlib.sha256(b"secret").hexdigest() +
+                          " blue metrics\n")
         self.system("lost", [TOLD, TOLD])
         self.system("alone", [TOLD])
         self.system("full", [TOLD], "--max-waiting-requests", "1",
@@ -65,7 +69,7 @@ class FaultsTest(unittest.TestCase):
         self.system("stale", [[*TOLD, "--fault", "slow:3@1-"]])
         self.system("stuck", [[*TOLD, "--fault", "hang@200-"]])
         self.system("secrets", [TOLD], "--tls-cert", str(cert), "--tls-key",
-                    str(key), "--tokens", str(tokens))
+                    str(key), "--tokens", str(tokens), ca=cert, token=token)
         for name, system in self.systems.items():
             if name != "secrets":
                 system.wait_until_ready()

@@ -4,11 +4,13 @@ import os
 import pathlib
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
+import urllib.request
 
 import yaml
 
@@ -48,7 +50,10 @@ class System:
 
     def __init__(self, namespace, workers, scheduler_flags=(), ca=None,
                  token=None):
-        """`workers`: the flags of each."""
+        """`workers`: the flags of each. `ca`, of a single system of a test, is
+        what clients trust, and `token` the file of theirs."""
+        self._speaks_tls = {"bole-scheduler": "--tls-cert" in scheduler_flags,
+                            "bole-worker": "--tls-cert" in workers[0]}
         self.namespace = namespace
         self.ca = ca
         self.token = token
@@ -71,11 +76,27 @@ class System:
             self.stop()
             raise
 
+    def scheme_of(self, job):
+        return "https" if self._speaks_tls[job] else "http"
+
     def targets(self):
         """{job: [HOST:PORT]} of what there was at the start."""
         return {"bole-scheduler": [f"127.0.0.1:{self.scheduler.metrics_port}"],
                 "bole-worker": [f"127.0.0.1:{worker.metrics_port}"
                                 for worker in self.workers]}
+
+    def page(self, service):
+        """The metrics that it exports now."""
+        if not self.ca:
+            return service.metrics()
+        request = urllib.request.Request(
+            f"https://127.0.0.1:{service.metrics_port}/metrics",
+            headers={"Authorization":
+                     f"Bearer {pathlib.Path(self.token).read_text().strip()}"})
+        with urllib.request.urlopen(
+                request, timeout=10,
+                context=ssl.create_default_context(cafile=self.ca)) as page:
+            return page.read().decode()
 
     def bole(self, *arguments):
         """The command of a client."""
@@ -121,10 +142,18 @@ class Prometheus:
                             "evaluation_interval": "1s"}
         config["rule_files"] = [str(path) for path in rules]
         for job in config["scrape_configs"]:
+            name = job["job_name"]
             job["static_configs"] = [
-                {"targets": system.targets()[job["job_name"]],
-                 "labels": {"namespace": system.namespace}}
+                {"targets": system.targets()[name],
+                 "labels": {"namespace": system.namespace,
+                            "__scheme__": system.scheme_of(name)}}
                 for system in systems]
+            for system in systems:
+                if system.ca:
+                    job["tls_config"] = {"ca_file": str(system.ca)}
+                if system.token:
+                    job["authorization"] = {
+                        "credentials_file": str(system.token)}
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
         self.address = f"http://127.0.0.1:{free_port()}"
         self._log = open(folder / "log", "w", encoding="utf-8")

@@ -156,7 +156,7 @@ class LoadTest(unittest.TestCase):
         (folder / "token").write_text("secret\n")
         (folder / "tokens").write_text(
             hashlib.sha256(b"secret").hexdigest() +
-            " blue generate,admin\n")
+            " blue generate,metrics,admin\n")
         worker = ["--costs", COSTS, "--tell-costs", "--accept", "0.8,0.7,0.6",
                   "--checkpoints", "24", "--host-slots", "16", "--host-pages",
                   "512", "--tls-cert", str(cert), "--tls-key", str(key)]
@@ -249,8 +249,8 @@ class LoadTest(unittest.TestCase):
                                 value, defaults.get("max", 1e12) + 1e-9)
 
     def test_metrics_md_is_what_the_services_export(self):
-        page = {"scheduler": self.system.scheduler.metrics(),
-                "worker": self.system.workers[0].metrics()}
+        page = {"scheduler": self.system.page(self.system.scheduler),
+                "worker": self.system.page(self.system.workers[0])}
         file = ROOT / "deploy/prometheus/METRICS.md"
         text, exported = file.read_text(), "\n".join(table(page)) + "\n"
         start = text.index("| name |")
