@@ -232,13 +232,17 @@ def write_secrets(worker_image, scheduler_image):
 def ask(image, made):
     """The chart's test, and that it fails for what is wrong."""
     pod, _ = container_of(made, "Pod")
-    env = {e["name"]: e["value"] for e in pod["env"]} | {"HOST": "127.0.0.1"}
-    told = image.run(*pod["command"], *pod["args"], env=env)
+    env = {e["name"]: e["value"] for e in pod["env"]}
+    overrides = {"HOST": "127.0.0.1", "BOLE_SERVER": "127.0.0.1:8400"}
+    env |= {name: value for name, value in overrides.items() if name in env}
+    told = image.run(*pod["command"], *pod.get("args", []), env=env)
     check(told.returncode == 0, f"the chart's test: {told.stdout}")
     print(told.stdout.splitlines()[-1], flush=True)
-    env["BODY"] += "}"
-    told = image.run(*pod["command"], *pod["args"], env=env)
-    check(told.returncode != 0 and " 400 " in told.stdout,
+    wrong = "BOLE_MODEL" if "BOLE_MODEL" in env else "BODY"
+    env[wrong] += "}"
+    told = image.run(*pod["command"], *pod.get("args", []), env=env)
+    check(told.returncode != 0 and
+          (wrong != "BODY" or " 400 " in told.stdout),
           f"the chart's test passes whatever comes: {told.stdout}")
 
 
