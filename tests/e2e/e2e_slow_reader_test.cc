@@ -154,6 +154,8 @@ TEST(E2eSlowReaderTest, OneThatReadsNothingIsEndedAndFreesItsPlace) {
 TEST(E2eSlowReaderTest, TogetherTheyHoldNoMoreThanTheDoorAllows) {
   SystemOptions options;
   options.door.max_output_bytes = 256 << 10;  // One of them fits.
+  // However slow the machine is.
+  options.door.stalled_reader = std::chrono::minutes(10);
   System system(options);
   const auto narrow = NarrowStub(system);
   std::vector<std::unique_ptr<Call>> slow;
