@@ -136,8 +136,9 @@ void OpenAiCall::OnRead(error_code error, size_t num_bytes) {
   }
   if (wrong == http::error::need_more) wrong = {};
   if (error == boost::asio::error::eof && parser_->is_header_done()) {
-    error_code cut;  // Of a body whose end is that of the connection.
-    parser_->put_eof(cut);
+    // A body without a length ends with its connection.
+    error_code is_cut;
+    parser_->put_eof(is_cut);
   }
   if (parser_->is_header_done()) {
     answered_ = true;

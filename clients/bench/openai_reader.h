@@ -41,7 +41,7 @@ class OpenAiReader {
   SseReader events_;
   v1::GenerateResponse chunk_;
   v1::GenerateComplete complete_;
-  std::optional<CallEnd> failure_;  // That an event told.
+  std::optional<CallEnd> failure_;  // An event has told it.
   bool done_ = false;
 };
 

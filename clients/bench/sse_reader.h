@@ -33,8 +33,8 @@ class SseReader {
  private:
   absl::Status EndLine(std::string_view line, const OnData& on_data);
 
-  std::string line_;  // What has come of it, if it was cut.
-  std::string data_;  // Of this event's lines so far.
+  std::string line_;  // The beginning of a line whose end has not come.
+  std::string data_;  // The data of the lines of this event so far.
   bool has_data_ = false;
   bool after_cr_ = false;  // A LF that comes next belongs to the CR.
 };

@@ -18,7 +18,7 @@ struct BenchServer {
   std::string address;  // Or the URL.
   std::string version;
   std::string model;
-  bool synthetic = false;   // Of the model, over gRPC.
+  bool synthetic = false;   // The model is; gRPC alone tells it.
   std::string speculation;  // As people read it.
   bool chat = false;        // Messages may be sent as such.
   uint32_t vocab_size = 0;

@@ -63,7 +63,8 @@ class AsyncGeneration {
   const std::optional<Generation::TimePoint> deadline_;
   const GenerateHandlers handlers_;
   const std::function<void(AsyncGeneration*)> on_ended_;
-  Generation generation_;  // Of the attempt, or between attempts of nobody.
+  // The attempt uses it while there is one, and nobody else does.
+  Generation generation_;
   Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);

@@ -71,7 +71,7 @@ class Client {
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(
       const CallOptions& options = {});
 
-  // Of v1::Admin.
+  // These call the service v1::Admin, whose scope a token needs.
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(
       const CallOptions& options = {});
   absl::StatusOr<v1::GetLoadResponse> GetLoad(const CallOptions& options = {});

@@ -13,7 +13,8 @@ namespace bole {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:8400";
-  // Of requests that name none. Empty: the only one that is served.
+  // Requests that name no model ask this one. Empty: the only one that is
+  // served.
   std::string model = {};
   // PEM files. With `ca_file`, whose authorities the server's certificate must
   // come from, the connection is TLS; without, it is not encrypted. The other
@@ -30,7 +31,8 @@ struct ClientOptions {
   std::string token = {};
   std::string token_file = {};
   std::string tenant = {};  // As the head of bole.proto says; empty: none.
-  // Of calls that name none, each with all its attempts. Absent: no end.
+  // A call that has no timeout of its own may take this long, with all its
+  // attempts. Absent: it may take any time.
   std::optional<std::chrono::milliseconds> timeout = {};
   RetryPolicy retry = {};
   // Clients of one process that are alike share a TCP connection if they do not

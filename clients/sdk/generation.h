@@ -41,7 +41,7 @@ class Generation {
   Generation(v1::GenerateRequest request, const RetryPolicy& policy,
              std::optional<TimePoint> deadline, uint64_t jitter_seed);
 
-  // Of the latest attempt.
+  // What the latest attempt has asked.
   const v1::GenerateRequest& request() const { return request_; }
 
   // An attempt begins, the first one included.

@@ -72,8 +72,8 @@ class FlightRecorder {
   const std::span<const FlightField> fields_;
   const size_t capacity_;
   std::atomic<uint64_t> num_added_{0};
-  // Of slot i, its version, which is odd while it is written, the number of its
-  // record, and the record.
+  // A slot has three parts: its version, which is odd while somebody writes,
+  // the number of its record, and the record itself.
   const size_t slot_words_;
   const std::unique_ptr<std::atomic<int64_t>[]> words_;
 };

@@ -184,7 +184,8 @@ TEST_F(SchedulerAccessTest, MetricsNeedACertificateAndATokenOfTheirScope) {
 
   const auto metrics = Scrape(kMetricsToken, &authority_);
   ASSERT_TRUE(metrics.ok()) << metrics.status();
-  EXPECT_NE(metrics->find("\nbole_requests_running{"), std::string::npos);
+  EXPECT_NE(metrics->find("\nbole_requests_running{model=\"tiny\"} 0\n"),
+            std::string::npos);
 
   refused("", "401");
   refused(kNewToken, "401");

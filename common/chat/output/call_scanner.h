@@ -66,8 +66,8 @@ class CallScanner {
   };
   struct Parameter {
     std::string name;
-    size_t begin = 0;  // Of its value.
-    size_t end = 0;
+    size_t begin = 0;  // Its value begins here
+    size_t end = 0;    // and ends before this.
   };
 
   // The one of `tags` that `text` ends, after white space from tag_begin_ on;
@@ -93,7 +93,7 @@ class CallScanner {
   size_t tag_begin_ = 0;  // Where what is expected begins.
   CallText call_;
   std::vector<Parameter> parameters_;
-  // Of the JSON form.
+  // What follows is used for calls in JSON alone.
   std::vector<char> open_;  // Brackets that are to be closed.
   bool in_string_ = false;
   bool escaped_ = false;
