@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "clients/bench/http_url.h"
+#include "common/http_url.h"
 #include "common/status_macros.h"
 #include "httplib.h"
 

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "clients/bench/http_url.h"
 #include "clients/bench/transport.h"
+#include "common/http_url.h"
 
 namespace bole::bench {
 

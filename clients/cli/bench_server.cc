@@ -13,12 +13,12 @@
 #include "clients/bench/grpc_transport.h"
 #include "clients/bench/http_get.h"
 #include "clients/bench/http_transport.h"
-#include "clients/bench/http_url.h"
 #include "clients/cli/connection.h"
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/sdk/server_channel.h"
 #include "common/json.h"
+#include "common/http_url.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -68,10 +68,10 @@ int AskOverGrpc(const BenchFlags& flags, Interrupt& interrupt,
 
 // The header's value for --token-file, or "".
 absl::StatusOr<std::string> AuthorizationOf(const BenchFlags& flags,
-                                            const bench::HttpUrl& url) {
+                                            const HttpUrl& url) {
   ClientOptions options = flags.connection.ToClientOptions();
   // Whether a token may go there is the same question.
-  options.address = bench::Authority(url);
+  options.address = Authority(url);
   BOLE_ASSIGN_OR_RETURN(const ServerChannel channel,
                         ServerChannel::Open(options));
   return channel.authorization();
@@ -127,8 +127,7 @@ absl::Status ReadModel(const std::string& body, const std::string& name,
 }
 
 absl::Status AskOverHttp(const BenchFlags& flags, BenchServer& server) {
-  BOLE_ASSIGN_OR_RETURN(const bench::HttpUrl url,
-                        bench::ParseHttpUrl(*flags.http));
+  BOLE_ASSIGN_OR_RETURN(const HttpUrl url, ParseHttpUrl(*flags.http));
   BOLE_ASSIGN_OR_RETURN(const std::string authorization,
                         AuthorizationOf(flags, url));
   const std::string base = BaseOf(*flags.http);
@@ -184,7 +183,7 @@ absl::StatusOr<std::shared_ptr<bench::Transport>> MakeTransport(
     const BenchFlags& flags) {
   if (flags.http) {
     bench::HttpTransportOptions options;
-    BOLE_ASSIGN_OR_RETURN(options.url, bench::ParseHttpUrl(*flags.http));
+    BOLE_ASSIGN_OR_RETURN(options.url, ParseHttpUrl(*flags.http));
     BOLE_ASSIGN_OR_RETURN(options.authorization,
                           AuthorizationOf(flags, options.url));
     options.ca_file = flags.connection.ca_file;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/net/http/http_post.h"
+#include "common/http_url.h"
 #include "prometheus/counter.h"
 
 namespace bole {
@@ -49,6 +50,11 @@ absl::StatusOr<std::unique_ptr<RequestWatcher>> RequestWatcher::Start(
       return absl::Status(
           url.status().code(),
           absl::StrCat("--otlp-endpoint ", url.status().message()));
+    }
+    if (url->tls) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--otlp-endpoint \"", options.otlp_endpoint,
+                       "\": collectors are spoken to over http:// alone"));
     }
     watcher->exporter_ = std::make_unique<SpanExporter>(SpanExporterOptions{
         .resource = {.service = "bole-scheduler", .instance = InstanceName()},

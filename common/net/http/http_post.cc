@@ -1,13 +1,10 @@
 #include "common/net/http/http_post.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "boost/asio/connect.hpp"
 #include "boost/asio/io_context.hpp"
@@ -31,8 +28,7 @@ class Exchange {
  public:
   Exchange(const HttpUrl& url, const std::string& body)
       : url_(url), request_(beast::http::verb::post, url.path, 11) {
-    request_.set(beast::http::field::host,
-                 absl::StrCat(url.host, ":", url.port));
+    request_.set(beast::http::field::host, Authority(url));
     request_.set(beast::http::field::content_type, "application/json");
     request_.keep_alive(false);
     request_.body() = body;
@@ -42,7 +38,7 @@ class Exchange {
 
   absl::Status Run(std::chrono::milliseconds timeout) {
     resolver_.async_resolve(
-        url_.host, url_.port,
+        url_.host, std::to_string(url_.port),
         [this](error_code error, const tcp::resolver::results_type& found) {
           if (Went("the look-up", error)) Connect(found);
         });
@@ -96,43 +92,7 @@ class Exchange {
   beast::http::response_parser<beast::http::string_body> parser_;
 };
 
-// "HOST:PORT", "HOST", "[HOST]:PORT" or "[HOST]". False for what is none.
-bool ReadAuthority(std::string_view text, HttpUrl& url) {
-  const size_t bracket = text.starts_with("[") ? text.find(']') : 0;
-  if (bracket == text.npos) return false;
-  const size_t colon = text.find(':', bracket);
-  url.host = text.starts_with("[") ? text.substr(1, bracket - 1)
-                                   : text.substr(0, colon);
-  const std::string_view rest =
-      text.substr(text.starts_with("[") ? bracket + 1 : url.host.size());
-  if (url.host.empty()) return false;
-  if (rest.empty()) return true;
-  constexpr int kMaxPort = 65535;
-  int port = 0;
-  url.port = rest.substr(1);
-  return rest[0] == ':' && absl::SimpleAtoi(url.port, &port) && port > 0 &&
-         port <= kMaxPort;
-}
-
 }  // namespace
-
-absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& url) {
-  constexpr std::string_view kScheme = "http://";
-  const absl::Status wrong = absl::InvalidArgumentError(
-      absl::StrCat("\"", url, "\" is no address; write http://HOST:PORT/PATH"));
-  // What is put into the request must not end it.
-  const bool is_clean = std::all_of(url.begin(), url.end(), [](char c) {
-    return std::isgraph(static_cast<unsigned char>(c)) != 0;
-  });
-  if (!url.starts_with(kScheme) || !is_clean) return wrong;
-  const size_t slash = std::min(url.find('/', kScheme.size()), url.size());
-  HttpUrl parsed;
-  if (slash < url.size()) parsed.path = url.substr(slash);
-  const std::string_view authority =
-      std::string_view(url).substr(kScheme.size(), slash - kScheme.size());
-  if (!ReadAuthority(authority, parsed)) return wrong;
-  return parsed;
-}
 
 absl::Status PostJson(const HttpUrl& url, const std::string& body,
                       std::chrono::milliseconds timeout) {

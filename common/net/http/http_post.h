@@ -6,23 +6,15 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "common/http_url.h"
 
 namespace bole {
-
-// "http://HOST[:PORT][/PATH]"; a HOST of IPv6 is in brackets.
-struct HttpUrl {
-  std::string host;
-  std::string port = "80";
-  std::string path = "/";
-};
-
-// INVALID_ARGUMENT, with the text, for anything else.
-absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
 
 // Sends `body` as JSON on a connection of its own, and waits for the answer.
 // UNAVAILABLE, with what failed, unless that is a status of 200 to 299 and
 // comes within `timeout`.
+//
+// REQUIRES: !url.tls.
 absl::Status PostJson(const HttpUrl& url, const std::string& body,
                       std::chrono::milliseconds timeout);
 

@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "prometheus/registry.h"
 #include "scheduler_service/jobs/failure.h"
+#include "scheduler_service/watch/request_watcher.h"
 
 namespace bole {
 namespace {
@@ -185,6 +187,18 @@ TEST_F(RequestWatchTest, OfFailuresAloneTheLogHasThoseThatFailed) {
   EXPECT_EQ(nlohmann::json::parse(lines_[0])["output_tokens"], 3);
   EXPECT_EQ(nlohmann::json::parse(lines_[1])["reason"], "INTERNAL");
   EXPECT_EQ((lines_[0] + lines_[1]).find("canary"), std::string::npos);
+}
+
+TEST(RequestWatcherTest, AnEndpointThatNobodyCanSendToIsNamed) {
+  for (const std::string endpoint : {"a:1", "https://a:1/x"}) {
+    prometheus::Registry registry;
+    const auto watcher =
+        RequestWatcher::Start({.otlp_endpoint = endpoint}, registry,
+                              /*note=*/nullptr);
+    EXPECT_TRUE(absl::IsInvalidArgument(watcher.status())) << endpoint;
+    EXPECT_NE(watcher.status().message().find(endpoint),
+              absl::string_view::npos);
+  }
 }
 
 }  // namespace

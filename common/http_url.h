@@ -1,12 +1,12 @@
 // URLs of HTTP servers.
-#ifndef BOLE_CLIENTS_BENCH_HTTP_URL_H_
-#define BOLE_CLIENTS_BENCH_HTTP_URL_H_
+#ifndef BOLE_COMMON_HTTP_URL_H_
+#define BOLE_COMMON_HTTP_URL_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
 
-namespace bole::bench {
+namespace bole {
 
 struct HttpUrl {
   bool tls = false;  // https
@@ -27,6 +27,6 @@ absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
 // Host and port as a request names them: "[::1]:8000".
 std::string Authority(const HttpUrl& url);
 
-}  // namespace bole::bench
+}  // namespace bole
 
-#endif  // BOLE_CLIENTS_BENCH_HTTP_URL_H_
+#endif  // BOLE_COMMON_HTTP_URL_H_

@@ -1,4 +1,4 @@
-#include "clients/bench/http_url.h"
+#include "common/http_url.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace bole::bench {
+namespace bole {
 namespace {
 
 TEST(HttpUrlTest, EveryPartIsRead) {
@@ -69,4 +69,4 @@ TEST(HttpUrlTest, WhatIsNoUrlIsNamed) {
 }
 
 }  // namespace
-}  // namespace bole::bench
+}  // namespace bole

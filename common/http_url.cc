@@ -1,4 +1,4 @@
-#include "clients/bench/http_url.h"
+#include "common/http_url.h"
 
 #include <arpa/inet.h>
 
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace bole::bench {
+namespace bole {
 namespace {
 
 constexpr int kHttpPort = 80;
@@ -80,4 +80,4 @@ std::string Authority(const HttpUrl& url) {
                       url.port);
 }
 
-}  // namespace bole::bench
+}  // namespace bole
