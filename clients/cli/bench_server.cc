@@ -17,8 +17,8 @@
 #include "clients/cli/failure.h"
 #include "clients/cli/output.h"
 #include "clients/sdk/server_channel.h"
-#include "common/json.h"
 #include "common/http_url.h"
+#include "common/json.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 

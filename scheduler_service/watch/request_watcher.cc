@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/net/http/http_post.h"
 #include "common/http_url.h"
+#include "common/net/http/http_post.h"
 #include "prometheus/counter.h"
 
 namespace bole {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,11 +19,15 @@
 #include "absl/strings/str_cat.h"
 #include "clients/bench/grpc_transport.h"
 #include "clients/sdk/client.h"
-#include "common/mutex.h"
 #include "common/http_url.h"
+#include "common/mutex.h"
 #include "nlohmann/json.hpp"
 #include "tests/clients/bench/http_listener.h"
+#include "tests/common/net/test_certificates.h"
+#include "tests/common/tokenizer/tiny_tokenizer.h"
+#include "tests/scheduler_service/simulated_worker.h"
 #include "tests/scheduler_service/tiny_system.h"
+#include "tests/worker_service/model/files.h"
 
 namespace bole::bench {
 namespace {
@@ -313,6 +318,49 @@ TEST(HttpTransportTest, TheDoorAnswersAsGrpcDoes) {
     EXPECT_EQ(complete.usage().prompt_tokens(), 3u);
     EXPECT_EQ(complete.usage().completion_tokens(), kTokens);
   }
+}
+
+TEST(HttpTransportTest, TheDoorAnswersThroughMutualTls) {
+  ScopedDirectory files;
+  const testing::TestAuthority authority("authority");
+  const testing::TestAuthority stranger("stranger");
+  const std::string ca = files.Write("ca.pem", authority.cert());
+  const auto both = [&](const testing::TestAuthority& by,
+                        const std::string& name) {
+    const testing::CertifiedKey made = by.Issue("localhost");
+    return std::pair(files.Write(name + ".pem", made.cert),
+                     files.Write(name + ".key", made.key));
+  };
+  const auto [server_cert, server_key] = both(authority, "server");
+  // TinySystem asks its server in the clear.
+  bole::testing::SimulatedService worker(
+      bole::testing::SimulatedWorker::SmallLimits());
+  ScopedDirectory model;
+  model.Write("tokenizer.json", bole::testing::TinyTokenizerJson());
+  SchedulerServerOptions options = WithHttp();
+  options.models = {"tiny=" + model.path()};
+  options.workers = {worker.address()};
+  options.tls = {.cert = server_cert, .key = server_key, .client_ca = ca};
+  const auto started = SchedulerServer::Start(options);
+  ASSERT_TRUE(started.ok()) << started.status();
+  SchedulerServer& server = **started;
+  ASSERT_TRUE(bole::testing::Eventually(
+      [&] { return server.loop().status().num_connected() == 1; }));
+  const auto url =
+      ParseHttpUrl(absl::StrCat("https://localhost:", server.http_port()));
+
+  for (const auto* by : {&authority, &stranger}) {
+    const auto [cert, key] = both(*by, "client");
+    const auto http = HttpTransport::Create(
+        {.url = *url, .ca_file = ca, .cert_file = cert, .key_file = key});
+    ASSERT_TRUE(http.ok()) << http.status();
+    const auto call = Send(**http, Ids({2, 3}, 20));
+    EXPECT_EQ(call->Wait().status.ok(), by == &authority)
+        << call->Wait().status;
+  }
+  const auto nobody = HttpTransport::Create({.url = *url, .ca_file = ca});
+  EXPECT_FALSE(Send(**nobody, Ids({2, 3}, 20))->Wait().status.ok());
+  server.Stop();
 }
 
 TEST(HttpTransportTest, TheDoorHearsOfACallThatIsCancelled) {
