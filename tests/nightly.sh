@@ -60,8 +60,10 @@ stage_kills() {
 stage_peers() {
   local bazel
   read -ra bazel <<<"${BAZEL:-bazel}"
-  "${bazel[@]}" build //tests/e2e:peers_test
-  tests/e2e/peers.py --rounds 10 --stops 4
+  "${bazel[@]}" build //tests/e2e:peers_test //clients/cli:bole
+  tests/e2e/peers.py --rounds 10 --stops 4 || return 1
+  tests/e2e/rolling_restart.py --workers 2 --schedulers 2 --chart --rate 2 \
+    --seconds 100
 }
 
 stage_traffic() {

@@ -42,6 +42,7 @@ ordered_json Row(const RequestRecord& record) {
           {"prompt_tokens", record.prompt_tokens},
           {"cached_tokens", record.cached_tokens},
           {"output_tokens", OutputTokens(record)},
+          {"output_sha256", record.output_sha256},
           {"rounds", record.speculation.rounds()},
           {"accepted_drafts", record.speculation.accepted_drafts()},
           {"retries", record.retries},

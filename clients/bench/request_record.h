@@ -29,6 +29,9 @@ struct RequestRecord {
   double sent = 0;  // The last attempt, or the first that brought a token.
   double end = 0;
   std::vector<TokenArrival> arrivals;  // In order.
+  // SHA-256 of the tokens' numbers, in decimal with commas between: tells
+  // whether two runs got the same.
+  std::string output_sha256 = {};
   // How the last attempt ended.
   absl::Status status;
   std::string reason = {};  // The server's for that, if it gave one.

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
 #include "clients/bench/partial_answer.h"
 #include "common/check.h"
+#include "common/sha256.h"
 
 namespace bole::bench {
 namespace {
@@ -46,6 +48,7 @@ RequestRecord RecordOf(const ScheduledTurn& turn, int resumes,
           .sent = ended.sent,
           .end = ended.end,
           .arrivals = std::move(ended.arrivals),
+          .output_sha256 = Sha256Hex(absl::StrJoin(ended.ids, ",")),
           .status = std::move(ended.status),
           .reason = std::move(ended.reason),
           .prompt_tokens = static_cast<int>(complete.usage().prompt_tokens()),

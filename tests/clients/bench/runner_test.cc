@@ -11,6 +11,7 @@
 #include "clients/bench/grpc_transport.h"
 #include "clients/bench/report.h"
 #include "clients/sdk/client.h"
+#include "common/sha256.h"
 #include "tests/clients/fake_bole_service.h"
 
 namespace bole::bench {
@@ -163,6 +164,7 @@ TEST_F(RunnerTest, ABrokenStreamGoesOnFromWhatHadCome) {
   EXPECT_EQ(requests[2].resume(0).output_ids_size(), 3);
   EXPECT_EQ(requests[3].resume_size(), 0);
   EXPECT_EQ(requests[3].chat().messages(1).content(), "Hello");
+  EXPECT_EQ(record.output_sha256, Sha256Hex("100,101,100,100"));
 }
 
 TEST_F(RunnerTest, AnInterruptedRunHasWhatThereIs) {
