@@ -1,5 +1,6 @@
 #include "scheduler_service/door/http/http_generate_call.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -236,6 +237,51 @@ TEST(HttpGenerateCallTest, AFailureAfterTheFirstEventIsTheLastOne) {
   const std::string rest = client.ReadAll();
   EXPECT_NE(rest.find("data: {\"error\":{"), std::string::npos) << rest;
   EXPECT_EQ(rest.find("[DONE]"), std::string::npos) << rest;
+}
+
+// More than the system's buffers hold for a client that reads nothing.
+json LargeBody() {
+  json body = ChatBody(800, true);
+  body["n"] = 4;
+  body["logprobs"] = true;
+  body["top_logprobs"] = 20;
+  return body;
+}
+
+constexpr int kSmallBuffer = 4096;
+
+TEST(HttpGenerateCallTest, AStalledReaderDelaysNobodyAndMissesNothing) {
+  TinySystem system(WithHttp());
+  const std::string request =
+      RequestText("POST", kChat, "", LargeBody().dump());
+  RawClient slow(system.server->http_port(), kSmallBuffer);
+  slow.Send(request);
+  ASSERT_EQ(slow.ReadUntil("\r\n\r\n").substr(0, 15), "HTTP/1.1 200 OK");
+
+  const Reply other = Post(system, kChat, ChatBody(30, true));
+  // All of it was made, though it waits for its reader.
+  ASSERT_TRUE(system.AwaitLoad(0, 0));
+  const std::string rest = slow.ReadAll();
+
+  EXPECT_EQ(other.status, 200);
+  EXPECT_NE(rest.find("data: [DONE]"), std::string::npos);
+  EXPECT_GT(rest.size(), 1u << 20) << "no more than the buffers hold";
+}
+
+TEST(HttpGenerateCallTest, AReaderThatStopsIsEndedAndFreesItsPlace) {
+  SchedulerServerOptions options = WithHttp();
+  options.door.max_open_requests = 1;
+  options.door.stalled_reader = std::chrono::milliseconds(300);
+  TinySystem system(options);
+  RawClient stalled(system.server->http_port(), kSmallBuffer);
+  stalled.Send(RequestText("POST", kChat, "", LargeBody().dump()));
+  ASSERT_EQ(stalled.ReadUntil("\r\n\r\n").substr(0, 15), "HTTP/1.1 200 OK");
+
+  // Nobody reads or closes the first connection.
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return Post(system, kChat, ChatBody(3, false)).status == 200; }));
+
+  EXPECT_EQ(stalled.ReadAll().find("[DONE]"), std::string::npos);
 }
 
 TEST(HttpGenerateCallTest, WhatIsWrongIsNamed) {
