@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "google/protobuf/repeated_field.h"
 #include "nlohmann/json.hpp"
@@ -44,12 +44,26 @@ using TokenLogprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
 
 // As text. What is not UTF-8 becomes U+FFFD.
 std::string ToText(const AnswerJson& json);
-// A server-sent event; without a name if that is empty.
-void AppendEvent(std::string_view name, const AnswerJson& data,
-                 std::string& out);
 
-// "bole-" and the version.
-std::string SystemFingerprint();
+// What each object of chat and of completions begins with: {"id", "object",
+// "created", "model", "system_fingerprint"}. A stream has an event for each
+// round of a request, so this is written as text once.
+class ObjectHead {
+ public:
+  ObjectHead(AnswerHead head, std::string object)
+      : head_(std::move(head)), object_(std::move(object)) {}
+
+  void set_model(const std::string& model);
+  AnswerJson ToJson() const;
+  // Appends an event with the head and `members`, an object that is not empty.
+  void AppendEvent(const AnswerJson& members, std::string& out) const;
+
+ private:
+  const AnswerHead head_;
+  const std::string object_;
+  std::string model_;
+  std::string begin_;  // An event up to its first member.
+};
 
 // JSON has no infinities: a token that cannot be drawn has -9999.
 double FiniteLogprob(float logprob);

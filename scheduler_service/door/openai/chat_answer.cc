@@ -13,14 +13,16 @@ using ToolCalls = google::protobuf::RepeatedPtrField<v1::ToolCall>;
 class ChatWriter : public OpenAiAnswer::Writer {
  public:
   ChatWriter(const OpenAiRequest& request, AnswerHead head)
-      : head_(std::move(head)),
+      : id_(head.id),
+        head_(std::move(head),
+              request.stream ? "chat.completion.chunk" : "chat.completion"),
         logprobs_(request.message.sampling_params().has_logprobs()),
         token_ids_(request.return_token_ids),
         include_usage_(request.include_usage) {}
 
   void AppendEvents(const v1::GenerateResponse& response,
                     std::string& out) override {
-    model_ = response.model();
+    head_.set_model(response.model());
     if (response.has_chunk()) {
       AppendChunk(response.chunk(), out);
     } else {
@@ -30,16 +32,14 @@ class ChatWriter : public OpenAiAnswer::Writer {
 
   void AppendEnd(std::string& out) override {
     if (include_usage_) {
-      AnswerJson json = Head("chat.completion.chunk");
-      json["choices"] = AnswerJson::array();
-      json["usage"] = usage_.ToJson();
-      AppendEvent("", json, out);
+      head_.AppendEvent(
+          {{"choices", AnswerJson::array()}, {"usage", usage_.ToJson()}}, out);
     }
     out += "data: [DONE]\n\n";
   }
 
   void Add(const v1::GenerateResponse& response) override {
-    model_ = response.model();
+    head_.set_model(response.model());
     const v1::GenerateComplete& complete = response.complete();
     usage_.Add(complete.index(), complete.usage());
     AnswerJson message = {{"role", "assistant"},
@@ -66,7 +66,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
   }
 
   std::string Whole() const override {
-    AnswerJson json = Head("chat.completion");
+    AnswerJson json = head_.ToJson();
     json["choices"] = AnswerJson::array();
     for (const auto& [index, choice] : choices_)
       json["choices"].push_back(choice);
@@ -82,14 +82,6 @@ class ChatWriter : public OpenAiAnswer::Writer {
     int num_calls = 0;
   };
 
-  AnswerJson Head(const char* object) const {
-    return {{"id", head_.id},
-            {"object", object},
-            {"created", head_.created},
-            {"model", model_},
-            {"system_fingerprint", SystemFingerprint()}};
-  }
-
   AnswerJson LogprobsJson(const TokenLogprobs& logprobs) const {
     if (!logprobs_) return nullptr;
     return {{"content", TokenLogprobsJson(logprobs)}, {"refusal", nullptr}};
@@ -103,9 +95,9 @@ class ChatWriter : public OpenAiAnswer::Writer {
       const int index = sent_[choice].num_calls++;
       AnswerJson json = AnswerJson::object();
       if (with_index) json["index"] = index;
-      json["id"] = call.id().empty() ? absl::StrCat("call_", head_.id, "_",
-                                                    choice, "_", index)
-                                     : call.id();
+      json["id"] = call.id().empty()
+                       ? absl::StrCat("call_", id_, "_", choice, "_", index)
+                       : call.id();
       json["type"] = "function";
       json["function"] = {{"name", call.name()},
                           {"arguments", call.arguments_json()}};
@@ -132,13 +124,12 @@ class ChatWriter : public OpenAiAnswer::Writer {
   }
 
   void AppendChoice(AnswerJson choice, std::string& out) {
-    AnswerJson json = Head("chat.completion.chunk");
-    json["choices"] = AnswerJson::array({std::move(choice)});
+    AnswerJson json = {{"choices", AnswerJson::array({std::move(choice)})}};
     if (include_usage_) json["usage"] = nullptr;
     if (!prompt_.is_null()) {
       json["prompt_logprobs"] = std::exchange(prompt_, nullptr);
     }
-    AppendEvent("", json, out);
+    head_.AppendEvent(json, out);
   }
 
   void AppendRole(uint32_t choice, std::string& out) {
@@ -188,11 +179,11 @@ class ChatWriter : public OpenAiAnswer::Writer {
                  out);
   }
 
-  const AnswerHead head_;
+  const std::string id_;
+  ObjectHead head_;
   const bool logprobs_;
   const bool token_ids_;
   const bool include_usage_;
-  std::string model_;
   UsageSum usage_;
   std::map<uint32_t, Sent> sent_;
   std::map<uint32_t, AnswerJson> choices_;  // Not streamed.

@@ -68,7 +68,7 @@ class LogprobColumns {
 class CompletionsWriter : public OpenAiAnswer::Writer {
  public:
   CompletionsWriter(const OpenAiRequest& request, AnswerHead head)
-      : head_(std::move(head)),
+      : head_(std::move(head), "text_completion"),
         logprobs_(request.message.sampling_params().has_logprobs()),
         echo_(request.message.echo()),
         prompt_logprobs_(request.message.has_prompt_logprobs()),
@@ -77,7 +77,7 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
 
   void AppendEvents(const v1::GenerateResponse& response,
                     std::string& out) override {
-    model_ = response.model();
+    head_.set_model(response.model());
     if (const v1::PromptOutput* prompt = PromptOf(response)) prompt_ = *prompt;
     // Every choice begins with the prompt, which comes with one of them.
     if (echo_ && !prompt_) {
@@ -92,23 +92,21 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
 
   void AppendEnd(std::string& out) override {
     if (include_usage_) {
-      AnswerJson json = Head();
-      json["choices"] = AnswerJson::array();
-      json["usage"] = usage_.ToJson();
-      AppendEvent("", json, out);
+      head_.AppendEvent(
+          {{"choices", AnswerJson::array()}, {"usage", usage_.ToJson()}}, out);
     }
     out += "data: [DONE]\n\n";
   }
 
   void Add(const v1::GenerateResponse& response) override {
-    model_ = response.model();
+    head_.set_model(response.model());
     if (const v1::PromptOutput* prompt = PromptOf(response)) prompt_ = *prompt;
     usage_.Add(response.complete().index(), response.complete().usage());
     complete_[response.complete().index()] = response.complete();
   }
 
   std::string Whole() const override {
-    AnswerJson json = Head();
+    AnswerJson json = head_.ToJson();
     json["choices"] = AnswerJson::array();
     for (const auto& [index, complete] : complete_) {
       LogprobColumns columns;
@@ -136,14 +134,6 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
       return &response.complete().prompt();
     }
     return nullptr;
-  }
-
-  AnswerJson Head() const {
-    return {{"id", head_.id},
-            {"object", "text_completion"},
-            {"created", head_.created},
-            {"model", model_},
-            {"system_fingerprint", SystemFingerprint()}};
   }
 
   // The news of a chunk or a complete message, with the prompt before them if
@@ -200,18 +190,16 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
   }
 
   void AppendJson(AnswerJson choice, std::string& out) const {
-    AnswerJson json = Head();
-    json["choices"] = AnswerJson::array({std::move(choice)});
-    AppendEvent("", json, out);
+    head_.AppendEvent({{"choices", AnswerJson::array({std::move(choice)})}},
+                      out);
   }
 
-  const AnswerHead head_;
+  ObjectHead head_;
   const bool logprobs_;
   const bool echo_;
   const bool prompt_logprobs_;
   const bool token_ids_;
   const bool include_usage_;
-  std::string model_;
   UsageSum usage_;
   std::optional<v1::PromptOutput> prompt_;
   std::vector<v1::GenerateResponse> early_;  // Until there is the prompt.

@@ -86,13 +86,26 @@ std::string ToText(const AnswerJson& json) {
                    AnswerJson::error_handler_t::replace);
 }
 
-void AppendEvent(std::string_view name, const AnswerJson& data,
-                 std::string& out) {
-  if (!name.empty()) out.append("event: ").append(name).append("\n");
-  out.append("data: ").append(ToText(data)).append("\n\n");
+void ObjectHead::set_model(const std::string& model) {
+  if (!begin_.empty() && model == model_) return;
+  model_ = model;
+  begin_ = "data: " + ToText(ToJson());
+  begin_.back() = ',';
 }
 
-std::string SystemFingerprint() { return std::string("bole-") + kVersion; }
+AnswerJson ObjectHead::ToJson() const {
+  return {{"id", head_.id},
+          {"object", object_},
+          {"created", head_.created},
+          {"model", model_},
+          {"system_fingerprint", std::string("bole-") + kVersion}};
+}
+
+void ObjectHead::AppendEvent(const AnswerJson& members,
+                             std::string& out) const {
+  // Without the brace that the head opened.
+  out.append(begin_).append(ToText(members), 1).append("\n\n");
+}
 
 double FiniteLogprob(float logprob) {
   return std::isfinite(logprob) ? logprob : kLeastLogprob;

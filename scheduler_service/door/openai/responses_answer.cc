@@ -100,7 +100,8 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
   void Append(const std::string& name, AnswerJson members, std::string& out) {
     AnswerJson event = {{"type", name}, {"sequence_number", sequence_++}};
     event.update(members);
-    AppendEvent(name, event, out);
+    out.append("event: ").append(name);
+    out.append("\ndata: ").append(ToText(event)).append("\n\n");
   }
 
   void AppendResponse(const std::string& name, std::string& out) {
