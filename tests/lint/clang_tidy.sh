@@ -24,6 +24,7 @@ tidy_one() {
   # database is needed.
   said=$(clang-tidy-14 --quiet "${checks[@]}" "$3" -- -std=c++20 -I. \
     -isystem "$GENERATED" -isystem "$CUDA_HOME/include" -Wall -Wextra \
+    -Wthread-safety \
     -DPCRE2_CODE_UNIT_WIDTH=8 2>&1) || status=1
   echo "[$1/$2] $3 $SECONDS s"
   if ((status)); then
