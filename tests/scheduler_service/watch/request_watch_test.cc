@@ -190,10 +190,10 @@ TEST_F(RequestWatchTest, OfFailuresAloneTheLogHasThoseThatFailed) {
 }
 
 TEST(RequestWatcherTest, AnEndpointThatNobodyCanSendToIsNamed) {
-  for (const std::string endpoint : {"a:1", "https://a:1/x"}) {
+  for (const std::string endpoint : {"a:1", "ftp://a:1/x"}) {
     prometheus::Registry registry;
     const auto watcher =
-        RequestWatcher::Start({.otlp_endpoint = endpoint}, registry,
+        RequestWatcher::Start({.collector = {.endpoint = endpoint}}, registry,
                               /*note=*/nullptr);
     EXPECT_TRUE(absl::IsInvalidArgument(watcher.status())) << endpoint;
     EXPECT_NE(watcher.status().message().find(endpoint),
