@@ -11,10 +11,12 @@
 #include "absl/strings/str_format.h"
 #include "common/cost_table.h"
 #include "common/model_fingerprint.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
+#include "common/trace/span_exporter.h"
 #include "common/version.h"
 #include "kernels/backend.h"
 #include "worker_service/choose_backend.h"
@@ -87,6 +89,7 @@ struct WorkerServer::Parts {
   std::optional<Recorder> recorder;  // For the compute loop's thread.
   WorkerMetrics metrics;
   std::function<void(const std::string&)> note;  // May be null.
+  std::unique_ptr<SpanExporter> spans;           // May be null.
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
@@ -191,6 +194,9 @@ absl::Status WorkerServer::Parts::LoadCosts(const std::string& path,
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
   WorkerInfo info = Describe(options);
   BOLE_RETURN_IF_ERROR(LoadCosts(options.cost_table_path, info));
+  BOLE_ASSIGN_OR_RETURN(spans,
+                        StartOtlpExporter(options.collector, "bole-worker",
+                                          *metrics.registry(), options.note));
   // A scheduler may connect, and a plan fail, before ServiceHost::Start() has
   // returned: a failure waits for the host.
   std::promise<ServiceHost*> started;
@@ -202,6 +208,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
           .step_timeout =
               options.step_timeout.value_or(DefaultStepTimeout(*backend)),
           .flight = options.flight,
+          .spans = spans.get(),
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure =

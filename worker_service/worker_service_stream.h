@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/step.h"
+#include "common/trace/plan_trace.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
@@ -36,11 +37,13 @@ class ExecuteStream final
     // that the stream ends with.
     virtual absl::Status OnOpen(ExecuteStream& stream,
                                 const SchedulerHello& hello) = 0;
-    // The same for a plan, which is to be answered by Answer().
+    // The same for a plan, which is to be answered by Answer(), and what is
+    // traced of it.
     virtual absl::Status OnPlan(const ExecuteStream& stream, uint64_t sequence,
-                                StepPlan plan) = 0;
-    // A sign of life came.
-    virtual void OnHeard(const ExecuteStream& stream) = 0;
+                                StepPlan plan, const PlanTrace& trace) = 0;
+    // A sign of life came, and which spans have ended.
+    virtual void OnHeard(const ExecuteStream& stream,
+                         const PlanTrace& trace) = 0;
     // A request was not understood.
     virtual void OnMalformed() = 0;
     // The last call for this stream.
@@ -68,7 +71,7 @@ class ExecuteStream final
  private:
   absl::Status TakeHello();
   absl::Status TakeRequest();
-  absl::Status TakePlan();
+  absl::Status TakePlan(const PlanTrace& trace);
   // Why request_ breaks the rules, or OK.
   absl::Status CheckHello() const;
   absl::Status CheckRequest() const;

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "common/cost_table.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
+#include "common/trace/span_exporter.h"
 #include "common/version.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/number_spoiler.h"
@@ -31,6 +33,7 @@ struct SimulatedServer::Parts {
 
   StepRunner runner;
   WorkerMetrics metrics;
+  std::unique_ptr<SpanExporter> spans;  // May be null.
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
@@ -65,12 +68,17 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
     info.cost_table =
         ToJson({.of = info.MeasuredWith(), .costs = options.runner.costs});
   }
+  BOLE_ASSIGN_OR_RETURN(
+      parts->spans,
+      StartOtlpExporter(options.collector, "bole-worker",
+                        *parts->metrics.registry(), /*note=*/nullptr));
   parts->service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
           .info = std::move(info),
           .step = [&runner = parts->runner](const StepPlan& plan,
                                             const OnRound& on_round)
               -> absl::Status { return runner.Step(plan, on_round); },
+          .spans = parts->spans.get(),
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure = {}},
