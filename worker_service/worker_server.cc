@@ -26,6 +26,7 @@
 #include "worker_service/model/synthetic_spec.h"
 #include "worker_service/recorder.h"
 #include "worker_service/round_shape.h"
+#include "worker_service/worker_admin_service.h"
 #include "worker_service/worker_metrics.h"
 #include "worker_service/worker_service.h"
 
@@ -91,6 +92,7 @@ struct WorkerServer::Parts {
   std::function<void(const std::string&)> note;  // May be null.
   std::unique_ptr<SpanExporter> spans;           // May be null.
   std::unique_ptr<WorkerService> service;
+  std::unique_ptr<WorkerAdminService> admin;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
 
@@ -218,7 +220,8 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
                 if (tell) tell(why);
               }},
       metrics);
-  grpc::Service* services[] = {service.get()};
+  admin = std::make_unique<WorkerAdminService>(options.flight);
+  grpc::Service* services[] = {service.get(), admin.get()};
   BOLE_ASSIGN_OR_RETURN(
       host, ServiceHost::Start({.address = options.address,
                                 .reach = options.reach,

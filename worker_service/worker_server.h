@@ -55,7 +55,7 @@ struct WorkerServerOptions {
   // minutes.
   std::optional<std::chrono::milliseconds> step_timeout = std::nullopt;
   std::string record_path;  // Empty: nothing is recorded.
-  // As ComputeLoopOptions::flight; outlives the server.
+  // As ComputeLoopOptions::flight, and for bole.v1.Admin; outlives the server.
   FlightRecorder* flight = nullptr;
   OtlpCollector collector;  // Of spans of requests that are sampled.
   // A file of LoadCostTable(), measured with this worker; empty: none is

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """What the binaries tell of requests: a trace over HTTP from the caller's span
-to the worker's rounds, lines in the log, and the last rounds on SIGUSR1."""
+to the worker's rounds, lines in the log, and the last rounds on SIGUSR1 and
+for who asks."""
 
 import glob
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,6 +22,7 @@ from collect import Collector
 from draw_trace import as_svg, as_text, in_order, spans_of
 from services import MODEL, SCHEDULER, WORKER, Service, eventually
 
+BOLE = "clients/cli/bole"
 PROMPT = "def canary(n):\n"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"
@@ -175,6 +178,18 @@ class WatchingTest(unittest.TestCase):
             self.assertEqual(sum(r["emitted"] for r in rounds) % 24, 0)
             self.assertEqual(rounds[0]["prefills"], 1)
         self.assertEqual(self.complete({}), 200)
+
+    def test_either_service_gives_its_last_rounds_to_who_asks(self):
+        for service in [self.scheduler, self.worker]:
+            dumped = subprocess.run(
+                [BOLE, "debug", "dump", "--server", service.address],
+                stdout=subprocess.PIPE, text=True, check=True).stdout
+            header, *rounds = map(json.loads, dumped.splitlines())
+            self.assertEqual(
+                header["flight_record"],
+                "bole-worker" if service is self.worker else "bole-scheduler")
+            self.assertEqual(sum(r["emitted"] for r in rounds) % 24, 0)
+            self.assertGreater(len(rounds), 0)
 
 
 if __name__ == "__main__":
