@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/cost_table.h"
 #include "common/model_fingerprint.h"
+#include "common/net/handled_calls.h"
 #include "common/net/http/otlp_exporter.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
@@ -91,6 +92,7 @@ struct WorkerServer::Parts {
   WorkerMetrics metrics;
   std::function<void(const std::string&)> note;  // May be null.
   std::unique_ptr<SpanExporter> spans;           // May be null.
+  HandledCalls handled{*metrics.registry(), {ExecuteStream::kMethod}};
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<WorkerAdminService> admin;
   std::unique_ptr<ServiceHost> host;
@@ -211,6 +213,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
               options.step_timeout.value_or(DefaultStepTimeout(*backend)),
           .flight = options.flight,
           .spans = spans.get(),
+          .handled = &handled,
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure =
@@ -227,6 +230,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
                                 .reach = options.reach,
                                 .max_message_bytes = kMaxMessageBytes,
                                 .tls = options.tls,
+                                .handled = &handled,
                                 .health_address = options.health_address},
                                services));
   host->SetServing(kServiceName, true);

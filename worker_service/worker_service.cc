@@ -91,7 +91,7 @@ grpc::ServerUnaryReactor* WorkerService::Describe(
 
 grpc::ServerBidiReactor<wire::ExecuteRequest, wire::ExecuteResponse>*
 WorkerService::Execute(grpc::CallbackServerContext* /*context*/) {
-  return new ExecuteStream(*this);  // Deletes itself.
+  return new ExecuteStream(*this, options_.handled);  // Deletes itself.
 }
 
 grpc::ServerUnaryReactor* WorkerService::Drain(

@@ -19,6 +19,7 @@
 #include "common/flight/flight_recorder.h"
 #include "common/model_fingerprint.h"
 #include "common/mutex.h"
+#include "common/net/handled_calls.h"
 #include "common/step.h"
 #include "common/trace/plan_trace.h"
 #include "common/trace/span_exporter.h"
@@ -78,6 +79,8 @@ struct WorkerServiceOptions {
   // Gets the worker's spans of traced requests; null: none are kept. Outlives
   // the service.
   SpanExporter* spans = nullptr;
+  // Counts streams of Execute; null: nothing does. Outlives the service.
+  HandledCalls* handled = nullptr;
   // At which both sides give signs of life.
   std::chrono::milliseconds heartbeat_interval{1000};
   // Another scheduler is let in when the present one was silent for so long, or

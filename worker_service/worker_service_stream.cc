@@ -36,7 +36,8 @@ wire::ExecuteResponse Encode(uint64_t epoch, const ComputeOutcome& outcome) {
 
 }  // namespace
 
-ExecuteStream::ExecuteStream(Owner& owner) : owner_(owner) {
+ExecuteStream::ExecuteStream(Owner& owner, HandledCalls* handled)
+    : owner_(owner), handled_(handled) {
   StartRead(&request_);
 }
 
@@ -75,7 +76,9 @@ void ExecuteStream::End(const absl::Status& status) {
   MutexLock lock(mutex_);
   if (ended_) return;
   ended_ = true;
-  Finish(ToGrpcStatus(status));
+  const grpc::Status end = ToGrpcStatus(status);
+  if (handled_ != nullptr) handled_->Count(kMethod, end.error_code());
+  Finish(end);
 }
 
 bool ExecuteStream::reading_paused() const {

@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/mutex.h"
+#include "common/net/handled_calls.h"
 #include "common/step.h"
 #include "common/trace/plan_trace.h"
 #include "grpcpp/support/server_callback.h"
@@ -50,8 +51,12 @@ class ExecuteStream final
     virtual void OnClosed(const ExecuteStream& stream) = 0;
   };
 
-  // `owner` must outlive the stream.
-  explicit ExecuteStream(Owner& owner);
+  // Its full name.
+  static constexpr char kMethod[] = "/bole.worker.v1.Worker/Execute";
+
+  // Both must outlive the stream. `handled`, which may be null, counts it when
+  // it ends.
+  ExecuteStream(Owner& owner, HandledCalls* handled);
 
   void SendOpened(std::chrono::milliseconds heartbeat_interval);
   // Nothing is sent while an earlier heartbeat waits.
@@ -81,6 +86,7 @@ class ExecuteStream final
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Owner& owner_;
+  HandledCalls* const handled_;
 
   // Touched between StartRead() and its OnReadDone() by gRPC, else by the
   // thread that handles the request.

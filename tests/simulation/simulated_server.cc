@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/cost_table.h"
+#include "common/net/handled_calls.h"
 #include "common/net/http/otlp_exporter.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
@@ -34,6 +35,7 @@ struct SimulatedServer::Parts {
   StepRunner runner;
   WorkerMetrics metrics;
   std::unique_ptr<SpanExporter> spans;  // May be null.
+  HandledCalls handled{*metrics.registry(), {ExecuteStream::kMethod}};
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
@@ -79,6 +81,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                                             const OnRound& on_round)
               -> absl::Status { return runner.Step(plan, on_round); },
           .spans = parts->spans.get(),
+          .handled = &parts->handled,
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure = {}},
@@ -90,6 +93,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                           .reach = options.reach,
                           .max_message_bytes = kMaxMessageBytes,
                           .tls = options.tls,
+                          .handled = &parts->handled,
                           .health_address = options.health_address},
                          services));
   parts->host->SetServing(kServiceName, true);
