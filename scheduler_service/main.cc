@@ -181,9 +181,13 @@ void Flags::AddWatchTo(bole::CommandLine& app) {
                 "those that are refused, fail, or lose their worker; or those "
                 "that end well, too")
       .Group(group);
-  app.Add("--otlp-endpoint", server.watch.otlp_endpoint,
-          "http://HOST:4318/v1/traces of a collector that gets the spans of "
-          "sampled requests; none if left out")
+  app.Add("--otlp-endpoint", server.watch.collector.endpoint,
+          "http://HOST:4318/v1/traces, or https, of a collector that gets the "
+          "spans of sampled requests; none if left out")
+      .Group(group);
+  app.Add("--otlp-ca", server.watch.collector.ca_file,
+          "https: the collector's certificate is of these authorities, in PEM; "
+          "of the system's if left out")
       .Group(group);
   app.Add("--trace-sample-rate", server.watch.sample_rate,
           "share of the requests that are sampled where the caller's "

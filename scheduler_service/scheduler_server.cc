@@ -24,6 +24,7 @@
 #include "scheduler_service/door/asked_models.h"
 #include "scheduler_service/door/front_door.h"
 #include "scheduler_service/door/grpc/admin_service.h"
+#include "scheduler_service/door/grpc/generate_call.h"
 #include "scheduler_service/door/grpc/inference_service.h"
 #include "scheduler_service/door/grpc/method_guard.h"
 #include "scheduler_service/door/http/http_service.h"
@@ -107,7 +108,7 @@ struct SchedulerServer::Parts {
         door(options.door, models, loop, *metrics.registry(),
              access.ok() ? access->get() : nullptr,
              watcher.ok() ? watcher->get() : nullptr),
-        service(door, loop),
+        service(door, loop, handled),
         page(MakeSchedulerPage(
             metrics,
             {.certificates = {{"server", options.tls.cert},
@@ -149,6 +150,7 @@ struct SchedulerServer::Parts {
   // Null without tokens; checked before anything is served.
   const absl::StatusOr<std::unique_ptr<Access>> access;
   FrontDoor door;
+  HandledCalls handled{*metrics.registry(), {GenerateCall::kMethod}};
   InferenceService service;
   const std::shared_ptr<prometheus::Collectable> page;
   HttpService http_service;
@@ -186,6 +188,7 @@ absl::Status SchedulerServer::Parts::Listen(
                                     MaxCallsPerConnection(options.door),
                                 .tls = options.tls,
                                 .guard = std::move(guard),
+                                .handled = &handled,
                                 .health_address = options.health_address},
                                services));
   host->SetServing(kServiceName, false);

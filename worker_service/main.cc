@@ -95,6 +95,7 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
   server.metrics_address = flags.serving.metrics_address;
   server.health_address = flags.serving.health_address;
   server.tls = flags.serving.tls;
+  server.collector = flags.serving.collector;
   server.reach = flags.serving.reach();
   server.heartbeat_interval = flags.serving.heartbeat_interval();
   server.scheduler_timeout = flags.serving.scheduler_timeout();

@@ -34,6 +34,15 @@ void ServingFlags::AddTo(CommandLine& app) {
   app.Add("--drain-seconds", drain_seconds,
           "after SIGTERM, wait so long for the scheduler to leave")
       .Range(0, 86'400);
+  app.Add("--otlp-endpoint", collector.endpoint,
+          "http://HOST:4318/v1/traces, or https, of a collector that gets this "
+          "worker's spans of the requests that the scheduler samples; none if "
+          "left out")
+      .Group("Watching");
+  app.Add("--otlp-ca", collector.ca_file,
+          "https: the collector's certificate is of these authorities, in PEM; "
+          "of the system's if left out")
+      .Group("Watching");
 }
 
 }  // namespace bole

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "common/command_line.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/listen_address.h"
 #include "common/net/pem_files.h"
 
 namespace bole {
 
-// Where a worker listens, how often it gives a sign of life, and how long it
-// waits for its scheduler before it ends.
+// Where a worker listens and sends its spans, how often it gives a sign of
+// life, and how long it waits for its scheduler before it ends.
 struct ServingFlags {
   std::string address = "127.0.0.1:50052";
   std::string metrics_address;  // Empty: there is no metrics endpoint.
@@ -22,6 +23,7 @@ struct ServingFlags {
   TlsFiles tls;
   std::string health_address;  // Empty: none for health alone.
   bool allow_remote = false;
+  OtlpCollector collector;
 
   void AddTo(CommandLine& app);
 

@@ -11,10 +11,13 @@
 #include "absl/strings/str_format.h"
 #include "common/cost_table.h"
 #include "common/model_fingerprint.h"
+#include "common/net/handled_calls.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
+#include "common/trace/span_exporter.h"
 #include "common/version.h"
 #include "kernels/backend.h"
 #include "worker_service/choose_backend.h"
@@ -24,6 +27,7 @@
 #include "worker_service/model/synthetic_spec.h"
 #include "worker_service/recorder.h"
 #include "worker_service/round_shape.h"
+#include "worker_service/worker_admin_service.h"
 #include "worker_service/worker_metrics.h"
 #include "worker_service/worker_service.h"
 
@@ -87,7 +91,10 @@ struct WorkerServer::Parts {
   std::optional<Recorder> recorder;  // For the compute loop's thread.
   WorkerMetrics metrics;
   std::function<void(const std::string&)> note;  // May be null.
+  std::unique_ptr<SpanExporter> spans;           // May be null.
+  HandledCalls handled{*metrics.registry(), {ExecuteStream::kMethod}};
   std::unique_ptr<WorkerService> service;
+  std::unique_ptr<WorkerAdminService> admin;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
 
@@ -191,6 +198,9 @@ absl::Status WorkerServer::Parts::LoadCosts(const std::string& path,
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
   WorkerInfo info = Describe(options);
   BOLE_RETURN_IF_ERROR(LoadCosts(options.cost_table_path, info));
+  BOLE_ASSIGN_OR_RETURN(spans,
+                        StartOtlpExporter(options.collector, "bole-worker",
+                                          *metrics.registry(), options.note));
   // A scheduler may connect, and a plan fail, before ServiceHost::Start() has
   // returned: a failure waits for the host.
   std::promise<ServiceHost*> started;
@@ -202,6 +212,8 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
           .step_timeout =
               options.step_timeout.value_or(DefaultStepTimeout(*backend)),
           .flight = options.flight,
+          .spans = spans.get(),
+          .handled = &handled,
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure =
@@ -211,12 +223,14 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
                 if (tell) tell(why);
               }},
       metrics);
-  grpc::Service* services[] = {service.get()};
+  admin = std::make_unique<WorkerAdminService>(options.flight);
+  grpc::Service* services[] = {service.get(), admin.get()};
   BOLE_ASSIGN_OR_RETURN(
       host, ServiceHost::Start({.address = options.address,
                                 .reach = options.reach,
                                 .max_message_bytes = kMaxMessageBytes,
                                 .tls = options.tls,
+                                .handled = &handled,
                                 .health_address = options.health_address},
                                services));
   host->SetServing(kServiceName, true);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/flight/flight_recorder.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/listen_address.h"
 #include "common/net/pem_files.h"
 #include "kernels/backend.h"
@@ -54,13 +55,14 @@ struct WorkerServerOptions {
   // minutes.
   std::optional<std::chrono::milliseconds> step_timeout = std::nullopt;
   std::string record_path;  // Empty: nothing is recorded.
-  // As ComputeLoopOptions::flight; outlives the server.
+  // As ComputeLoopOptions::flight, and for bole.v1.Admin; outlives the server.
   FlightRecorder* flight = nullptr;
+  OtlpCollector collector;  // Of spans of requests that are sampled.
   // A file of LoadCostTable(), measured with this worker; empty: none is
   // loaded.
   std::string cost_table_path;
-  // Told what people should know: of the model, and of a recording that ends.
-  // May be null.
+  // Told what people should know: of the model, of a recording that ends, and
+  // of a collector that fails. May be null.
   std::function<void(const std::string&)> note = {};
   // Called once, on a thread of the server, if the engine fails or hangs; by
   // then the failure is counted, health says NOT_SERVING and the scheduler has

@@ -34,6 +34,7 @@ WorkerService::WorkerService(WorkerServiceOptions options,
       seat_(std::max(options_.scheduler_timeout,
                      3 * options_.heartbeat_interval)),
       cost_table_(options_.info.cost_table),
+      spans_(options_.spans),
       loop_({.limits = options_.info.limits,
              .has_drafter = options_.info.has_drafter,
              .step = options_.step,
@@ -90,7 +91,7 @@ grpc::ServerUnaryReactor* WorkerService::Describe(
 
 grpc::ServerBidiReactor<wire::ExecuteRequest, wire::ExecuteResponse>*
 WorkerService::Execute(grpc::CallbackServerContext* /*context*/) {
-  return new ExecuteStream(*this);  // Deletes itself.
+  return new ExecuteStream(*this, options_.handled);  // Deletes itself.
 }
 
 grpc::ServerUnaryReactor* WorkerService::Drain(
@@ -144,6 +145,7 @@ absl::Status WorkerService::OnOpen(ExecuteStream& stream,
         absl::StrCat(ToString(hello), " takes over from ", former)));
   }
   stream_ = &stream;
+  spans_.EndAll();
   loop_.Open(++num_streams_);
   metrics_.Opened(hello.epoch);
   stream.SendOpened(options_.heartbeat_interval);
@@ -176,16 +178,21 @@ absl::Status WorkerService::Seat(const SchedulerHello& hello,
 }
 
 absl::Status WorkerService::OnPlan(const ExecuteStream& stream,
-                                   uint64_t sequence, StepPlan plan) {
+                                   uint64_t sequence, StepPlan plan,
+                                   const PlanTrace& trace) {
   MutexLock lock(mutex_);
   if (stream_ != &stream) return absl::OkStatus();  // It is ending.
   seat_.Heard(Clock::now());
+  spans_.OnPlan(num_streams_, sequence, plan, trace);
   return loop_.Submit(num_streams_, sequence, std::move(plan));
 }
 
-void WorkerService::OnHeard(const ExecuteStream& stream) {
+void WorkerService::OnHeard(const ExecuteStream& stream,
+                            const PlanTrace& trace) {
   MutexLock lock(mutex_);
-  if (stream_ == &stream) seat_.Heard(Clock::now());
+  if (stream_ != &stream) return;
+  seat_.Heard(Clock::now());
+  spans_.End(trace.ended);
 }
 
 void WorkerService::OnMalformed() { metrics_.Malformed(); }
@@ -196,6 +203,7 @@ void WorkerService::OnClosed(const ExecuteStream& stream) {
   stream_ = nullptr;
   seat_.Leave();
   loop_.Close(num_streams_);
+  spans_.EndAll();
   metrics_.Closed();
   EndDrainCalls();
   changed_.NotifyAll();
@@ -203,6 +211,7 @@ void WorkerService::OnClosed(const ExecuteStream& stream) {
 
 void WorkerService::OnOutcome(const ComputeOutcome& outcome) {
   metrics_.Stepped(outcome);
+  spans_.OnOutcome(outcome);
   if (absl::IsInternal(outcome.result.status())) {
     Fail(outcome.result.status());
     return;

@@ -19,13 +19,17 @@
 #include "common/flight/flight_recorder.h"
 #include "common/model_fingerprint.h"
 #include "common/mutex.h"
+#include "common/net/handled_calls.h"
 #include "common/step.h"
+#include "common/trace/plan_trace.h"
+#include "common/trace/span_exporter.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/worker.grpc.pb.h"
 #include "worker_service/calibration/calibrator.h"
 #include "worker_service/calibration/fit.h"
 #include "worker_service/calibration/plan_runner.h"
 #include "worker_service/compute_loop.h"
+#include "worker_service/request_spans.h"
 #include "worker_service/scheduler_seat.h"
 #include "worker_service/ticker.h"
 #include "worker_service/worker_metrics.h"
@@ -72,6 +76,11 @@ struct WorkerServiceOptions {
   // As ComputeLoopOptions::step_timeout.
   std::chrono::milliseconds step_timeout{0};
   FlightRecorder* flight = nullptr;  // As ComputeLoopOptions::flight.
+  // Gets the worker's spans of traced requests; null: none are kept. Outlives
+  // the service.
+  SpanExporter* spans = nullptr;
+  // Counts streams of Execute; null: nothing does. Outlives the service.
+  HandledCalls* handled = nullptr;
   // At which both sides give signs of life.
   std::chrono::milliseconds heartbeat_interval{1000};
   // Another scheduler is let in when the present one was silent for so long, or
@@ -131,8 +140,8 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   absl::Status OnOpen(ExecuteStream& stream,
                       const SchedulerHello& hello) override;
   absl::Status OnPlan(const ExecuteStream& stream, uint64_t sequence,
-                      StepPlan plan) override;
-  void OnHeard(const ExecuteStream& stream) override;
+                      StepPlan plan, const PlanTrace& trace) override;
+  void OnHeard(const ExecuteStream& stream, const PlanTrace& trace) override;
   void OnMalformed() override;
   void OnClosed(const ExecuteStream& stream) override;
 
@@ -181,6 +190,7 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   std::optional<Calibration> calibration_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_calibrations_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string cost_table_ ABSL_GUARDED_BY(mutex_);
+  RequestSpans spans_;
 
   // Taken after mutex_, or without it.
   Mutex join_mutex_;

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "proto/grpc_status.h"
 #include "proto/step_codec.h"
+#include "proto/trace_codec.h"
 
 namespace bole {
 namespace {
@@ -35,7 +36,8 @@ wire::ExecuteResponse Encode(uint64_t epoch, const ComputeOutcome& outcome) {
 
 }  // namespace
 
-ExecuteStream::ExecuteStream(Owner& owner) : owner_(owner) {
+ExecuteStream::ExecuteStream(Owner& owner, HandledCalls* handled)
+    : owner_(owner), handled_(handled) {
   StartRead(&request_);
 }
 
@@ -74,7 +76,9 @@ void ExecuteStream::End(const absl::Status& status) {
   MutexLock lock(mutex_);
   if (ended_) return;
   ended_ = true;
-  Finish(ToGrpcStatus(status));
+  const grpc::Status end = ToGrpcStatus(status);
+  if (handled_ != nullptr) handled_->Count(kMethod, end.error_code());
+  Finish(end);
 }
 
 bool ExecuteStream::reading_paused() const {
@@ -147,8 +151,13 @@ absl::Status ExecuteStream::TakeRequest() {
     owner_.OnMalformed();
     return valid;
   }
-  if (request_.has_plan()) return TakePlan();
-  owner_.OnHeard(*this);
+  const absl::StatusOr<PlanTrace> trace = DecodeTrace(request_);
+  if (!trace.ok()) {
+    owner_.OnMalformed();
+    return trace.status();
+  }
+  if (request_.has_plan()) return TakePlan(*trace);
+  owner_.OnHeard(*this, *trace);
   return absl::OkStatus();
 }
 
@@ -168,7 +177,7 @@ absl::Status ExecuteStream::CheckRequest() const {
                    request_.has_plan() ? "" : ", in a request without a plan"));
 }
 
-absl::Status ExecuteStream::TakePlan() {
+absl::Status ExecuteStream::TakePlan(const PlanTrace& trace) {
   absl::StatusOr<StepPlan> plan = DecodePlan(request_.plan());
   if (!plan.ok()) {
     owner_.OnMalformed();
@@ -179,7 +188,7 @@ absl::Status ExecuteStream::TakePlan() {
     MutexLock lock(mutex_);
     ++unanswered_;
   }
-  return owner_.OnPlan(*this, request_.sequence(), *std::move(plan));
+  return owner_.OnPlan(*this, request_.sequence(), *std::move(plan), trace);
 }
 
 void ExecuteStream::Send(wire::ExecuteResponse response) {

@@ -9,7 +9,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/mutex.h"
+#include "common/net/handled_calls.h"
 #include "common/step.h"
+#include "common/trace/plan_trace.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/step_codec.h"
 #include "proto/worker.pb.h"
@@ -36,19 +38,25 @@ class ExecuteStream final
     // that the stream ends with.
     virtual absl::Status OnOpen(ExecuteStream& stream,
                                 const SchedulerHello& hello) = 0;
-    // The same for a plan, which is to be answered by Answer().
+    // The same for a plan, which is to be answered by Answer(), and what is
+    // traced of it.
     virtual absl::Status OnPlan(const ExecuteStream& stream, uint64_t sequence,
-                                StepPlan plan) = 0;
-    // A sign of life came.
-    virtual void OnHeard(const ExecuteStream& stream) = 0;
+                                StepPlan plan, const PlanTrace& trace) = 0;
+    // A sign of life came, and which spans have ended.
+    virtual void OnHeard(const ExecuteStream& stream,
+                         const PlanTrace& trace) = 0;
     // A request was not understood.
     virtual void OnMalformed() = 0;
     // The last call for this stream.
     virtual void OnClosed(const ExecuteStream& stream) = 0;
   };
 
-  // `owner` must outlive the stream.
-  explicit ExecuteStream(Owner& owner);
+  // Its full name.
+  static constexpr char kMethod[] = "/bole.worker.v1.Worker/Execute";
+
+  // Both must outlive the stream. `handled`, which may be null, counts it when
+  // it ends.
+  ExecuteStream(Owner& owner, HandledCalls* handled);
 
   void SendOpened(std::chrono::milliseconds heartbeat_interval);
   // Nothing is sent while an earlier heartbeat waits.
@@ -68,7 +76,7 @@ class ExecuteStream final
  private:
   absl::Status TakeHello();
   absl::Status TakeRequest();
-  absl::Status TakePlan();
+  absl::Status TakePlan(const PlanTrace& trace);
   // Why request_ breaks the rules, or OK.
   absl::Status CheckHello() const;
   absl::Status CheckRequest() const;
@@ -78,6 +86,7 @@ class ExecuteStream final
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Owner& owner_;
+  HandledCalls* const handled_;
 
   // Touched between StartRead() and its OnReadDone() by gRPC, else by the
   // thread that handles the request.

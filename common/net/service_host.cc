@@ -1,7 +1,9 @@
 #include "common/net/service_host.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
+#include "grpcpp/support/server_interceptor.h"
 
 namespace bole {
 namespace {
@@ -54,6 +57,14 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
 }
 
+void CountCalls(HandledCalls& handled, grpc::ServerBuilder& builder) {
+  std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+      creators;
+  creators.push_back(handled.Interceptors());
+  builder.experimental().SetInterceptorCreators(std::move(creators));
+}
+
 // Reflection is there too, as on every server of the process.
 grpc::Status AllowHealth(std::string_view method, std::string_view) {
   if (method.starts_with("/grpc.health.v1.Health/")) return grpc::Status::OK;
@@ -75,6 +86,7 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(
   grpc::ServerBuilder builder;
   SetBounds(options, builder);
   SetKeepalive(builder);
+  if (options.handled != nullptr) CountCalls(*options.handled, builder);
   // With it two servers could share a port, and clients would reach either.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = 0;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/net/handled_calls.h"
 #include "common/net/listen_address.h"
 #include "common/net/pem_files.h"
 #include "common/net/server_credentials.h"
@@ -24,7 +25,8 @@ struct ServiceHostOptions {
   size_t max_metadata_bytes = 16 << 10;  // For each call.
   int max_calls_per_connection = 1024;   // More wait at the client.
   TlsFiles tls = {};
-  CallGuard guard = nullptr;  // Asked about every call. May be null.
+  CallGuard guard = nullptr;        // Asked about every call. May be null.
+  HandledCalls* handled = nullptr;  // Counts calls. May be null; outlives it.
   // Of grpc.health.v1 alone, which everybody who reaches it may ask, without
   // TLS and without the guard; empty: none.
   std::string health_address = {};

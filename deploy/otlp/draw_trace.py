@@ -6,9 +6,10 @@ import html
 import json
 
 COLORS = {"generate": "#777777", "admission": "#c9a227", "queue": "#d9652b",
-          "prefill": "#1b4f9c", "rounds": "#3c8d40", "delivery": "#8c3a8f"}
+          "prefill": "#1b4f9c", "rounds": "#3c8d40", "delivery": "#8c3a8f",
+          "worker.prefill": "#6f94cf", "worker.rounds": "#86bd88"}
 ROW = 26
-LEFT = 150
+LEFT = 160
 WIDTH = 700
 
 
@@ -55,7 +56,7 @@ def in_order(spans):
 def as_text(rows):
     first = min(start(span) for _, span in rows)
     return "".join(
-        f"{'  ' * depth + span['name']:<14}"
+        f"{'  ' * depth + span['name']:<19}"
         f"{(start(span) - first) / 1e6:10.3f} ms"
         f" +{(end(span) - start(span)) / 1e6:10.3f} ms  {attributes(span)}\n"
         for depth, span in rows)

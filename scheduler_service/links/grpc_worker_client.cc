@@ -67,10 +67,17 @@ void GrpcWorkerClient::Connect() {
 }
 
 void GrpcWorkerClient::Send(uint64_t epoch, uint64_t plan_number,
-                            const StepPlan& plan) {
+                            const StepPlan& plan, const PlanTrace& trace) {
   MutexLock lock(mutex_);
   if (stream_ == nullptr || stream_->epoch() != epoch) return;
-  stream_->Send(plan_number, plan);
+  stream_->Send(plan_number, plan, trace);
+}
+
+void GrpcWorkerClient::EndSpans(uint64_t epoch,
+                                const std::vector<SpanId>& spans) {
+  MutexLock lock(mutex_);
+  if (stream_ == nullptr || stream_->epoch() != epoch) return;
+  stream_->EndSpans(spans);
 }
 
 void GrpcWorkerClient::Close(uint64_t epoch) {

@@ -8,12 +8,16 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "common/net/client_credentials.h"
+#include "common/step.h"
+#include "common/trace/plan_trace.h"
+#include "common/trace/trace_context.h"
 #include "grpcpp/client_context.h"
 #include "proto/worker.grpc.pb.h"
 #include "scheduler_service/links/grpc_worker_client_stream.h"
@@ -67,8 +71,9 @@ class GrpcWorkerClient final : public WorkerClient {
   // then.
   void Connect();
 
-  void Send(uint64_t epoch, uint64_t plan_number,
-            const StepPlan& plan) override;
+  void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+            const PlanTrace& trace) override;
+  void EndSpans(uint64_t epoch, const std::vector<SpanId>& spans) override;
   void Close(uint64_t epoch) override;
   void Disconnect(uint64_t epoch, const absl::Status& why) override;
 

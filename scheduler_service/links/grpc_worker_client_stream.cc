@@ -9,6 +9,7 @@
 #include "proto/grpc_status.h"
 #include "proto/protocol_version.h"
 #include "proto/step_codec.h"
+#include "proto/trace_codec.h"
 
 namespace bole {
 namespace {
@@ -51,7 +52,8 @@ void WorkerStream::Start(worker::v1::Worker::Stub& stub) {
   StartCall();
 }
 
-void WorkerStream::Send(uint64_t plan_number, const StepPlan& plan) {
+void WorkerStream::Send(uint64_t plan_number, const StepPlan& plan,
+                        const PlanTrace& trace) {
   worker::v1::ExecuteRequest request;
   {
     MutexLock lock(mutex_);
@@ -60,6 +62,18 @@ void WorkerStream::Send(uint64_t plan_number, const StepPlan& plan) {
   request.set_epoch(epoch_);
   request.set_sequence(plan_number);
   EncodePlan(plan, *request.mutable_plan());
+  EncodeTrace(trace, request);
+  Queue(std::move(request));
+}
+
+void WorkerStream::EndSpans(const std::vector<SpanId>& spans) {
+  worker::v1::ExecuteRequest request;
+  request.set_epoch(epoch_);
+  EncodeTrace({.ended = spans}, request);
+  Queue(std::move(request));
+}
+
+void WorkerStream::Queue(worker::v1::ExecuteRequest request) {
   MutexLock lock(mutex_);
   if (ending_ || closing_) return;
   queue_.push_back(std::move(request));

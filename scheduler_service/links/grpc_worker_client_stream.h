@@ -6,10 +6,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/mutex.h"
+#include "common/step.h"
+#include "common/trace/plan_trace.h"
+#include "common/trace/trace_context.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
 #include "proto/arena_message.h"
@@ -39,8 +43,11 @@ class WorkerStream final
 
   uint64_t epoch() const { return epoch_; }
 
-  // Queues a plan. Dropped if the call is ending.
-  void Send(uint64_t plan_number, const StepPlan& plan);
+  // Queues a plan, with what is traced of it. Dropped if the call is ending.
+  void Send(uint64_t plan_number, const StepPlan& plan, const PlanTrace& trace);
+
+  // The same for a sign of life that tells which spans have ended.
+  void EndSpans(const std::vector<SpanId>& spans);
 
   // No plan follows: the worker is to end the call when it has read all.
   void Close();
@@ -72,6 +79,7 @@ class WorkerStream final
   void TakeOpened(const worker::v1::Opened& opened);
   void GiveSignOfLife(Clock::time_point now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Queue(worker::v1::ExecuteRequest request);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SchedulerIdentity scheduler_;

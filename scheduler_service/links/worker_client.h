@@ -15,6 +15,8 @@
 #include "common/model_fingerprint.h"
 #include "common/sampling_params.h"
 #include "common/step.h"
+#include "common/trace/plan_trace.h"
+#include "common/trace/trace_context.h"
 
 namespace bole {
 
@@ -119,11 +121,17 @@ class WorkerClient {
  public:
   virtual ~WorkerClient() = default;
 
-  // Queues a plan for the worker and returns at once. Plans are numbered 1, 2,
-  // 3, ... in every epoch. Dropped if the epoch has ended: WorkerLost is on its
-  // way then. Called in the loop's turns alone.
-  virtual void Send(uint64_t epoch, uint64_t plan_number,
-                    const StepPlan& plan) = 0;
+  // Queues a plan for the worker, with what is traced of it, and returns at
+  // once. Plans are numbered 1, 2, 3, ... in every epoch. Dropped if the epoch
+  // has ended: WorkerLost is on its way then. Called in the loop's turns alone.
+  virtual void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+                    const PlanTrace& trace) = 0;
+
+  // Tells the worker, which has no plan, that these spans have ended
+  // (PlanTrace::ended). Otherwise as Send(). Does nothing for workers that keep
+  // no spans.
+  virtual void EndSpans(uint64_t /*epoch*/,
+                        const std::vector<SpanId>& /*spans*/) {}
 
   // Ends the connection of `epoch` in good order, so that a worker that drains
   // can leave. WorkerLost follows. Called in the loop's turns alone.

@@ -302,6 +302,7 @@ void Replica::End(Placement& placement, absl::StatusOr<MatchedStop> end,
 void Replica::Drop(Placement& placement, bool keep) {
   changed_ = true;
   if (connection_->in_flight) connection_->in_flight->Forget(placement);
+  connection_->told_spans.Forget(placement);
   connection_->placements.Drop(placement, keep);
 }
 

@@ -29,6 +29,7 @@
 #include "scheduler_service/replicas/round_in_flight.h"
 #include "scheduler_service/replicas/round_pace.h"
 #include "scheduler_service/replicas/router.h"
+#include "scheduler_service/replicas/told_spans.h"
 #include "scheduler_service/replicas/validate_result.h"
 #include "scheduler_service/watch/metrics.h"
 #include "scheduler_service/watch/model_series.h"
@@ -180,6 +181,7 @@ class Replica {
     bool draining = false;
     bool closed = false;    // It drains, and was told that it can leave.
     bool evicting = false;  // Somebody was evicted for the coming round.
+    ToldSpans told_spans;
     RoundPace pace;
     std::optional<TimePoint> outcome_at;  // Since when the worker waits.
   };

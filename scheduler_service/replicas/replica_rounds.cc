@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
+#include "common/trace/trace_context.h"
 #include "scheduler_service/replicas/replica.h"
 
 namespace bole {
@@ -98,6 +100,8 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
                 {.others_wait = keeps_control, .now = now});
   if (round.empty()) {
     connection.outcome_at.reset();
+    const std::vector<SpanId> ended = connection.told_spans.TakeEnded();
+    if (!ended.empty()) link_.client->EndSpans(epoch_, ended);
     return;
   }
   changed_ = true;
@@ -107,7 +111,8 @@ void Replica::StartRound(bool others_wait, TimePoint now) {
   }
   connection.placements.AddCopies(round.prefills, round.sequences, round.plan);
   const uint64_t plan_number = connection.next_plan_number++;
-  link_.client->Send(epoch_, plan_number, round.plan);
+  link_.client->Send(epoch_, plan_number, round.plan,
+                     connection.told_spans.TraceOf(round));
   RoundMetrics metrics = MetricsOf(round.plan);
   metrics.budget = round.choice.budget;
   metrics.draft = round.plan.draft;

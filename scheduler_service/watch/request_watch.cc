@@ -93,10 +93,10 @@ std::shared_ptr<RequestWatch> CallWatch::Choice(uint32_t index) {
 }
 
 void CallWatch::AddSpan(std::string name, TimePoint start, TimePoint end,
-                        Attributes attributes, std::string error) {
+                        Attributes attributes, std::string error, SpanId id) {
   if (!sampled_) return;
   spans_.push_back({.trace_id = context_.trace_id,
-                    .span_id = NewSpanId(),
+                    .span_id = id,
                     .parent = context_.span_id,
                     .name = std::move(name),
                     .start_ns = UnixNanoseconds(start),
@@ -123,7 +123,8 @@ int64_t CallWatch::UnixNanoseconds(TimePoint time) const {
 RequestWatch::RequestWatch(std::shared_ptr<CallWatch> call, uint32_t index)
     : call_(std::move(call)),
       index_(index),
-      since_(std::chrono::steady_clock::now()) {}
+      since_(std::chrono::steady_clock::now()),
+      span_id_(NewSpanId()) {}
 
 void RequestWatch::Placed(TimePoint now, const std::string& worker) {
   EndPhase(now, "");
@@ -179,19 +180,26 @@ void RequestWatch::Ended(TimePoint now, const absl::StatusOr<Completion>& end,
              std::move(fields));
 }
 
+std::optional<TraceContext> RequestWatch::span() const {
+  if (!call_->is_sampled()) return std::nullopt;
+  return TraceContext{.trace_id = call_->context().trace_id,
+                      .span_id = span_id_,
+                      .sampled = true};
+}
+
 void RequestWatch::EndPhase(TimePoint now, const std::string& error) {
   const std::pair<std::string, SpanValue> choice = {"bole.choice",
                                                     int64_t{index_}};
   switch (phase_) {
     case Phase::kQueue:
-      call_->AddSpan("queue", since_, now, {choice}, error);
+      call_->AddSpan("queue", since_, now, {choice}, error, span_id_);
       break;
     case Phase::kPrefill:
       call_->AddSpan("prefill", since_, now,
                      {choice,
                       {"bole.worker", worker_},
                       {"bole.prompt_tokens", int64_t{call_->prompt_tokens_}}},
-                     error);
+                     error, span_id_);
       break;
     case Phase::kRounds:
       call_->AddSpan("rounds", since_, now,
@@ -200,10 +208,11 @@ void RequestWatch::EndPhase(TimePoint now, const std::string& error) {
                       {"bole.rounds", rounds_},
                       {"bole.tokens", tokens_},
                       {"bole.accepted_drafts", accepted_drafts_}},
-                     error);
+                     error, span_id_);
       break;
   }
   since_ = now;
+  span_id_ = NewSpanId();
   rounds_ = 0;
   tokens_ = 0;
 }

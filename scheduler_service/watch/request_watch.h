@@ -78,7 +78,7 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   // Adds a span of this call, if it is sampled; its parent is the call's.
   void AddSpan(std::string name, TimePoint start, TimePoint end,
                std::vector<std::pair<std::string, SpanValue>> attributes,
-               std::string error = "");
+               std::string error = "", SpanId id = NewSpanId());
   void Log(LogLevel level, const char* message,
            std::vector<LogField> fields) const;
   int64_t UnixNanoseconds(TimePoint time) const;
@@ -99,7 +99,7 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
 };
 
 // One choice of a call. Its spans are "queue", "prefill" and "rounds"; after a
-// loss or a preemption they come again. Told by one thread at a time.
+// loss or a preemption they come again. Used by one thread at a time.
 class RequestWatch {
  public:
   using TimePoint = CallWatch::TimePoint;
@@ -115,6 +115,10 @@ class RequestWatch {
   void Ended(TimePoint now, const absl::StatusOr<Completion>& end,
              int output_tokens);
 
+  // The span that it is in, for a worker's spans below that one; absent if it
+  // is not sampled.
+  std::optional<TraceContext> span() const;
+
  private:
   void EndPhase(TimePoint now, const std::string& error);
 
@@ -125,6 +129,7 @@ class RequestWatch {
   const uint32_t index_;
   Phase phase_ = Phase::kQueue;
   TimePoint since_;
+  SpanId span_id_;  // Of the phase.
   std::string worker_;
   int64_t rounds_ = 0;  // Of the phase, and their tokens.
   int64_t tokens_ = 0;

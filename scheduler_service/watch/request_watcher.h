@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/log/log.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/trace/span_exporter.h"
 #include "prometheus/registry.h"
 #include "scheduler_service/watch/request_watch.h"
@@ -15,8 +16,7 @@
 namespace bole {
 
 struct WatchOptions {
-  // http://HOST:4318/v1/traces; empty: no spans are kept.
-  std::string otlp_endpoint = {};
+  OtlpCollector collector = {};  // Without one no spans are kept.
   // Of requests whose callers say nothing; 0 .. 1.
   double sample_rate = 0;
   const Log* log = nullptr;  // Of requests; null: none. Outlives the watcher.
@@ -27,8 +27,8 @@ struct WatchOptions {
 class RequestWatcher {
  public:
   // Registers bole_spans_total. `note`, which may be null, is told when the
-  // collector fails and when it is back. INVALID_ARGUMENT, naming it, if the
-  // endpoint is no address. `registry` must outlive the watcher.
+  // collector fails and when it is back. The errors of StartOtlpExporter().
+  // `registry` must outlive the watcher.
   static absl::StatusOr<std::unique_ptr<RequestWatcher>> Start(
       const WatchOptions& options, prometheus::Registry& registry,
       std::function<void(const std::string&)> note);

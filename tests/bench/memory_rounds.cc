@@ -11,8 +11,10 @@
 #include "absl/status/statusor.h"
 #include "common/check.h"
 #include "common/ids.h"
+#include "common/trace/plan_trace.h"
 #include "proto/arena_message.h"
 #include "proto/step_codec.h"
+#include "proto/trace_codec.h"
 #include "proto/worker.pb.h"
 #include "scheduler_service/models/model_catalog.h"
 #include "scheduler_service/models/model_text.h"
@@ -30,12 +32,13 @@ using std::chrono::steady_clock;
 // The wire cut short: plans end as bytes in memory, results begin as such.
 class MemoryLine : public WorkerClient {
  public:
-  void Send(uint64_t epoch, uint64_t plan_number,
-            const StepPlan& plan) override {
+  void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+            const PlanTrace& trace) override {
     const auto start = steady_clock::now();
     request_.set_epoch(epoch);
     request_.set_sequence(plan_number);
     EncodePlan(plan, *request_.mutable_plan());
+    EncodeTrace(trace, request_);
     BOLE_CHECK(request_.SerializeToString(&bytes_));
     sent_ = steady_clock::now();
     encode_us_ = Microseconds(start, sent_);

@@ -16,7 +16,8 @@ sys.path[:0] = ["tests/e2e/stubs", "tests/e2e"]
 import grpc
 from certificates import Authority
 from proto import bole_pb2, bole_pb2_grpc
-from services import MODEL, SCHEDULER, WORKER, Service, Services, eventually
+from services import (MODEL, SCHEDULER, WORKER, Service, Services, eventually,
+                      series_of)
 
 PROMPT = "def fibonacci(n):\n"
 
@@ -225,6 +226,32 @@ class ProcessesTest(unittest.TestCase):
                          "bole_worker_connected 1"]:
                 self.assertIn(name, worker)
             channel.close()
+
+    def test_calls_are_counted_by_method_and_code(self):
+        def handled(service, method, code):
+            return series_of(service.metrics()).get(
+                "bole_grpc_server_handled_total"
+                f'{{code="{code}",method="{method}"}}', 0)
+
+        with Services() as services:
+            channel, stub = connect(services)
+            scheduler, worker = services.scheduler, services.worker
+            generate = "bole.v1.BoleService/Generate"
+            before = handled(scheduler, generate, "OK")
+            list(stub.Generate(greedy(10)))
+            with self.assertRaises(grpc.RpcError):
+                list(stub.Generate(greedy(-1)))
+            self.assertEqual(handled(scheduler, generate, "OK"), before + 1)
+            self.assertEqual(
+                handled(scheduler, generate, "INVALID_ARGUMENT"), 1)
+            self.assertGreaterEqual(
+                handled(worker, "bole.worker.v1.Worker/Describe", "OK"), 1)
+            channel.close()
+            scheduler.terminate()
+            self.assertEqual(scheduler.wait(), 0)
+            self.assertTrue(eventually(lambda: 1 == sum(
+                handled(worker, "bole.worker.v1.Worker/Execute", code)
+                for code in ["OK", "CANCELLED"])))
 
     def test_an_address_that_is_taken_is_an_error_that_names_it(self):
         with Services() as services:

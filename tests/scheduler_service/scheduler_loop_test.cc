@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "common/mutex.h"
+#include "common/trace/plan_trace.h"
+#include "common/trace/trace_context.h"
 #include "gtest/gtest.h"
 #include "tests/scheduler_service/catalogs.h"
 #include "tests/scheduler_service/requests.h"
@@ -49,11 +51,15 @@ class ThreadedWorker : public WorkerClient {
     thread_.join();
   }
 
-  void Send(uint64_t epoch, uint64_t plan_number,
-            const StepPlan& plan) override {
+  void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+            const PlanTrace& trace) override {
     MutexLock lock(mutex_);
-    worker_.Send(epoch, plan_number, plan);
+    worker_.Send(epoch, plan_number, plan, trace);
     changed_.NotifyAll();
+  }
+  void EndSpans(uint64_t epoch, const std::vector<SpanId>& spans) override {
+    MutexLock lock(mutex_);
+    worker_.EndSpans(epoch, spans);
   }
   void Close(uint64_t /*epoch*/) override {}
   void Disconnect(uint64_t epoch, const absl::Status& why) override {

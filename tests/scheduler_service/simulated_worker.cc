@@ -69,12 +69,21 @@ void SimulatedWorker::Disconnect(uint64_t epoch, const absl::Status& why) {
 }
 
 void SimulatedWorker::Send(uint64_t epoch, uint64_t plan_number,
-                           const StepPlan& plan) {
+                           const StepPlan& plan, const PlanTrace& trace) {
   EXPECT_EQ(epoch, epoch_);
   EXPECT_EQ(plan_number, ++last_plan_number_);
   const absl::Status status = Validate(plan, limits_);
   EXPECT_TRUE(status.ok()) << status;
   plans_.push_back({epoch, plan_number, plan});
+  last_trace_ = trace;
+  ended_spans_.insert(ended_spans_.end(), trace.ended.begin(),
+                      trace.ended.end());
+}
+
+void SimulatedWorker::EndSpans(uint64_t epoch,
+                               const std::vector<SpanId>& spans) {
+  EXPECT_EQ(epoch, epoch_);
+  ended_spans_.insert(ended_spans_.end(), spans.begin(), spans.end());
 }
 
 WorkerOutcome SimulatedWorker::Run() {

@@ -15,6 +15,8 @@
 #include "common/cost_table.h"
 #include "common/ids.h"
 #include "common/step.h"
+#include "common/trace/plan_trace.h"
+#include "common/trace/trace_context.h"
 #include "scheduler_service/links/worker_client.h"
 #include "tests/simulation/simulated_engine.h"
 
@@ -51,13 +53,18 @@ class SimulatedWorker : public WorkerClient {
     costs_ = std::move(costs);
   }
 
-  void Send(uint64_t epoch, uint64_t plan_number,
-            const StepPlan& plan) override;
+  void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+            const PlanTrace& trace) override;
+  void EndSpans(uint64_t epoch, const std::vector<SpanId>& spans) override;
   void Close(uint64_t epoch) override { closed_ = epoch; }
   void Disconnect(uint64_t epoch, const absl::Status& why) override;
 
   bool has_plan() const { return !plans_.empty(); }
   const StepPlan& next_plan() const { return plans_.front().plan; }
+  // What came with the last plan, and the spans that have ended since the
+  // first.
+  const PlanTrace& last_trace() const { return last_trace_; }
+  const std::vector<SpanId>& ended_spans() const { return ended_spans_; }
   // Runs the oldest plan, or the next round of its lease.
   WorkerOutcome Run();
   // Refuses the oldest plan, and touches nothing.
@@ -89,6 +96,8 @@ class SimulatedWorker : public WorkerClient {
   uint64_t closed_ = 0;
   absl::Status disconnected_;
   std::deque<Sent> plans_;
+  PlanTrace last_trace_;
+  std::vector<SpanId> ended_spans_;
 };
 
 }  // namespace bole::testing

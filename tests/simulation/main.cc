@@ -171,6 +171,7 @@ absl::Status Flags::Complete() {
   server.metrics_address = serving.metrics_address;
   server.health_address = serving.health_address;
   server.tls = serving.tls;
+  server.collector = serving.collector;
   server.reach = serving.reach();
   server.heartbeat_interval = serving.heartbeat_interval();
   server.scheduler_timeout = serving.scheduler_timeout();

@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "common/cost_table.h"
+#include "common/net/handled_calls.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/http/server_tls.h"
 #include "common/net/metrics_endpoint.h"
 #include "common/net/service_host.h"
 #include "common/status_macros.h"
+#include "common/trace/span_exporter.h"
 #include "common/version.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/number_spoiler.h"
@@ -31,6 +34,8 @@ struct SimulatedServer::Parts {
 
   StepRunner runner;
   WorkerMetrics metrics;
+  std::unique_ptr<SpanExporter> spans;  // May be null.
+  HandledCalls handled{*metrics.registry(), {ExecuteStream::kMethod}};
   std::unique_ptr<WorkerService> service;
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
@@ -65,12 +70,18 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
     info.cost_table =
         ToJson({.of = info.MeasuredWith(), .costs = options.runner.costs});
   }
+  BOLE_ASSIGN_OR_RETURN(
+      parts->spans,
+      StartOtlpExporter(options.collector, "bole-worker",
+                        *parts->metrics.registry(), /*note=*/nullptr));
   parts->service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
           .info = std::move(info),
           .step = [&runner = parts->runner](const StepPlan& plan,
                                             const OnRound& on_round)
               -> absl::Status { return runner.Step(plan, on_round); },
+          .spans = parts->spans.get(),
+          .handled = &parts->handled,
           .heartbeat_interval = options.heartbeat_interval,
           .scheduler_timeout = options.scheduler_timeout,
           .on_failure = {}},
@@ -82,6 +93,7 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
                           .reach = options.reach,
                           .max_message_bytes = kMaxMessageBytes,
                           .tls = options.tls,
+                          .handled = &parts->handled,
                           .health_address = options.health_address},
                          services));
   parts->host->SetServing(kServiceName, true);

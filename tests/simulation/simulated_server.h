@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/net/http/otlp_exporter.h"
 #include "common/net/listen_address.h"
 #include "common/net/pem_files.h"
 #include "tests/simulation/step_runner.h"
@@ -19,6 +20,7 @@ struct SimulatedServerOptions {
   std::string metrics_address = {};     // Empty: no metrics.
   std::string health_address = {};      // Empty: none for health alone.
   TlsFiles tls = {};                    // For the first two addresses.
+  OtlpCollector collector = {};         // Of spans; without one none are kept.
   Reach reach = Reach::kLoopback;       // For the same.
   std::chrono::milliseconds heartbeat_interval{1000};
   // As WorkerServiceOptions::scheduler_timeout.

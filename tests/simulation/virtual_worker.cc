@@ -68,7 +68,7 @@ void VirtualWorker::Disconnect(uint64_t epoch, const absl::Status& why) {
 }
 
 void VirtualWorker::Send(uint64_t epoch, uint64_t plan_number,
-                         const StepPlan& plan) {
+                         const StepPlan& plan, const PlanTrace& /*trace*/) {
   if (!connected() || epoch != epoch_) return;
   if (busy_) Blame("a plan came while another one ran");
   if (plan_number != ++plan_number_) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "common/step.h"
 #include "common/step_costs.h"
+#include "common/trace/plan_trace.h"
 #include "scheduler_service/links/worker_client.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/simulated_engine.h"
@@ -60,8 +61,8 @@ class VirtualWorker final : public WorkerClient {
   // Wants to leave: the scheduler closes the connection once nothing runs.
   void Drain();
 
-  void Send(uint64_t epoch, uint64_t plan_number,
-            const StepPlan& plan) override;
+  void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+            const PlanTrace& trace) override;
   void Close(uint64_t epoch) override;
   void Disconnect(uint64_t epoch, const absl::Status& why) override;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -74,4 +75,10 @@ def audit() -> Call[tuple[AuditProblem, ...]]:
     return Call("Audit", bole_pb2.AuditRequest(),
                 lambda r: tuple(AuditProblem(p.worker, p.text)
                                 for p in r.problems),
+                admin=True)
+
+
+def dump_rounds() -> Call[tuple[dict[str, Any], ...]]:
+    return Call("DumpRounds", bole_pb2.DumpRoundsRequest(),
+                lambda r: tuple(map(json.loads, r.json_lines.splitlines())),
                 admin=True)

@@ -134,6 +134,12 @@ class AsyncAdmin:
         """What is not as it must be; nothing, if all is well."""
         return await self._client._unary(_calls.audit())
 
+    async def dump_rounds(self) -> tuple[dict[str, Any], ...]:
+        """The last rounds in numbers, oldest first; before them who keeps them,
+        and when this was written. Lines of JSON of these are what `bole debug
+        rounds` reads."""
+        return await self._client._unary(_calls.dump_rounds())
+
 
 class AsyncClient:
     """A connection to a server, of the event loop that it is made in.

@@ -134,6 +134,12 @@ class Admin:
         """What is not as it must be; nothing, if all is well."""
         return self._client._unary(_calls.audit())
 
+    def dump_rounds(self) -> tuple[dict[str, Any], ...]:
+        """The last rounds in numbers, oldest first; before them who keeps them,
+        and when this was written. Lines of JSON of these are what `bole debug
+        rounds` reads."""
+        return self._client._unary(_calls.dump_rounds())
+
 
 class Client:
     """A connection to a server. Threads may share it.

@@ -4,14 +4,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>  // Asio 1.74 uses std::exchange and does not include it.
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/connect.hpp"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/ssl/context.hpp"
+#include "boost/asio/ssl/host_name_verification.hpp"
+#include "boost/asio/ssl/stream.hpp"
 #include "boost/beast/core/flat_buffer.hpp"
 #include "boost/beast/core/tcp_stream.hpp"
 #include "boost/beast/http.hpp"
+#include "common/status_macros.h"
 
 namespace bole {
 namespace {
@@ -23,11 +29,22 @@ using boost::system::error_code;
 // Of an answer, whose text nobody reads.
 constexpr uint64_t kMaxAnswer = 1 << 20;
 
+using TlsContext = boost::asio::ssl::context;
+using TcpStream = beast::tcp_stream;
+using TlsStream = boost::asio::ssl::stream<beast::tcp_stream>;
+
 // One exchange, step by step, on an io_context that one thread runs.
+template <typename Stream>
 class Exchange {
  public:
-  Exchange(const HttpUrl& url, const std::string& body)
-      : url_(url), request_(beast::http::verb::post, url.path, 11) {
+  // `stream` is not connected, and uses `context`; both outlive this.
+  Exchange(const HttpUrl& url, const std::string& body,
+           boost::asio::io_context& context, Stream& stream)
+      : url_(url),
+        context_(context),
+        resolver_(context),
+        stream_(stream),
+        request_(beast::http::verb::post, url.path, 11) {
     request_.set(beast::http::field::host, Authority(url));
     request_.set(beast::http::field::content_type, "application/json");
     request_.keep_alive(false);
@@ -50,9 +67,20 @@ class Exchange {
 
  private:
   void Connect(const tcp::resolver::results_type& found) {
-    stream_.async_connect(found, [this](error_code error, const auto&) {
-      if (Went("the connection", error)) Write();
-    });
+    beast::get_lowest_layer(stream_).async_connect(
+        found, [this](error_code error, const auto&) {
+          if (Went("the connection", error)) Secure();
+        });
+  }
+
+  void Secure() {
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      stream_.async_handshake(TlsStream::client, [this](error_code error) {
+        if (Went("TLS", error)) Write();
+      });
+    } else {
+      Write();
+    }
   }
 
   void Write() {
@@ -84,19 +112,51 @@ class Exchange {
 
   const HttpUrl url_;
   std::optional<absl::Status> result_;
-  boost::asio::io_context context_;
-  tcp::resolver resolver_{context_};
-  beast::tcp_stream stream_{context_};
+  boost::asio::io_context& context_;
+  tcp::resolver resolver_;
+  Stream& stream_;
   beast::flat_buffer buffer_;
   beast::http::request<beast::http::string_body> request_;
   beast::http::response_parser<beast::http::string_body> parser_;
 };
 
+absl::Status LoadAuthorities(const std::string& ca_file, TlsContext& tls) {
+  error_code error;
+  if (ca_file.empty()) {
+    tls.set_default_verify_paths(error);
+  } else {
+    tls.load_verify_file(ca_file, error);
+  }
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the authorities in \"", ca_file, "\": ", error.message()));
+}
+
+absl::Status PostOverTls(const HttpUrl& url, const std::string& body,
+                         std::chrono::milliseconds timeout,
+                         const std::string& ca_file) {
+  TlsContext tls(TlsContext::tls_client);
+  tls.set_options(TlsContext::default_workarounds | TlsContext::no_tlsv1 |
+                  TlsContext::no_tlsv1_1);
+  BOLE_RETURN_IF_ERROR(LoadAuthorities(ca_file, tls));
+  boost::asio::io_context context;
+  TlsStream stream(context, tls);
+  stream.set_verify_mode(boost::asio::ssl::verify_peer);
+  stream.set_verify_callback(
+      boost::asio::ssl::host_name_verification(url.host));
+  SSL_set_tlsext_host_name(stream.native_handle(), url.host.c_str());
+  return Exchange<TlsStream>(url, body, context, stream).Run(timeout);
+}
+
 }  // namespace
 
 absl::Status PostJson(const HttpUrl& url, const std::string& body,
-                      std::chrono::milliseconds timeout) {
-  return Exchange(url, body).Run(timeout);
+                      std::chrono::milliseconds timeout,
+                      const std::string& ca_file) {
+  if (url.tls) return PostOverTls(url, body, timeout, ca_file);
+  boost::asio::io_context context;
+  TcpStream stream(context);
+  return Exchange<TcpStream>(url, body, context, stream).Run(timeout);
 }
 
 }  // namespace bole

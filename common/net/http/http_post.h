@@ -14,9 +14,12 @@ namespace bole {
 // UNAVAILABLE, with what failed, unless that is a status of 200 to 299 and
 // comes within `timeout`.
 //
-// REQUIRES: !url.tls.
+// https: TLS 1.2 or later to a server whose certificate is of the URL's host,
+// by an authority of `ca_file`, in PEM, which is read for each call; empty: by
+// one of the system's. INVALID_ARGUMENT, naming it, if the file is of no use.
 absl::Status PostJson(const HttpUrl& url, const std::string& body,
-                      std::chrono::milliseconds timeout);
+                      std::chrono::milliseconds timeout,
+                      const std::string& ca_file = "");
 
 }  // namespace bole
 

@@ -26,19 +26,29 @@ TimePoint DeadlineOf(const grpc::CallbackServerContext& context,
 }  // namespace
 
 std::shared_ptr<GenerateCall> GenerateCall::Create(
-    grpc::CallbackServerContext& context, FrontDoor& door) {
+    grpc::CallbackServerContext& context, FrontDoor& door,
+    HandledCalls& handled) {
   std::shared_ptr<GenerateCall> call(
-      new GenerateCall(context, door, steady_clock::now()));
+      new GenerateCall(context, door, handled, steady_clock::now()));
   door.open_calls().Add(call);
   return call;
 }
 
 GenerateCall::GenerateCall(grpc::CallbackServerContext& context,
-                           FrontDoor& door, TimePoint now)
-    : ServedCall(door, now, DeadlineOf(context, now)), context_(context) {}
+                           FrontDoor& door, HandledCalls& handled,
+                           TimePoint now)
+    : ServedCall(door, now, DeadlineOf(context, now)),
+      context_(context),
+      handled_(handled) {}
+
+void GenerateCall::EndWith(const grpc::Status& status) {
+  // This may be gone once it has finished.
+  handled_.Count(kMethod, status.error_code());
+  Finish(status);
+}
 
 void GenerateCall::EndRefused(const Refusal& refusal) {
-  Finish(ToGrpcStatus(refusal));
+  EndWith(ToGrpcStatus(refusal));
 }
 
 void GenerateCall::OnDone() {
@@ -55,11 +65,12 @@ void GenerateCall::Send(const v1::GenerateResponse& response) {
 }
 
 void GenerateCall::SendLast(const v1::GenerateResponse& response) {
+  handled_.Count(kMethod, grpc::StatusCode::OK);
   StartWriteAndFinish(&response, grpc::WriteOptions(), grpc::Status::OK);
 }
 
 void GenerateCall::End(const absl::Status& status, const v1::Usage& usage) {
-  Finish(ToGrpcStatus(status, usage));
+  EndWith(ToGrpcStatus(status, usage));
 }
 
 bool GenerateCall::Break(const absl::Status& why) {

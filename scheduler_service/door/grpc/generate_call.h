@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/mutex.h"
+#include "common/net/handled_calls.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/bole.pb.h"
 #include "scheduler_service/door/front_door.h"
@@ -23,8 +24,13 @@ class GenerateCall final
     : public grpc::ServerWriteReactor<v1::GenerateResponse>,
       public ServedCall {
  public:
+  // Its full name.
+  static constexpr char kMethod[] = "/bole.v1.BoleService/Generate";
+
+  // `handled` counts it when it ends.
   static std::shared_ptr<GenerateCall> Create(
-      grpc::CallbackServerContext& context, FrontDoor& door);
+      grpc::CallbackServerContext& context, FrontDoor& door,
+      HandledCalls& handled);
 
   void OnWriteDone(bool ok) override { EndWrite(ok); }
   void OnCancel() override { Cancel(); }
@@ -37,11 +43,13 @@ class GenerateCall final
 
  private:
   GenerateCall(grpc::CallbackServerContext& context, FrontDoor& door,
-               TimePoint now);
+               HandledCalls& handled, TimePoint now);
 
   void EndRefused(const Refusal& refusal) override;
+  void EndWith(const grpc::Status& status);
 
   grpc::CallbackServerContext& context_;
+  HandledCalls& handled_;
 
   Mutex mutex_;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;  // The context may be gone.

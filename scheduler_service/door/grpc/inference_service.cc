@@ -44,13 +44,17 @@ RequestHead HeadOf(const grpc::CallbackServerContext& context,
 
 }  // namespace
 
-InferenceService::InferenceService(FrontDoor& door, const SchedulerLoop& loop)
-    : door_(door), loop_(loop), started_(std::chrono::steady_clock::now()) {}
+InferenceService::InferenceService(FrontDoor& door, const SchedulerLoop& loop,
+                                   HandledCalls& handled)
+    : door_(door),
+      loop_(loop),
+      handled_(handled),
+      started_(std::chrono::steady_clock::now()) {}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
   const std::shared_ptr<GenerateCall> call =
-      GenerateCall::Create(*context, door_);
+      GenerateCall::Create(*context, door_, handled_);
   const RequestHead head = HeadOf(*context, *request);
   call->Watch(head, request->request_id());
   // A short message is checked as it is read.

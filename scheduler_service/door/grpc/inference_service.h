@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "absl/status/statusor.h"
+#include "common/net/handled_calls.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/bole.grpc.pb.h"
 #include "scheduler_service/door/front_door.h"
@@ -21,8 +22,10 @@ namespace bole {
 // Thread-safe. Calls must have ended before it is destroyed.
 class InferenceService final : public v1::BoleService::CallbackService {
  public:
-  // The references must outlive the service. Of the loop it only tells.
-  InferenceService(FrontDoor& door, const SchedulerLoop& loop);
+  // The references must outlive the service. Of the loop it only tells;
+  // `handled` counts its streams.
+  InferenceService(FrontDoor& door, const SchedulerLoop& loop,
+                   HandledCalls& handled);
 
   // The tenant of a call is the value of its metadata "bole-tenant".
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
@@ -59,6 +62,7 @@ class InferenceService final : public v1::BoleService::CallbackService {
 
   FrontDoor& door_;
   const SchedulerLoop& loop_;
+  HandledCalls& handled_;
   const std::chrono::steady_clock::time_point started_;
 };
 

@@ -79,17 +79,17 @@ void FleetWorker::Tell(WorkerNews news) {
 }
 
 void FleetWorker::Send(uint64_t epoch, uint64_t plan_number,
-                       const StepPlan& plan) {
+                       const StepPlan& plan, const PlanTrace& trace) {
   auto message = std::make_shared<std::string>();
   worker::v1::StepPlan encoded;
   EncodePlan(plan, encoded);
   BOLE_CHECK(encoded.SerializeToString(message.get()));
-  thread_.After(nanoseconds(0), [this, epoch, plan_number, message] {
+  thread_.After(nanoseconds(0), [this, epoch, plan_number, message, trace] {
     worker::v1::StepPlan read;
     BOLE_CHECK(read.ParseFromString(*message));
     const absl::StatusOr<StepPlan> decoded = DecodePlan(read);
     BOLE_CHECK(decoded.ok());
-    worker_.Send(epoch, plan_number, *decoded);
+    worker_.Send(epoch, plan_number, *decoded, trace);
   });
   times_.PlanSent(steady_clock::now() - result_at_.load());
 }

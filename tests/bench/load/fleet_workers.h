@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/trace/plan_trace.h"
 #include "proto/worker.pb.h"
 #include "scheduler_service/links/worker_client.h"
 #include "tests/bench/load/event_thread.h"
@@ -63,8 +64,8 @@ class FleetWorker final : public WorkerClient {
   // Connects after `delay`.
   void JoinAfter(std::chrono::nanoseconds delay);
 
-  void Send(uint64_t epoch, uint64_t plan_number,
-            const StepPlan& plan) override;
+  void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
+            const PlanTrace& trace) override;
   void Close(uint64_t epoch) override;
   void Disconnect(uint64_t epoch, const absl::Status& why) override;
 

@@ -132,6 +132,9 @@ class ExamplesTest(unittest.TestCase):
             return load.running_requests + load.waiting_requests
         self.assertTrue(eventually(lambda: waiting() == 0))
         self.assertEqual(self.client.admin.audit(), ())
+        header, *rounds = self.client.admin.dump_rounds()
+        self.assertEqual(header["flight_record"], "bole-scheduler")
+        self.assertGreater(len(rounds), 0)
 
 
 if __name__ == "__main__":

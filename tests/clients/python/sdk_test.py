@@ -380,7 +380,9 @@ class CredentialsTest(SyncCase):
         client.tokenize("x")
         self.assertEqual(client.admin.audit(),
                          (bole.AuditProblem("w", "a slot is lost"),))
-        self.assertEqual(len(server.metadata), 3)
+        self.assertEqual(client.admin.dump_rounds(),
+                         ({"flight_record": "fake"}, {"emitted": 3}))
+        self.assertEqual(len(server.metadata), 4)
         for metadata in server.metadata:
             self.assertEqual(metadata["authorization"], f"Bearer {SECRET}")
             self.assertEqual(metadata["bole-tenant"], "me")
@@ -458,9 +460,11 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
             result = await client.generate("x", seed=1)
             tokens = await client.tokenize("x")
             problems = await client.admin.audit()
+            rounds = await client.admin.dump_rounds()
         self.assertEqual(result.text, expected(1, 1)[0])
         self.assertEqual(tokens.input_ids, (1, 2))
         self.assertEqual(len(problems), 1)
+        self.assertEqual(rounds[-1], {"emitted": 3})
         self.assertNotIn(SECRET, repr(client))
         self.assertEqual({m["authorization"] for m in server.metadata},
                          {f"Bearer {SECRET}"})

@@ -196,10 +196,10 @@ TEST(GrpcWorkerClientTest, CloseLetsTheWorkerReadEverythingThatWasSent) {
   ASSERT_TRUE(connected);
 
   for (int i = 1; i <= 20; ++i) {
-    connection.client->Send(connected->epoch, i, StepPlan());
+    connection.client->Send(connected->epoch, i, StepPlan(), {});
   }
   connection.client->Close(connected->epoch);
-  connection.client->Send(connected->epoch, 21, StepPlan());  // Too late.
+  connection.client->Send(connected->epoch, 21, StepPlan(), {});  // Too late.
 
   EXPECT_EQ(plans_read.get_future().get(), 20);
   const auto lost = connection.log.NextAs<WorkerLost>();
@@ -230,7 +230,7 @@ TEST(GrpcWorkerClientTest, DestructionEndsAConnectionWithWhatIsOnItsWay) {
   const auto connected = connection.log.NextAs<WorkerConnected>();
   ASSERT_TRUE(connected);
   for (int i = 1; i <= 1000; ++i) {
-    connection.client->Send(connected->epoch, i, StepPlan());
+    connection.client->Send(connected->epoch, i, StepPlan(), {});
   }
 
   const auto start = steady_clock::now();

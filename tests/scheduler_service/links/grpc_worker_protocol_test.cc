@@ -92,7 +92,7 @@ TEST(GrpcWorkerProtocolTest, PlansArriveInOrderAndResultsComeBack) {
   ASSERT_TRUE(connected);
 
   for (int i = 0; i < kPlans; ++i) {
-    connection.client->Send(connected->epoch, i + 1, plans[i]);
+    connection.client->Send(connected->epoch, i + 1, plans[i], {});
   }
 
   for (int i = 0; i < kPlans; ++i) {
@@ -191,8 +191,8 @@ TEST(GrpcWorkerProtocolTest, ARefusalIsAnOutcomeAndTheStreamGoesOn) {
   const auto connected = connection.log.NextAs<WorkerConnected>();
   ASSERT_TRUE(connected);
 
-  connection.client->Send(connected->epoch, 1, StepPlan());
-  connection.client->Send(connected->epoch, 2, StepPlan());
+  connection.client->Send(connected->epoch, 1, StepPlan(), {});
+  connection.client->Send(connected->epoch, 2, StepPlan(), {});
 
   const auto refused = connection.log.NextAs<WorkerOutcome>();
   ASSERT_TRUE(refused);
@@ -234,9 +234,9 @@ TEST(GrpcWorkerProtocolTest, PlansOfAnotherEpochAreDropped) {
   const auto connected = connection.log.NextAs<WorkerConnected>();
   ASSERT_TRUE(connected);
 
-  connection.client->Send(connected->epoch - 1, 77, StepPlan());
+  connection.client->Send(connected->epoch - 1, 77, StepPlan(), {});
   connection.client->Close(connected->epoch - 1);
-  connection.client->Send(connected->epoch, 1, StepPlan());
+  connection.client->Send(connected->epoch, 1, StepPlan(), {});
 
   EXPECT_EQ(first_sequence.get_future().get(), 1u);
 }

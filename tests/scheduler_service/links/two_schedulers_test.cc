@@ -68,7 +68,7 @@ TEST(TwoSchedulersTest, AnIdleSchedulerKeepsItsWorkerAndTheOtherIsToldWhose) {
                 HasSubstr("the worker obeys scheduler a:1 (instance a,"));
   }
 
-  a.client->Send(connected->epoch, 1, NamedPlan(9));
+  a.client->Send(connected->epoch, 1, NamedPlan(9), {});
   const auto outcome = a.log.NextAs<WorkerOutcome>();
   ASSERT_TRUE(outcome && outcome->result.ok());
   EXPECT_EQ(outcome->result->prefills[0].committed, 9);

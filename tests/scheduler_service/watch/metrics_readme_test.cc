@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "common/net/handled_calls.h"
 #include "common/sha256.h"
 #include "gtest/gtest.h"
 #include "scheduler_service/door/access.h"
@@ -52,6 +53,7 @@ TEST(MetricsReadmeTest, HasTheNamesThatAreServedAndNoOthers) {
   const auto watcher =
       RequestWatcher::Start({}, *metrics.registry(), /*note=*/nullptr);
   ASSERT_TRUE(watcher.ok()) << watcher.status();
+  const HandledCalls handled(*metrics.registry(), {"/a.Service/Stream"});
   ShareMetrics share_metrics(*metrics.registry());
   share_metrics.Set({.models = {{.model = "demo", .place = Place()}}},
                     PeerView());

@@ -140,6 +140,31 @@ TEST_F(RequestWatchTest, AMoveIsAnotherQueueAndPrefill) {
   EXPECT_EQ(moved["worker"], "w:1");
 }
 
+TEST_F(RequestWatchTest, AWorkersSpansHaveThePhaseAsTheirParent) {
+  std::vector<std::string> parents;
+  {
+    auto call = Call(kCaller + std::string("01"));
+    call->Read("id", "", "tiny", 7);
+    const auto request = call->Choice(0);
+    const auto now = std::chrono::steady_clock::now();
+    request->Placed(now, "w:1");
+    parents.push_back(ToHex(request->span()->span_id));
+    EXPECT_EQ(ToHex(request->span()->trace_id),
+              "4bf92f3577b34da6a3ce929d0e0e4736");
+    request->Advanced(now, 1);
+    parents.push_back(ToHex(request->span()->span_id));
+    request->Advanced(now, 1);
+    EXPECT_EQ(ToHex(request->span()->span_id), parents.back());
+    request->Ended(now, Completion(), 2);
+  }
+  const auto unsampled = Call(kCaller + std::string("00"));
+  EXPECT_FALSE(unsampled->Choice(0)->span());
+
+  const auto spans = Spans();
+  EXPECT_EQ(spans.find("prefill")->second["spanId"], parents[0]);
+  EXPECT_EQ(spans.find("rounds")->second["spanId"], parents[1]);
+}
+
 TEST_F(RequestWatchTest, TheCallerSaysWhetherItIsSampledOrElseTheRate) {
   for (const auto& [traceparent, rate] : std::map<std::string, double>{
            {kCaller + std::string("00"), 1}, {"", 0}, {"nonsense", 0}}) {
@@ -190,10 +215,10 @@ TEST_F(RequestWatchTest, OfFailuresAloneTheLogHasThoseThatFailed) {
 }
 
 TEST(RequestWatcherTest, AnEndpointThatNobodyCanSendToIsNamed) {
-  for (const std::string endpoint : {"a:1", "https://a:1/x"}) {
+  for (const std::string endpoint : {"a:1", "ftp://a:1/x"}) {
     prometheus::Registry registry;
     const auto watcher =
-        RequestWatcher::Start({.otlp_endpoint = endpoint}, registry,
+        RequestWatcher::Start({.collector = {.endpoint = endpoint}}, registry,
                               /*note=*/nullptr);
     EXPECT_TRUE(absl::IsInvalidArgument(watcher.status())) << endpoint;
     EXPECT_NE(watcher.status().message().find(endpoint),

@@ -6,14 +6,20 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "common/http_url.h"
+#include "common/net/http/http_server.h"
+#include "common/net/http/server_tls.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/net/http/echo_server.h"
+#include "tests/common/net/test_certificates.h"
+#include "tests/worker_service/model/files.h"
 
 namespace bole {
 namespace {
@@ -117,6 +123,58 @@ TEST(HttpPostTest, NobodyThereIsAnError) {
   }
   EXPECT_THAT(std::string(PostJson(url, "{}", milliseconds(20'000)).message()),
               HasSubstr("the connection failed: "));
+}
+
+class HttpsPostTest : public ::testing::Test {
+ protected:
+  // A server that shows a certificate of the authority for `name`.
+  std::unique_ptr<testing::EchoServer> Serve(const std::string& name) {
+    const testing::CertifiedKey pair = authority_.Issue(name);
+    auto tls = ServerTls::Open(
+        {.files = {.cert = directory_.Write(name + ".pem", pair.cert),
+                   .key = directory_.Write(name + ".key", pair.key)}});
+    EXPECT_TRUE(tls.ok()) << tls.status();
+    return std::make_unique<testing::EchoServer>(
+        HttpServerOptions{.tls = *std::move(tls)});
+  }
+  static absl::Status Post(int port, const std::string& ca_file) {
+    return PostJson({.tls = true, .host = "localhost", .port = port}, "{}",
+                    milliseconds(20'000), ca_file);
+  }
+
+  const ScopedDirectory directory_;
+  const testing::TestAuthority authority_{"authority"};
+  const std::string ca_ = directory_.Write("ca.pem", authority_.cert());
+};
+
+TEST_F(HttpsPostTest, IsTakenByAServerOfTheAuthority) {
+  const auto server = Serve("localhost");
+
+  EXPECT_EQ(Post(server->port(), ca_), absl::OkStatus());
+}
+
+TEST_F(HttpsPostTest, AServerOfAnotherAuthorityOrNameGetsNothing) {
+  const auto server = Serve("localhost");
+  const auto other = Serve("elsewhere");
+  const testing::TestAuthority stranger("stranger");
+  const std::string strange = directory_.Write("no.pem", stranger.cert());
+  for (const auto& [port, ca_file] :
+       {std::pair(server->port(), strange), std::pair(other->port(), ca_),
+        std::pair(server->port(), std::string())}) {
+    const absl::Status status = Post(port, ca_file);
+
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("TLS failed: "));
+  }
+}
+
+TEST_F(HttpsPostTest, AuthoritiesThatCannotBeReadAreNamed) {
+  const auto server = Serve("localhost");
+
+  const absl::Status status = Post(server->port(), "no/such.pem");
+
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no/such.pem"));
 }
 
 }  // namespace
