@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/status_macros.h"
+#include "kernels/generated_element.h"
 #include "kernels/reference/activations.h"
 #include "kernels/reference/advance_requests.h"
 #include "kernels/reference/attention.h"
@@ -172,7 +173,7 @@ absl::StatusOr<const WeightMatrix*> ReferenceBackend::GatherMatrix(
 absl::StatusOr<const WeightMatrix*> ReferenceBackend::GenerateMatrix(
     const MatrixGenerator& generator) {
   BOLE_ASSIGN_OR_RETURN(auto matrix,
-                        NewMatrix(generator.rows, generator.columns));
+                        NewMatrix(PartRows(generator), PartColumns(generator)));
   reference::Generate(generator, *matrix, pool_);
   matrices_.push_back(std::move(matrix));
   return matrices_.back().get();
