@@ -14,6 +14,7 @@
 #include "kernels/reference/activations.h"
 #include "kernels/reference/advance_requests.h"
 #include "kernels/reference/attention.h"
+#include "kernels/reference/collectives.h"
 #include "kernels/reference/count_tokens.h"
 #include "kernels/reference/dense.h"
 #include "kernels/reference/extend_rows.h"
@@ -51,7 +52,12 @@ absl::StatusOr<void*> AlignedMemory(size_t bytes, std::string_view what) {
 
 std::string ReferenceBackend::description() const {
   const int threads = pool_.num_threads();
-  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads");
+  const std::string place =
+      rank().count == 1
+          ? ""
+          : absl::StrCat(", rank ", rank().index, " of ", rank().count);
+  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads",
+                      place);
 }
 
 absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
@@ -221,6 +227,15 @@ absl::Status ReferenceBackend::GatherRows(const GatherRowsParams& params) {
 absl::Status ReferenceBackend::Moe(const MoeParams& params) {
   reference::Moe(params, pool_);
   return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::AllReduceAddNorm(
+    const AllReduceAddNormParams& params) {
+  return reference::AllReduceAddNorm(params, ranks_.get());
+}
+
+absl::Status ReferenceBackend::AllGather(const AllGatherParams& params) {
+  return reference::AllGather(params, ranks_.get());
 }
 
 absl::Status ReferenceBackend::GdnConv(const GdnConvParams& params) {

@@ -19,33 +19,23 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "kernels/communicator.h"
 #include "tests/testing/matrices.h"
+#include "tests/worker_service/ranks/on_ranks.h"
 
 namespace bole {
 namespace {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
-using Communicators = std::vector<std::unique_ptr<Communicator>>;
 
-// A deadline that no test reaches.
-constexpr milliseconds kLong{60000};
+using testing::kNoDeadline;
 
-// Runs body(communicator) on a thread for each rank. A rank that returns or
-// throws leaves the group.
-void OnRanks(Communicators ranks,
-             const std::function<void(Communicator&)>& body) {
-  std::vector<std::thread> threads;
-  for (std::unique_ptr<Communicator>& rank : ranks) {
-    threads.emplace_back([&body, communicator = std::move(rank)]() mutable {
-      const std::unique_ptr<Communicator> own = std::move(communicator);
-      try {
-        body(*own);
-      } catch (const std::runtime_error&) {
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+// Runs body(communicator) on a thread for each rank.
+void OnRanks(int n, const std::function<void(Communicator&)>& body,
+             milliseconds deadline = kNoDeadline) {
+  testing::OnRanks(
+      n, [&body](std::unique_ptr<Communicator> own) { body(*own); }, deadline);
 }
 
 // Of magnitudes from 2^-20 to 2^20, so that the order of a sum shows.
@@ -70,7 +60,7 @@ std::vector<float> SumOf(int num_ranks, int call, size_t size) {
 
 TEST(HostCommunicatorTest, EveryRankHasTheSumInTheOrderOfTheRanks) {
   for (const int n : {1, 2, 3, 5}) {
-    OnRanks(MakeHostCommunicators(n, kLong), [n](Communicator& ranks) {
+    OnRanks(n, [n](Communicator& ranks) {
       EXPECT_EQ(ranks.rank().count, n);
       // One array for all calls: it may be written as soon as a call returns.
       std::vector<float> part(64);
@@ -91,7 +81,7 @@ TEST(HostCommunicatorTest, EveryRankHasTheSumInTheOrderOfTheRanks) {
 }
 
 TEST(HostCommunicatorTest, PartsOfAnySizeAreGatheredInTheOrderOfTheRanks) {
-  OnRanks(MakeHostCommunicators(4, kLong), [](Communicator& ranks) {
+  OnRanks(4, [](Communicator& ranks) {
     for (int call = 0; call < 200; ++call) {
       const auto size_of = [call](int r) { return (call + 3 * r) % 5; };
       std::vector<char> want;
@@ -120,41 +110,48 @@ absl::Status Reduce(Communicator& ranks, size_t size = 1) {
 TEST(HostCommunicatorTest, ARankThatStallsIsNamedWhenTheDeadlineHasPassed) {
   std::atomic<bool> is_over = false;
   std::atomic<int> num_told = 0;
-  OnRanks(MakeHostCommunicators(3, milliseconds(100)),
-          [&](Communicator& ranks) {
-            ASSERT_TRUE(Reduce(ranks).ok());
-            if (ranks.rank().index == 1) {
-              while (!is_over) std::this_thread::yield();
-              // Too late: the group has ended.
-              EXPECT_TRUE(absl::IsDeadlineExceeded(Reduce(ranks)));
-              return;
-            }
-            const Clock::time_point begin = Clock::now();
-            const absl::Status status = Reduce(ranks);
-            EXPECT_GE(Clock::now() - begin, milliseconds(90));
-            EXPECT_TRUE(absl::IsDeadlineExceeded(status));
-            EXPECT_EQ(status.message(),
-                      "rank 1 of 3 did not come to call 1 within 100 ms");
-            EXPECT_EQ(Reduce(ranks), status);
-            if (++num_told == 2) is_over = true;
-          });
+  OnRanks(
+      3,
+      [&](Communicator& ranks) {
+        ASSERT_TRUE(Reduce(ranks).ok());
+        if (ranks.rank().index == 1) {
+          while (!is_over) std::this_thread::yield();
+          // Too late: the group has ended.
+          EXPECT_TRUE(absl::IsDeadlineExceeded(Reduce(ranks)));
+          return;
+        }
+        const Clock::time_point begin = Clock::now();
+        const absl::Status status = Reduce(ranks);
+        EXPECT_GE(Clock::now() - begin, milliseconds(90));
+        EXPECT_TRUE(absl::IsDeadlineExceeded(status));
+        EXPECT_EQ(status.message(),
+                  "rank 1 of 3 did not come to call 1 within 100 ms");
+        EXPECT_EQ(Reduce(ranks), status);
+        if (++num_told == 2) is_over = true;
+      },
+      milliseconds(100));
 }
 
 TEST(HostCommunicatorTest, ARankThatThrowsEndsTheWaitOfTheOthersAtOnce) {
   const Clock::time_point begin = Clock::now();
-  OnRanks(MakeHostCommunicators(3, kLong), [](Communicator& ranks) {
-    ASSERT_TRUE(Reduce(ranks).ok());
-    if (ranks.rank().index == 2) throw std::runtime_error("a fault");
-    const absl::Status status = Reduce(ranks);
-    EXPECT_TRUE(absl::IsUnavailable(status));
-    EXPECT_EQ(status.message(),
-              "rank 2 of 3 has left: its communicator was destroyed");
+  testing::OnRanks(3, [](std::unique_ptr<Communicator> own) {
+    try {
+      const std::unique_ptr<Communicator> ranks = std::move(own);
+      ASSERT_TRUE(Reduce(*ranks).ok());
+      if (ranks->rank().index == 2) throw std::runtime_error("a fault");
+      const absl::Status status = Reduce(*ranks);
+      EXPECT_TRUE(absl::IsUnavailable(status));
+      EXPECT_EQ(status.message(),
+                "rank 2 of 3 has left: its communicator was destroyed");
+    } catch (const std::runtime_error&) {
+      // Its communicator is gone.
+    }
   });
-  EXPECT_LT(Clock::now() - begin, kLong / 2);
+  EXPECT_LT(Clock::now() - begin, kNoDeadline / 2);
 }
 
 TEST(HostCommunicatorTest, TheOthersAreToldWhyARankHasLeft) {
-  OnRanks(MakeHostCommunicators(2, kLong), [](Communicator& ranks) {
+  OnRanks(2, [](Communicator& ranks) {
     if (ranks.rank().index == 0) {
       ranks.Abort(absl::ResourceExhaustedError("no room for logits"));
     }
@@ -169,7 +166,7 @@ TEST(HostCommunicatorTest, CallsThatDifferAreAnError) {
       [](const std::string& message,
          const std::function<absl::Status(Communicator&)>& of_0,
          const std::function<absl::Status(Communicator&)>& of_1) {
-        OnRanks(MakeHostCommunicators(2, kLong), [&](Communicator& ranks) {
+        OnRanks(2, [&](Communicator& ranks) {
           const absl::Status status =
               ranks.rank().index == 0 ? of_0(ranks) : of_1(ranks);
           EXPECT_TRUE(absl::IsInternal(status));
@@ -201,7 +198,7 @@ TEST(HostCommunicatorTest, CallsThatDifferAreAnError) {
 
 TEST(HostCommunicatorTest, WhoWaitsTakesNoTimeOfAProcessor) {
   static constexpr milliseconds kWait{300};
-  OnRanks(MakeHostCommunicators(2, kLong), [](Communicator& ranks) {
+  OnRanks(2, [](Communicator& ranks) {
     if (ranks.rank().index == 1) {
       std::this_thread::sleep_for(kWait);
       EXPECT_TRUE(Reduce(ranks).ok());
