@@ -123,7 +123,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
 
 // The top_k continuations of each hidden vector.
 absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
-  const MtpLayer::Head head = layer_.head();
+  const Head head = layer_.head();
   const bool is_full = head.token_of == nullptr;
   BOLE_RETURN_IF_ERROR(layer_.Logits(rows, hidden, logits_));
   return backend_.TopK(

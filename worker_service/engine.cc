@@ -62,7 +62,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
             backend, arrays_),
       scratch_(config,
                std::max(options.MaxForwardRows(), options.MaxDraftRows()),
-               arrays_),
+               backend.rank().count, arrays_),
       model_({config, weights, backend, memory_, scratch_},
              {.max_forest_rows = options.max_nodes,
               .max_prefill_rows = options.max_prefill_tokens,
@@ -142,6 +142,7 @@ absl::Status Engine::StepValidated(const StepPlan& plan,
   BOLE_DCHECK(ValidatePlan(plan, limits_, has_drafter()).ok());
   BOLE_RETURN_IF_ERROR(failure_);
   failure_ = RunPlan(plan, on_round);
+  if (!failure_.ok()) backend_.AbortRanks(failure_);
   return failure_;
 }
 

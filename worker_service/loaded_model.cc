@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "common/chat/chat_template.h"
 #include "common/status_macros.h"
-#include "kernels/rank.h"
 #include "worker_service/model/checkpoint.h"
 #include "worker_service/model/checkpoint_tensors.h"
 #include "worker_service/model/checkpoint_tokens.h"
@@ -69,10 +68,12 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
     if (!reached.ok()) return Annotate(reached, name);
   }
   model.text = TextOf(chain, model.listed_tokens, spec.tree);
-  BOLE_ASSIGN_OR_RETURN(const ModelShard shard, ShardOf(config, Rank{}));
+  BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
+                        ShardOf(config, backend.rank()));
   BOLE_ASSIGN_OR_RETURN(
       Weights weights,
       GenerateWeights({.chain = chain, .seed = spec.seed}, shard, backend));
+  config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   return model;
 }
@@ -138,8 +139,10 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
                         Checkpoint::Open(directory));
   BOLE_ASSIGN_OR_RETURN(const CheckpointTensors tensors,
                         ResolveTensors(checkpoint.tensors(), model.config));
-  BOLE_ASSIGN_OR_RETURN(const ModelShard shard, ShardOf(model.config, Rank{}));
+  BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
+                        ShardOf(model.config, backend.rank()));
   BOLE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(tensors, shard, backend));
+  model.config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   NoteDrafter(model);
   return model;

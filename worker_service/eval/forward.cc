@@ -44,7 +44,7 @@ class ForwardRun {
             config_,
             {.num_slots = 1, .num_pages = num_pages_, .page_size = kPageSize},
             arrays_),
-        scratch_(config_, max_rows_, arrays_),
+        scratch_(config_, max_rows_, backend.rank().count, arrays_),
         hybrid_({config_, *model.weights, backend, memory_, scratch_},
                 {.max_forest_rows = kMaxTreeNodes, .max_prefill_rows = chunk_},
                 arrays_),

@@ -172,6 +172,15 @@ std::vector<IndexRange> HeadTokens(int vocabulary, int num_ranks) {
   return parts;
 }
 
+std::vector<int> HeadRows(const ModelShard& shard) {
+  std::vector<int> rows;
+  for (const IndexRange& tokens :
+       HeadTokens(shard.whole.vocab_size, shard.rank.count)) {
+    rows.push_back(tokens.count);
+  }
+  return rows;
+}
+
 absl::StatusOr<ModelShard> ShardOf(const ModelConfig& config, Rank rank) {
   BOLE_CHECK(0 <= rank.index && rank.index < rank.count);
   ModelShard shard{.rank = rank,

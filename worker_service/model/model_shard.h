@@ -84,6 +84,8 @@ inline constexpr int kFfnWidthUnit = 8;
 // The tokens whose rows of the head each rank has, by rank.
 // REQUIRES: num_ranks >= 1.
 std::vector<IndexRange> HeadTokens(int vocabulary, int num_ranks);
+// How many these are.
+std::vector<int> HeadRows(const ModelShard& shard);
 
 }  // namespace bole
 

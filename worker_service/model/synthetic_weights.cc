@@ -342,6 +342,7 @@ absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
   Generator generator(model, shard, backend, weights.arrays);
   weights.embedding = generator.Embedding();
   weights.head = generator.Head();
+  weights.head_rows = HeadRows(shard);
   // Takes back that the final norm divides by the embedding's size.
   weights.norm = generator.Constant(
       config.hidden_size,

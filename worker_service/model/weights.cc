@@ -164,6 +164,7 @@ absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
   Loader loader(shard, backend, weights.arrays);
   weights.embedding = loader.Matrix(tensors.embedding);
   weights.head = loader.Head(tensors, weights.embedding);
+  weights.head_rows = HeadRows(shard);
   weights.norm = loader.ZeroCentred(tensors.final_norm);
   weights.inverse_frequency = weights.arrays.Copy(
       InverseFrequencies(shard.config.rope), "rotary frequencies");

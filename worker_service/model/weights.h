@@ -64,9 +64,11 @@ struct DrafterWeights {
   const WeightMatrix* projection;  // [H, 2 H]: embedding | hidden.
   LayerWeights layer;              // Full attention.
   const float* norm;               // [H]
-  // A head with some rows of the target's, or null: it uses the target's.
-  const WeightMatrix* head = nullptr;   // [L, H]
-  const int32_t* head_token = nullptr;  // [L] ids of the rows, ascending.
+  // A head with some rows of the target's, or null: it uses the target's. Each
+  // rank has those that it has of the target's head.
+  const WeightMatrix* head = nullptr;   // [L, H], or the rank's rows of it.
+  std::vector<int> head_rows = {};      // Of each rank, by rank; L together.
+  const int32_t* head_token = nullptr;  // [L] ids of all ranks, ascending.
 };
 
 struct Weights {
@@ -76,7 +78,8 @@ struct Weights {
   // [V, H], or the rank's rows of it (ModelShard::head); the embedding when the
   // model is tied and on one rank.
   const WeightMatrix* head = nullptr;
-  const float* norm = nullptr;               // [H]
+  std::vector<int> head_rows;   // Of each rank, by rank; V together.
+  const float* norm = nullptr;  // [H]
   const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
