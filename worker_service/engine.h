@@ -219,7 +219,7 @@ class Engine {
   std::optional<DraftTails> draft_tails_;
   Activation* hidden_;       // [N, H] of the target, the forest's rows first.
   Activation* head_hidden_;  // [rows for the head, H]
-  float* logits_;            // [rows for the head, V], the forest's first.
+  float* logits_;  // [rows for the head, V or the rank's], the forest's first.
 
   // A round's arrays, laid out anew by every round.
   TransferBlock up_, down_;

@@ -31,25 +31,36 @@ absl::Status AllReduceAddNorm(const AllReduceAddNormParams& p,
   return absl::OkStatus();
 }
 
-absl::Status AllGather(const AllGatherParams& p, Communicator* ranks) {
-  if (ranks == nullptr) return absl::OkStatus();
-  const auto rows = static_cast<size_t>(*p.rows.count);
+absl::StatusOr<std::vector<float>> WholeRows(RowCount rows,
+                                             std::span<const int> widths,
+                                             const float* part,
+                                             Communicator& ranks) {
+  const auto count = static_cast<size_t>(*rows.count);
   const auto width =
-      static_cast<size_t>(std::accumulate(p.widths.begin(), p.widths.end(), 0));
-  const auto own = static_cast<size_t>(p.widths[ranks->rank().index]);
-  std::vector<float> parts(rows * width);  // By rank, each [N, its width].
+      static_cast<size_t>(std::accumulate(widths.begin(), widths.end(), 0));
+  const auto own = static_cast<size_t>(widths[ranks.rank().index]);
+  std::vector<float> parts(count * width);  // By rank, each [N, its width].
   BOLE_RETURN_IF_ERROR(
-      ranks->AllGather(std::as_bytes(std::span(p.values, rows * own)),
-                       std::as_writable_bytes(std::span(parts))));
+      ranks.AllGather(std::as_bytes(std::span(part, count * own)),
+                      std::as_writable_bytes(std::span(parts))));
+  std::vector<float> whole(parts.size());
   const float* from = parts.data();
   size_t column = 0;
-  for (const int of_rank : p.widths) {
-    for (size_t i = 0; i < rows; ++i) {
-      std::copy_n(from, of_rank, p.values + i * width + column);
+  for (const int of_rank : widths) {
+    for (size_t i = 0; i < count; ++i) {
+      std::copy_n(from, of_rank, whole.data() + i * width + column);
       from += of_rank;
     }
     column += static_cast<size_t>(of_rank);
   }
+  return whole;
+}
+
+absl::Status AllGather(const AllGatherParams& p, Communicator* ranks) {
+  if (ranks == nullptr) return absl::OkStatus();
+  BOLE_ASSIGN_OR_RETURN(const std::vector<float> whole,
+                        WholeRows(p.rows, p.widths, p.values, *ranks));
+  std::copy(whole.begin(), whole.end(), p.values);
   return absl::OkStatus();
 }
 

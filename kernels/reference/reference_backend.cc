@@ -289,7 +289,15 @@ absl::Status ReferenceBackend::CompactKv(const CompactKvParams& params) {
 }
 
 absl::Status ReferenceBackend::Sample(const SampleParams& params) {
-  reference::Sample(params, pool_);
+  SampleParams whole = params;
+  std::vector<float> logits;
+  if (ranks_ != nullptr) {
+    BOLE_ASSIGN_OR_RETURN(
+        logits, reference::WholeRows(params.batch.rows, params.rank_columns,
+                                     params.logits, *ranks_));
+    whole.logits = logits.data();
+  }
+  reference::Sample(whole, pool_);
   return absl::OkStatus();
 }
 
@@ -320,7 +328,15 @@ absl::Status ReferenceBackend::DraftInputs(const DraftInputsParams& params) {
 }
 
 absl::Status ReferenceBackend::TopK(const TopKParams& params) {
-  reference::TopK(params, pool_);
+  TopKParams whole = params;
+  std::vector<float> logits;
+  if (ranks_ != nullptr) {
+    BOLE_ASSIGN_OR_RETURN(logits,
+                          reference::WholeRows(params.rows, params.rank_columns,
+                                               params.logits, *ranks_));
+    whole.logits = logits.data();
+  }
+  reference::TopK(whole, pool_);
   return absl::OkStatus();
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
-#include "worker_service/model/head.h"
 #include "worker_service/model/layers.h"
 
 namespace bole {
@@ -81,11 +80,13 @@ absl::Status HybridModel::Forward(std::span<const ForwardPart> parts,
                    {.weight = parts_.weights.norm, .out = hidden}, context);
 }
 
+Head HybridModel::head() const {
+  return {parts_.weights.head, parts_.weights.head_rows, /*token_of=*/nullptr};
+}
+
 absl::Status HybridModel::Logits(RowCount rows, const Activation* hidden,
                                  float* logits) {
-  const Head head = {parts_.weights.head, parts_.weights.head_rows,
-                     /*token_of=*/nullptr};
-  return ComputeLogits(head, rows, hidden, logits, parts_.backend);
+  return ComputeLogits(head(), rows, hidden, logits, parts_.backend);
 }
 
 absl::Status HybridModel::Commit(const RowBatch& batch, const RowPath& path) {

@@ -44,7 +44,7 @@ class MtpLayer {
 
   // What the hidden vectors are scored with.
   Head head() const;
-  // logits [N, columns of the head].
+  // logits [N, columns of the head], or the rank's of them.
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
 
  private:
