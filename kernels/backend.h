@@ -13,12 +13,14 @@
 #include "absl/status/statusor.h"
 #include "kernels/add_and_project.h"
 #include "kernels/attention.h"
+#include "kernels/collectives.h"
 #include "kernels/dense.h"
 #include "kernels/draft_inputs.h"
 #include "kernels/drafting.h"
 #include "kernels/gdn.h"
 #include "kernels/generate.h"
 #include "kernels/graph_set.h"
+#include "kernels/rank.h"
 #include "kernels/sampling.h"
 
 namespace bole {
@@ -85,6 +87,12 @@ class Backend {
   // For people: "cpu, 2 threads".
   virtual std::string description() const = 0;
   virtual ElementType activation_type() const = 0;
+
+  // Which of the devices that run a model together this is.
+  virtual Rank rank() const { return {}; }
+  // Tells the other ranks that this one has failed, so that they do not wait
+  // for it; their operators and its own fail from then on.
+  virtual void AbortRanks(const absl::Status& /*reason*/) {}
 
   // Memory. Allocate returns 64-byte aligned memory with unspecified content,
   // or RESOURCE_EXHAUSTED naming `what` and the bytes. Upload and Download copy
@@ -172,6 +180,13 @@ class Backend {
   virtual absl::Status Moe(const MoeParams& params) = 0;
   // The operators that define it, unless a backend has them as one.
   virtual absl::Status AddAndProject(const AddAndProjectParams& params);
+  // The operators that define it.
+  absl::Status AddAndNorm(const AddAndNormParams& params);
+
+  // Of all ranks (kernels/collectives.h). UNIMPLEMENTED on a backend that is
+  // always the only rank; errors of Communicator elsewhere.
+  virtual absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params);
+  virtual absl::Status AllGather(const AllGatherParams& params);
 
   // Gated DeltaNet (kernels/gdn.h).
   virtual absl::Status GdnConv(const GdnConvParams& params) = 0;

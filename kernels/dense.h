@@ -62,7 +62,8 @@ struct GatherRowsParams {
 // experts_per_token of them (ties to the lower expert), their weights divided
 // by their sum, and
 //   out += sum_e w_e down_e(silu(gate_e x) * up_e x)
-//          + sigmoid(shared_gate x) * shared(x).
+//          + sigmoid(shared_gate x) * shared(x),
+// or out = the same.
 struct MoeParams {
   RowCount rows;
   int experts_per_token;
@@ -73,7 +74,8 @@ struct MoeParams {
   const WeightMatrix* shared_gate;               // [1, H]
   const WeightMatrix* shared_gate_up;            // [2 ms, H]
   const WeightMatrix* shared_down;               // [H, ms]
-  Activation* out;                               // [N, H], accumulated into.
+  Activation* out;                               // [N, H], not x.
+  bool accumulate = true;                        // Add to `out`.
 };
 
 }  // namespace bole

@@ -2,6 +2,7 @@
 #define BOLE_KERNELS_DRAFTING_H_
 
 #include <cstdint>
+#include <span>
 
 #include "common/draft_shape.h"
 #include "kernels/row_batch.h"
@@ -62,12 +63,17 @@ struct CandidateTrees {
 // the lower column; a plain softmax without temperature over the valid columns.
 // NaN counts as -inf and +inf as the largest float, so that whatever the logits
 // are, there are k valid columns, and log_prob is <= 0 and not NaN.
+//
+// Of several ranks each has some columns of the logits, and all of them get the
+// best of all columns.
 struct TopKParams {
   RowCount rows;
-  int vocabulary;           // V: columns of the logits.
-  int num_valid_tokens;     // Columns at or beyond do not count.
-  int top_k;                // k <= kMaxDraftTopK
-  const float* logits;      // [N, V]
+  int vocabulary;        // V: columns of the logits of all ranks.
+  int num_valid_tokens;  // Columns at or beyond do not count.
+  int top_k;             // k <= kMaxDraftTopK
+  const float* logits;   // [N, V], or the rank's columns of them.
+  // As in SampleParams.
+  std::span<const int> rank_columns = {};
   const int32_t* token_of;  // [V] ids of the columns, or null: column v is
                             // token v.
   int32_t* token;           // [N, k]

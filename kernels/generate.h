@@ -77,6 +77,24 @@ struct MarkovCode {
   float head_rank;  // and the others.
 };
 
+// Consecutive rows of a matrix.
+struct RowRange {
+  int first;
+  int count;
+};
+inline constexpr int kMaxRowRanges = 6;
+
+// What is made of a matrix: ranges of its rows, one below the other, and of
+// each row the same columns. An element depends on its place in the whole
+// matrix alone, so that a part is a slice of the whole, bit for bit.
+struct MatrixPart {
+  int num_ranges = 0;  // 0: all rows and all columns.
+  RowRange ranges[kMaxRowRanges] = {};
+  int first_column = 0;  // A multiple of 4.
+  int columns = 0;
+};
+
+// The matrix as a whole, and which part of it is made.
 struct MatrixGenerator {
   MatrixPattern pattern;
   int rows;
@@ -87,6 +105,7 @@ struct MatrixGenerator {
   int num_blocks = 0;                   // kRandom, kSelection: at least 1,
   RowBlock blocks[kMaxRowBlocks] = {};  // and the last one's end is `rows`.
   MarkovCode code = {};                 // kEmbedding, kHead.
+  MatrixPart part = {};
 };
 
 }  // namespace bole

@@ -122,6 +122,29 @@ BOLE_HOST_DEVICE constexpr ElementBlock Elements(const MatrixGenerator& g,
   return out;
 }
 
+// The size of the generator's part, and where its rows and blocks of columns
+// are in the whole matrix.
+BOLE_HOST_DEVICE constexpr int PartRows(const MatrixGenerator& g) {
+  if (g.part.num_ranges == 0) return g.rows;
+  int rows = 0;
+  for (int i = 0; i < g.part.num_ranges; ++i) rows += g.part.ranges[i].count;
+  return rows;
+}
+BOLE_HOST_DEVICE constexpr int PartColumns(const MatrixGenerator& g) {
+  return g.part.num_ranges == 0 ? g.columns : g.part.columns;
+}
+BOLE_HOST_DEVICE constexpr int WholeRow(const MatrixGenerator& g, int row) {
+  for (int i = 0; i < g.part.num_ranges; ++i) {
+    const RowRange& range = g.part.ranges[i];
+    if (row < range.count) return range.first + row;
+    row -= range.count;
+  }
+  return row;
+}
+BOLE_HOST_DEVICE constexpr int WholeBlock(const MatrixGenerator& g, int block) {
+  return g.part.first_column / kElementBlock + block;
+}
+
 }  // namespace bole
 
 #undef BOLE_HOST_DEVICE

@@ -2,6 +2,7 @@
 #define BOLE_KERNELS_SAMPLING_H_
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/row_batch.h"
 
@@ -61,12 +62,18 @@ inline constexpr int32_t kPromptToken = 1 << 30;
 // +inf counts as the largest float. A walk that visits such a row ends there
 // with kNoToken, and the log probabilities of that entry mean nothing. Rows
 // that no walk visits may hold anything.
+//
+// Of several ranks each has some columns of the logits, and all of them draw
+// the same: what they would if each had all columns.
 struct SampleParams {
   RowBatch batch;
-  int vocabulary;                  // V
-  int num_valid_tokens;            // Ids at or beyond are never drawn.
-  const int32_t* token;            // [N] the rows' own tokens.
-  const float* logits;             // [N, V]
+  int vocabulary;        // V
+  int num_valid_tokens;  // Ids at or beyond are never drawn.
+  const int32_t* token;  // [N] the rows' own tokens.
+  const float* logits;   // [N, V], or the rank's columns of them.
+  // How many columns each rank has, by rank; V together. On the host; not read
+  // by one rank.
+  std::span<const int> rank_columns = {};
   const SamplingControl* control;  // [B]
   TokenCounts counts;              // Counts of the committed tokens.
   const int32_t* first_bias;       // [B + 1]

@@ -30,6 +30,7 @@ class ScratchMeter : public Backend {
   size_t bytes() const { return bytes_; }
 
   std::string description() const override { return of_.description(); }
+  Rank rank() const override { return of_.rank(); }
   ElementType activation_type() const override { return of_.activation_type(); }
   size_t MatrixBytes(const WeightMatrix& matrix) const override {
     return of_.MatrixBytes(matrix);
@@ -101,6 +102,10 @@ class ScratchMeter : public Backend {
     return Nothing();
   }
   absl::Status Moe(const MoeParams&) override { return Nothing(); }
+  absl::Status AllReduceAddNorm(const AllReduceAddNormParams&) override {
+    return Nothing();
+  }
+  absl::Status AllGather(const AllGatherParams&) override { return Nothing(); }
 
   absl::Status GdnConv(const GdnConvParams&) override { return Nothing(); }
   absl::Status GdnVerify(const GdnCoreParams&) override { return Nothing(); }

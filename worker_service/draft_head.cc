@@ -1,5 +1,8 @@
 #include "worker_service/draft_head.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -47,8 +50,23 @@ absl::Status SetDraftHead(const std::string& directory, DraftHead head,
 absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
                                Backend& backend, Weights& weights) {
   DrafterWeights& drafter = *weights.drafter;
+  drafter.head_rows.clear();
+  std::vector<int32_t> rows;  // Of this rank's part of the head.
+  auto next = tokens.begin();
+  int32_t first = 0;  // Token of a rank's part.
+  for (const int of_rank : weights.head_rows) {
+    const auto end = std::lower_bound(next, tokens.end(), first + of_rank);
+    if (std::ssize(drafter.head_rows) == backend.rank().index) {
+      for (auto token = next; token != end; ++token) {
+        rows.push_back(*token - first);
+      }
+    }
+    drafter.head_rows.push_back(static_cast<int>(end - next));
+    next = end;
+    first += of_rank;
+  }
   BOLE_ASSIGN_OR_RETURN(drafter.head,
-                        backend.GatherMatrix(*weights.head, tokens));
+                        backend.GatherMatrix(*weights.head, rows));
   drafter.head_token = weights.arrays.Copy(
       std::vector<int32_t>(tokens.begin(), tokens.end()), "draft tokens");
   weights.matrix_bytes += backend.MatrixBytes(*drafter.head);

@@ -31,7 +31,8 @@ void AddDraftHeadFlag(CommandLine& command, DraftHead& head);
 absl::Status SetDraftHead(const std::string& directory, DraftHead head,
                           Backend& backend, LoadedModel& model);
 
-// Gives the drafter a head of its own with these tokens, ascending.
+// Gives the drafter a head of its own with these tokens, ascending. Each rank
+// has the rows that it has of the target's head.
 // REQUIRES: weights.drafter; at least kMinDraftTokens tokens below the
 //     vocabulary.
 absl::Status RestrictDraftHead(std::span<const int32_t> tokens,

@@ -23,7 +23,8 @@ void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind);
 // its layer, but for a mixture of experts, and a restricted head, if it has
 // got one already. What it shares with the target stays as it is.
 // Errors: INVALID_ARGUMENT if kInt7 is asked for and there is no drafter, or a
-// weight is not finite; RESOURCE_EXHAUSTED without room for a matrix twice.
+// weight is not finite; RESOURCE_EXHAUSTED without room for a matrix twice;
+// UNIMPLEMENTED with several ranks.
 absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,
                              Weights& weights);
 

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "common/status_macros.h"
+#include "worker_service/model/head.h"
 
 namespace bole {
 namespace {
@@ -46,7 +47,7 @@ Drafter::Drafter(const ModelConfig& config, Backend& backend, MtpLayer& layer,
     buffer = arrays.Activations(lanes * hidden, "drafter: hidden");
   }
   logits_ =
-      arrays.Array<float>(lanes * layer.head().columns(), "drafter: logits");
+      arrays.Array<float>(lanes * layer.head().most_rows(), "drafter: logits");
   top_token_ = ints(lanes * options.max_shape.top_k);
   top_log_prob_ =
       arrays.Array<float>(lanes * options.max_shape.top_k, "drafter: scores");
@@ -123,7 +124,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
 
 // The top_k continuations of each hidden vector.
 absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
-  const MtpLayer::Head head = layer_.head();
+  const Head head = layer_.head();
   const bool is_full = head.token_of == nullptr;
   BOLE_RETURN_IF_ERROR(layer_.Logits(rows, hidden, logits_));
   return backend_.TopK(
@@ -132,6 +133,7 @@ absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
        .num_valid_tokens = is_full ? options_.num_valid_tokens : head.columns(),
        .top_k = shape_.top_k,
        .logits = logits_,
+       .rank_columns = head.rows,
        .token_of = head.token_of,
        .token = top_token_,
        .log_prob = top_log_prob_});

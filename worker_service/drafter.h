@@ -121,7 +121,7 @@ class Drafter {
   uint32_t* lane_ancestors_;
   int32_t* frontier_;      // [B, k]
   Activation* hidden_[2];  // [B * k, H] this level and the next, in turns.
-  float* logits_;          // [B * k, columns of the layer's head]
+  float* logits_;          // [B * k, columns of the layer's head on the rank]
   int32_t* top_token_;     // [B * k, k]
   float* top_log_prob_;    // [B * k, k]
   TransferArray<int32_t> tree_token_, tree_parent_;  // [B, C]

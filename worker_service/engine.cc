@@ -62,7 +62,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
             backend, arrays_),
       scratch_(config,
                std::max(options.MaxForwardRows(), options.MaxDraftRows()),
-               arrays_),
+               backend.rank().count, arrays_),
       model_({config, weights, backend, memory_, scratch_},
              {.max_forest_rows = options.max_nodes,
               .max_prefill_rows = options.max_prefill_tokens,
@@ -81,7 +81,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
   head_hidden_ = arrays_.Activations(options.MaxHeadRows() * hidden,
                                      "hidden vectors for the head");
   const int64_t logits =
-      static_cast<int64_t>(options.MaxHeadRows()) * config.vocab_size;
+      int64_t{options.MaxHeadRows()} * model_.head().most_rows();
   logits_ = arrays_.Array<float>(logits, "logits");
   memory_use_.logits = static_cast<size_t>(logits) * sizeof(float);
   if (weights.drafter) {
@@ -142,6 +142,7 @@ absl::Status Engine::StepValidated(const StepPlan& plan,
   BOLE_DCHECK(ValidatePlan(plan, limits_, has_drafter()).ok());
   BOLE_RETURN_IF_ERROR(failure_);
   failure_ = RunPlan(plan, on_round);
+  if (!failure_.ok()) backend_.AbortRanks(failure_);
   return failure_;
 }
 
@@ -187,6 +188,7 @@ SampleParams Engine::SampleOf(const RowArrays& rows,
   params.num_valid_tokens = options_.num_valid_tokens;
   params.token = rows.token();
   params.logits = logits_;
+  params.rank_columns = model_.head().rows;
   params.counts = memory_.counts;
   return params;
 }

@@ -42,15 +42,21 @@ struct EngineTimes {
   double draft = 0;    // The drafter's extend and growth.
 };
 
-// One model replica. All memory is allocated by Create, but for captured
-// graphs, of which there are at most num_graphs(). Between steps nothing is
-// kept but the bytes in slots and pages, so any plan may follow any other.
+// One model replica, or a rank of one. All memory is allocated by Create, but
+// for captured graphs, of which there are at most num_graphs(). Between steps
+// nothing is kept but the bytes in slots and pages, so any plan may follow any
+// other.
+//
+// Every rank has an engine of the same options, on its part of the weights, and
+// runs the same plans in the same order; all have the same results. An error of
+// one rank ends the others' steps (Backend::AbortRanks).
 //
 // Not thread-safe: one thread at a time, which may be another one than that of
 // Create(). A step and the destructor bind their thread to the backend.
 class Engine {
  public:
-  // `config`, `weights` and `backend` must outlive the engine.
+  // `config`, `weights` and `backend` must outlive the engine. The config is
+  // that of what the weights are (LoadedModel::config).
   // Errors: INVALID_ARGUMENT for options that contradict each other or the
   // model, RESOURCE_EXHAUSTED naming what does not fit.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
@@ -213,7 +219,7 @@ class Engine {
   std::optional<DraftTails> draft_tails_;
   Activation* hidden_;       // [N, H] of the target, the forest's rows first.
   Activation* head_hidden_;  // [rows for the head, H]
-  float* logits_;            // [rows for the head, V], the forest's first.
+  float* logits_;  // [rows for the head, V or the rank's], the forest's first.
 
   // A round's arrays, laid out anew by every round.
   TransferBlock up_, down_;

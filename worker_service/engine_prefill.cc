@@ -171,7 +171,7 @@ absl::Status Engine::QueuePrefillAccept() {
 absl::Status Engine::QueueDraws() {
   SampleParams params = SampleOf(prefill_->last_rows, prefill_->sampling);
   const int64_t first = prefill_->shape.forest_rows;
-  if (first > 0) params.logits += first * config_.vocab_size;
+  if (first > 0) params.logits += first * model_.head().matrix->rows;
   return backend_.Sample(params);
 }
 

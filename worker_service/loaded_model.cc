@@ -16,6 +16,7 @@
 #include "worker_service/model/checkpoint_tensors.h"
 #include "worker_service/model/checkpoint_tokens.h"
 #include "worker_service/model/markov_chain.h"
+#include "worker_service/model/model_shard.h"
 #include "worker_service/model/published_sizes.h"
 #include "worker_service/model/simulated_drafter.h"
 #include "worker_service/model/synthetic_spec.h"
@@ -67,9 +68,12 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
     if (!reached.ok()) return Annotate(reached, name);
   }
   model.text = TextOf(chain, model.listed_tokens, spec.tree);
+  BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
+                        ShardOf(config, backend.rank()));
   BOLE_ASSIGN_OR_RETURN(
       Weights weights,
-      GenerateWeights({.chain = chain, .seed = spec.seed}, config, backend));
+      GenerateWeights({.chain = chain, .seed = spec.seed}, shard, backend));
+  config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   return model;
 }
@@ -135,8 +139,10 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
                         Checkpoint::Open(directory));
   BOLE_ASSIGN_OR_RETURN(const CheckpointTensors tensors,
                         ResolveTensors(checkpoint.tensors(), model.config));
-  BOLE_ASSIGN_OR_RETURN(Weights weights,
-                        LoadWeights(tensors, model.config, backend));
+  BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
+                        ShardOf(model.config, backend.rank()));
+  BOLE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(tensors, shard, backend));
+  model.config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   NoteDrafter(model);
   return model;

@@ -19,7 +19,7 @@
 namespace bole {
 
 struct LoadedModel {
-  ModelConfig config;
+  ModelConfig config;  // Of the backend's rank (ModelShard::config).
   GenerationConfig generation;
   // Those of all files, ascending (model/checkpoint_tokens.h). A checkpoint
   // with a chat template has at least one.
@@ -42,11 +42,12 @@ struct LoadedModel {
   int num_valid_tokens() const { return num_ids.value_or(0); }
 };
 
-// Reads the checkpoint in the folder `model` into the backend, which must
-// outlive the result; or computes a synthetic one, if `model` is the name of
-// such (model/synthetic_spec.h). Errors name the file and what is wrong with
-// it. INVALID_ARGUMENT also for a checkpoint that has a chat template and no
-// stop token: no answer of it would ever end.
+// Reads the part of the checkpoint in the folder `model` that is the backend's
+// rank's into the backend, which must outlive the result; or computes that of a
+// synthetic one, if `model` is the name of such (model/synthetic_spec.h).
+// Errors name the file and what is wrong with it, and are those of ShardOf().
+// INVALID_ARGUMENT also for a checkpoint that has a chat template and no stop
+// token: no answer of it would ever end.
 absl::StatusOr<LoadedModel> LoadModel(const std::string& model,
                                       Backend& backend);
 

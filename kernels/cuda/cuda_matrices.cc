@@ -10,6 +10,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/products/int7_products.h"
+#include "kernels/generated_element.h"
 
 namespace bole::cuda {
 namespace {
@@ -94,7 +95,7 @@ absl::StatusOr<const WeightMatrix*> CudaBackend::GatherMatrix(
 absl::StatusOr<const WeightMatrix*> CudaBackend::GenerateMatrix(
     const MatrixGenerator& generator) {
   BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
-                        NewMatrix(generator.rows, generator.columns));
+                        NewMatrix(PartRows(generator), PartColumns(generator)));
   BOLE_RETURN_IF_ERROR(cuda::Generate(generator, matrix->data, on_));
   matrices_.push_back(std::move(matrix));
   return matrices_.back().get();

@@ -17,13 +17,15 @@ __global__ void __launch_bounds__(kThreads)
     GenerateKernel(const __grid_constant__ MatrixGenerator g, T* out) {
   const int block = blockIdx.x * kThreads + threadIdx.x;
   const int column = block * kElementBlock;
-  if (column >= g.columns) return;
-  for (int row = blockIdx.y; row < g.rows; row += gridDim.y) {
-    const ElementBlock elements = Elements(g, row, block);
-    T* to = out + static_cast<int64_t>(row) * g.columns + column;
+  const int columns = PartColumns(g);
+  if (column >= columns) return;
+  for (int row = blockIdx.y; row < PartRows(g); row += gridDim.y) {
+    const ElementBlock elements =
+        Elements(g, WholeRow(g, row), WholeBlock(g, block));
+    T* to = out + static_cast<int64_t>(row) * columns + column;
 #pragma unroll
     for (int i = 0; i < kElementBlock; ++i) {
-      if (column + i < g.columns) to[i] = FromFloat<T>(elements.value[i]);
+      if (column + i < columns) to[i] = FromFloat<T>(elements.value[i]);
     }
   }
 }
@@ -33,8 +35,8 @@ __global__ void __launch_bounds__(kThreads)
 absl::Status Generate(const MatrixGenerator& generator, void* out,
                       const Launch& on) {
   constexpr int kColumns = kThreads * kElementBlock;
-  const dim3 grid((generator.columns + kColumns - 1) / kColumns,
-                  std::min(generator.rows, kMaxGridY));
+  const dim3 grid((PartColumns(generator) + kColumns - 1) / kColumns,
+                  std::min(PartRows(generator), kMaxGridY));
   WithElement(on.type, [&](auto element) {
     using T = decltype(element);
     GenerateKernel<T>

@@ -7,7 +7,7 @@
 
 namespace bole::reference {
 
-// REQUIRES: `matrix` has the generator's rows and columns.
+// REQUIRES: `matrix` has the rows and columns of the generator's part.
 void Generate(const MatrixGenerator& generator, PackedMatrix& matrix,
               ThreadPool& pool);
 

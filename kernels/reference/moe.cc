@@ -98,6 +98,10 @@ void Moe(const MoeParams& p, ThreadPool& pool) {
   const std::vector<float> x(
       Floats(p.x), Floats(p.x) + static_cast<size_t>(num_rows) * hidden);
 
+  if (!p.accumulate) {
+    std::fill_n(Floats(p.out), static_cast<size_t>(num_rows) * hidden, 0.0f);
+  }
+
   const std::vector<float> logits = Project(p.router, x, pool);
   std::vector<std::vector<Assignment>> assigned(num_experts);
   for (int i = 0; i < num_rows; ++i) {

@@ -10,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/status_macros.h"
+#include "kernels/generated_element.h"
 #include "kernels/reference/activations.h"
 #include "kernels/reference/advance_requests.h"
 #include "kernels/reference/attention.h"
+#include "kernels/reference/collectives.h"
 #include "kernels/reference/count_tokens.h"
 #include "kernels/reference/dense.h"
 #include "kernels/reference/extend_rows.h"
@@ -50,7 +52,12 @@ absl::StatusOr<void*> AlignedMemory(size_t bytes, std::string_view what) {
 
 std::string ReferenceBackend::description() const {
   const int threads = pool_.num_threads();
-  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads");
+  const std::string place =
+      rank().count == 1
+          ? ""
+          : absl::StrCat(", rank ", rank().index, " of ", rank().count);
+  return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads",
+                      place);
 }
 
 absl::StatusOr<DeviceMemory> ReferenceBackend::Allocate(size_t bytes,
@@ -172,7 +179,7 @@ absl::StatusOr<const WeightMatrix*> ReferenceBackend::GatherMatrix(
 absl::StatusOr<const WeightMatrix*> ReferenceBackend::GenerateMatrix(
     const MatrixGenerator& generator) {
   BOLE_ASSIGN_OR_RETURN(auto matrix,
-                        NewMatrix(generator.rows, generator.columns));
+                        NewMatrix(PartRows(generator), PartColumns(generator)));
   reference::Generate(generator, *matrix, pool_);
   matrices_.push_back(std::move(matrix));
   return matrices_.back().get();
@@ -220,6 +227,15 @@ absl::Status ReferenceBackend::GatherRows(const GatherRowsParams& params) {
 absl::Status ReferenceBackend::Moe(const MoeParams& params) {
   reference::Moe(params, pool_);
   return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::AllReduceAddNorm(
+    const AllReduceAddNormParams& params) {
+  return reference::AllReduceAddNorm(params, ranks_.get());
+}
+
+absl::Status ReferenceBackend::AllGather(const AllGatherParams& params) {
+  return reference::AllGather(params, ranks_.get());
 }
 
 absl::Status ReferenceBackend::GdnConv(const GdnConvParams& params) {
@@ -273,7 +289,15 @@ absl::Status ReferenceBackend::CompactKv(const CompactKvParams& params) {
 }
 
 absl::Status ReferenceBackend::Sample(const SampleParams& params) {
-  reference::Sample(params, pool_);
+  SampleParams whole = params;
+  std::vector<float> logits;
+  if (ranks_ != nullptr) {
+    BOLE_ASSIGN_OR_RETURN(
+        logits, reference::WholeRows(params.batch.rows, params.rank_columns,
+                                     params.logits, *ranks_));
+    whole.logits = logits.data();
+  }
+  reference::Sample(whole, pool_);
   return absl::OkStatus();
 }
 
@@ -304,7 +328,15 @@ absl::Status ReferenceBackend::DraftInputs(const DraftInputsParams& params) {
 }
 
 absl::Status ReferenceBackend::TopK(const TopKParams& params) {
-  reference::TopK(params, pool_);
+  TopKParams whole = params;
+  std::vector<float> logits;
+  if (ranks_ != nullptr) {
+    BOLE_ASSIGN_OR_RETURN(logits,
+                          reference::WholeRows(params.rows, params.rank_columns,
+                                               params.logits, *ranks_));
+    whole.logits = logits.data();
+  }
+  reference::TopK(whole, pool_);
   return absl::OkStatus();
 }
 

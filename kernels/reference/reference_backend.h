@@ -8,22 +8,34 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/thread_pool.h"
 #include "kernels/backend.h"
+#include "kernels/communicator.h"
 #include "kernels/reference/packed_matrix.h"
 
 namespace bole {
 
 // Operators run at once, on the calling thread and the pool's, and report no
-// errors. A row's result depends on its own sequence alone, bit for bit: not on
-// the other requests of the batch, nor on the number of threads.
+// errors but those of collectives. A row's result depends on its own sequence
+// alone, bit for bit: not on the other requests of the batch, nor on the number
+// of threads.
 class ReferenceBackend : public Backend {
  public:
-  explicit ReferenceBackend(int num_threads) : pool_(num_threads) {}
+  // One rank of the communicator's group, or, without one, the only rank.
+  explicit ReferenceBackend(int num_threads,
+                            std::unique_ptr<Communicator> ranks = nullptr)
+      : pool_(num_threads), ranks_(std::move(ranks)) {}
 
   std::string description() const override;
+  Rank rank() const override {
+    return ranks_ == nullptr ? Rank{} : ranks_->rank();
+  }
+  void AbortRanks(const absl::Status& reason) override {
+    if (ranks_ != nullptr) ranks_->Abort(reason);
+  }
   ElementType activation_type() const override { return ElementType::kFloat32; }
 
   absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
@@ -66,6 +78,8 @@ class ReferenceBackend : public Backend {
   absl::Status SiluMul(const SiluMulParams& params) override;
   absl::Status GatherRows(const GatherRowsParams& params) override;
   absl::Status Moe(const MoeParams& params) override;
+  absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params) override;
+  absl::Status AllGather(const AllGatherParams& params) override;
 
   absl::Status GdnConv(const GdnConvParams& params) override;
   absl::Status GdnVerify(const GdnCoreParams& params) override;
@@ -99,6 +113,7 @@ class ReferenceBackend : public Backend {
       int rows, int columns);
 
   ThreadPool pool_;
+  const std::unique_ptr<Communicator> ranks_;
   std::array<std::chrono::steady_clock::time_point, kNumMarks> marks_;
   std::vector<std::unique_ptr<reference::PackedMatrix>> matrices_;
 };

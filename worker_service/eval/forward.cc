@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/model/head.h"
 #include "worker_service/model/hybrid_model.h"
 #include "worker_service/model/mtp_layer.h"
 #include "worker_service/row_batch_buffer.h"
@@ -44,7 +45,7 @@ class ForwardRun {
             config_,
             {.num_slots = 1, .num_pages = num_pages_, .page_size = kPageSize},
             arrays_),
-        scratch_(config_, max_rows_, arrays_),
+        scratch_(config_, max_rows_, backend.rank().count, arrays_),
         hybrid_({config_, *model.weights, backend, memory_, scratch_},
                 {.max_forest_rows = kMaxTreeNodes, .max_prefill_rows = chunk_},
                 arrays_),
@@ -110,6 +111,12 @@ class ForwardRun {
     return std::span(result_.floats[name].values).last(width);
   }
 
+  // logits_ of all tokens.
+  absl::Status Score(RowCount rows, const Activation* hidden) {
+    BOLE_RETURN_IF_ERROR(hybrid_.Logits(rows, hidden, logits_));
+    return GatherLogits(hybrid_.head(), rows, logits_, backend_);
+  }
+
   absl::Status Prefill(int begin, int end) {
     const int rows = end - begin;
     HostRows chain;
@@ -121,7 +128,7 @@ class ForwardRun {
                                           .mode = ForwardMode::kPrefill,
                                           .all_rows = chains_.all_rows()},
                                          hidden_));
-    BOLE_RETURN_IF_ERROR(hybrid_.Logits(batch.rows, hidden_, logits_));
+    BOLE_RETURN_IF_ERROR(Score(batch.rows, hidden_));
     BOLE_RETURN_IF_ERROR(Append("logits", logits_, rows, config_.vocab_size));
 
     ForwardResult::Floats& hidden = result_.floats["hidden"];
@@ -156,7 +163,7 @@ class ForwardRun {
                            .hidden = hidden,
                            .hidden_row = chains_.all_rows().row},
                           drafted_));
-    BOLE_RETURN_IF_ERROR(hybrid_.Logits(batch.rows, drafted_, logits_));
+    BOLE_RETURN_IF_ERROR(Score(batch.rows, drafted_));
     return Append(name, logits_, static_cast<int>(tokens.size()),
                   config_.vocab_size);
   }
@@ -198,7 +205,7 @@ class ForwardRun {
                                           .all_rows = {},
                                           .solver = options_.solver},
                                          hidden_));
-    BOLE_RETURN_IF_ERROR(hybrid_.Logits(batch.rows, hidden_, logits_));
+    BOLE_RETURN_IF_ERROR(Score(batch.rows, hidden_));
     result_.ints["tree_tokens"] = options_.tree->token;
     result_.ints["tree_parents"] = options_.tree->parent;
     return Append("tree_logits", logits_, forest.num_nodes(),

@@ -76,26 +76,17 @@ absl::Status HybridModel::Forward(std::span<const ForwardPart> parts,
          .out = ElementAt(parts_.scratch.residual, part.first_row * width,
                           backend.activation_type())}));
   }
-  BOLE_RETURN_IF_ERROR(
-      RunLayers(parts_.weights.layers, {.linear = 0, .attention = 0}, context));
-  return backend.RmsNorm({.rows = rows,
-                          .width = parts_.config.hidden_size,
-                          .epsilon = parts_.config.rms_norm_eps,
-                          .x = parts_.scratch.residual,
-                          .weight = parts_.weights.norm,
-                          .out = hidden,
-                          .out_stride = parts_.config.hidden_size,
-                          .out_column = 0});
+  return RunLayers(parts_.weights.layers, {.linear = 0, .attention = 0},
+                   {.weight = parts_.weights.norm, .out = hidden}, context);
+}
+
+Head HybridModel::head() const {
+  return {parts_.weights.head, parts_.weights.head_rows, /*token_of=*/nullptr};
 }
 
 absl::Status HybridModel::Logits(RowCount rows, const Activation* hidden,
                                  float* logits) {
-  return parts_.backend.MatMul({.rows = rows,
-                                .x = hidden,
-                                .weight = parts_.weights.head,
-                                .out = nullptr,
-                                .out_float = logits,
-                                .accumulate = false});
+  return ComputeLogits(head(), rows, hidden, logits, parts_.backend);
 }
 
 absl::Status HybridModel::Commit(const RowBatch& batch, const RowPath& path) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/model/head.h"
 #include "worker_service/model/layer_context.h"
 #include "worker_service/model/model_parts.h"
 
@@ -39,7 +40,8 @@ class HybridModel {
   absl::Status Forward(std::span<const ForwardPart> parts, RowCount rows,
                        Activation* hidden);
 
-  // logits [N, V].
+  Head head() const;
+  // logits [N, V], or the rank's columns of them.
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
 
   // After a kVerify forward of `batch`: moves states, windows and KV on by the

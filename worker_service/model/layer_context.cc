@@ -20,7 +20,7 @@ AttentionShape AttentionShapeOf(const ModelConfig& config) {
           .rotary_dim = config.rope.rotary_dim};
 }
 
-Scratch::Scratch(const ModelConfig& config, int max_rows,
+Scratch::Scratch(const ModelConfig& config, int max_rows, int num_ranks,
                  DeviceArrays& arrays) {
   const GdnShape gdn = GdnShapeOf(config);
   const AttentionShape attention = AttentionShapeOf(config);
@@ -43,6 +43,9 @@ Scratch::Scratch(const ModelConfig& config, int max_rows,
                              "scratch: mixed");
   gate_up = arrays.Activations(rows * 2 * ffn, "scratch: gate and up");
   inner = arrays.Activations(rows * ffn, "scratch: inner");
+  partial = num_ranks == 1
+                ? nullptr
+                : arrays.Activations(rows * hidden, "scratch: partial sums");
 }
 
 }  // namespace bole

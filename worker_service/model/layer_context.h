@@ -32,8 +32,10 @@ struct ForwardPart {
 // Buffers of one forward, reused from layer to layer. Columns are the widest
 // that any layer needs.
 struct Scratch {
-  // Room for `max_rows` rows. Allocation errors stick in `arrays`.
-  Scratch(const ModelConfig& config, int max_rows, DeviceArrays& arrays);
+  // Room for `max_rows` rows on one of `num_ranks` ranks. Allocation errors
+  // stick in `arrays`.
+  Scratch(const ModelConfig& config, int max_rows, int num_ranks,
+          DeviceArrays& arrays);
 
   Activation* residual;   // [N, H] the stream that layers add to.
   Activation* normed;     // [N, H]
@@ -43,12 +45,13 @@ struct Scratch {
   Activation* mixed;      // [N, widest mixer output]
   Activation* gate_up;    // [N, 2 I], unused by MoE.
   Activation* inner;      // [N, I]
+  Activation* partial;    // [N, H] of the rank; null with one rank.
 };
 
 // One forward: the rows, where their sequences' memory is, and scratch.
 struct LayerContext {
   Backend& backend;
-  const ModelConfig& config;
+  const ModelConfig& config;           // Of the rank (ModelShard::config).
   RowCount rows;                       // Of all parts together.
   std::span<const ForwardPart> parts;  // In the order in which mixers run.
   GdnStates states;

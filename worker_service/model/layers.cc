@@ -59,14 +59,6 @@ MatMulParams MixerAddition(const LayerWeights& layer,
   return Addition(weight, context.scratch.mixed, context);
 }
 
-// From the residual stream to the mixer's projection.
-absl::Status EnterMixer(const LayerWeights& layer,
-                        const LayerContext& context) {
-  BOLE_RETURN_IF_ERROR(
-      context.backend.RmsNorm(NormOf(layer.input_norm, context)));
-  return context.backend.MatMul(MixerProjection(layer, context));
-}
-
 // Scratch of a mixer from the first row of a part on.
 struct PartScratch {
   Activation* projected;
@@ -207,10 +199,17 @@ absl::Status RunMixers(const LayerWeights& layer, const LayerPlace& place,
   return absl::OkStatus();
 }
 
-// From scratch.mixed of a layer to scratch.projected of the next one, if there
-// is one: mixer and FFN are added to the residual stream.
+// What comes after a layer: the next one's norm and projection, or, after the
+// last layer, the final norm alone.
+struct Successor {
+  RmsNormParams norm;
+  std::optional<MatMulParams> projection;
+};
+
+// From scratch.mixed of a layer to its successor: mixer and FFN are added to
+// the residual stream.
 absl::Status RunFfn(const DenseFfnWeights& ffn, const LayerWeights& layer,
-                    const LayerWeights* next, const LayerContext& context) {
+                    const Successor& next, const LayerContext& context) {
   const Scratch& scratch = context.scratch;
   Backend& backend = context.backend;
   BOLE_RETURN_IF_ERROR(backend.AddAndProject(
@@ -220,48 +219,66 @@ absl::Status RunFfn(const DenseFfnWeights& ffn, const LayerWeights& layer,
        .gate = SiluMulParams{.rows = context.rows,
                              .width = ffn.down->columns,
                              .gate_up = scratch.gate_up,
-                             .out = scratch.inner}}));
+                             .out = scratch.inner},
+       .partial = scratch.partial}));
   const MatMulParams down = Addition(ffn.down, scratch.inner, context);
-  if (next == nullptr) return backend.MatMul(down);
+  if (!next.projection) {
+    return backend.AddAndNorm(
+        {.add = down, .norm = next.norm, .partial = scratch.partial});
+  }
   return backend.AddAndProject({.add = down,
-                                .norm = NormOf(next->input_norm, context),
-                                .project = MixerProjection(*next, context),
-                                .gate = std::nullopt});
+                                .norm = next.norm,
+                                .project = *next.projection,
+                                .gate = std::nullopt,
+                                .partial = scratch.partial});
 }
 
 absl::Status RunFfn(const MoeFfnWeights& ffn, const LayerWeights& layer,
-                    const LayerWeights* next, const LayerContext& context) {
+                    const Successor& next, const LayerContext& context) {
+  const Scratch& scratch = context.scratch;
   Backend& backend = context.backend;
-  BOLE_RETURN_IF_ERROR(backend.MatMul(MixerAddition(layer, context)));
   BOLE_RETURN_IF_ERROR(
-      backend.RmsNorm(NormOf(layer.post_attention_norm, context)));
-  BOLE_RETURN_IF_ERROR(
-      backend.Moe({.rows = context.rows,
-                   .experts_per_token = context.config.moe->experts_per_token,
-                   .x = context.scratch.normed,
-                   .router = ffn.router,
-                   .gate_up = ffn.gate_up,
-                   .down = ffn.down,
-                   .shared_gate = ffn.shared_gate,
-                   .shared_gate_up = ffn.shared_gate_up,
-                   .shared_down = ffn.shared_down,
-                   .out = context.scratch.residual}));
-  if (next == nullptr) return absl::OkStatus();
-  return EnterMixer(*next, context);
+      backend.AddAndNorm({.add = MixerAddition(layer, context),
+                          .norm = NormOf(layer.post_attention_norm, context),
+                          .partial = scratch.partial}));
+  const MoeParams moe = {
+      .rows = context.rows,
+      .experts_per_token = context.config.moe->experts_per_token,
+      .x = scratch.normed,
+      .router = ffn.router,
+      .gate_up = ffn.gate_up,
+      .down = ffn.down,
+      .shared_gate = ffn.shared_gate,
+      .shared_gate_up = ffn.shared_gate_up,
+      .shared_down = ffn.shared_down,
+      .out = scratch.residual};
+  BOLE_RETURN_IF_ERROR(backend.AddAndNorm(
+      {.add = moe, .norm = next.norm, .partial = scratch.partial}));
+  return next.projection ? backend.MatMul(*next.projection) : absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status RunLayers(std::span<const LayerWeights> layers, LayerPlace first,
+                       const FinalNorm& final_norm,
                        const LayerContext& context) {
   LayerPlace place = first;
-  BOLE_RETURN_IF_ERROR(EnterMixer(layers[0], context));
+  BOLE_RETURN_IF_ERROR(
+      context.backend.RmsNorm(NormOf(layers[0].input_norm, context)));
+  BOLE_RETURN_IF_ERROR(
+      context.backend.MatMul(MixerProjection(layers[0], context)));
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerWeights& layer = layers[i];
     BOLE_RETURN_IF_ERROR(RunMixers(layer, place, context));
     const bool is_linear = std::holds_alternative<GdnWeights>(layer.mixer);
     ++(is_linear ? place.linear : place.attention);
-    const LayerWeights* next = i + 1 < layers.size() ? &layers[i + 1] : nullptr;
+    Successor next = {.norm = NormOf(final_norm.weight, context),
+                      .projection = std::nullopt};
+    next.norm.out = final_norm.out;
+    if (i + 1 < layers.size()) {
+      next = {.norm = NormOf(layers[i + 1].input_norm, context),
+              .projection = MixerProjection(layers[i + 1], context)};
+    }
     BOLE_RETURN_IF_ERROR(std::visit(
         [&](const auto& ffn) { return RunFfn(ffn, layer, next, context); },
         layer.ffn));

@@ -1,4 +1,6 @@
-// The layers of a hybrid model. Each reads and adds to the residual stream.
+// The layers of a hybrid model. Each reads and adds to the residual stream. Of
+// several ranks each has a part of every layer, and the stream is the same on
+// all of them.
 #ifndef BOLE_WORKER_SERVICE_MODEL_LAYERS_H_
 #define BOLE_WORKER_SERVICE_MODEL_LAYERS_H_
 
@@ -17,9 +19,17 @@ struct LayerPlace {
   int attention;
 };
 
+// The norm after the last layer.
+struct FinalNorm {
+  const float* weight;  // [H]
+  Activation* out;      // [N, H]
+};
+
 // x += mixer(norm(x)); x += ffn(norm(x)) for each of the layers, the first of
-// which is at `first`; x is scratch.residual. REQUIRES: there is a layer.
+// which is at `first`, and the final norm of x; x is scratch.residual.
+// REQUIRES: there is a layer.
 absl::Status RunLayers(std::span<const LayerWeights> layers, LayerPlace first,
+                       const FinalNorm& final_norm,
                        const LayerContext& context);
 
 }  // namespace bole

@@ -45,34 +45,24 @@ absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
       .first_key = kFirstDraftKey,
       .inverse_frequency = parts_.weights.inverse_frequency,
       .scratch = parts_.scratch};
-  BOLE_RETURN_IF_ERROR(RunLayers(
+  return RunLayers(
       std::span(&weights.layer, 1),
       {.linear = 0, .attention = parts_.config.num_attention_layers()},
-      context));
-  return parts_.backend.RmsNorm({.rows = input.batch.rows,
-                                 .width = parts_.config.hidden_size,
-                                 .epsilon = parts_.config.rms_norm_eps,
-                                 .x = parts_.scratch.residual,
-                                 .weight = weights.norm,
-                                 .out = out,
-                                 .out_stride = parts_.config.hidden_size,
-                                 .out_column = 0});
+      {.weight = weights.norm, .out = out}, context);
 }
 
-MtpLayer::Head MtpLayer::head() const {
-  const DrafterWeights& drafter = *parts_.weights.drafter;
-  if (drafter.head == nullptr) return {parts_.weights.head, nullptr};
-  return {drafter.head, drafter.head_token};
+Head MtpLayer::head() const {
+  const Weights& weights = parts_.weights;
+  const DrafterWeights& drafter = *weights.drafter;
+  if (drafter.head == nullptr) {
+    return {weights.head, weights.head_rows, /*token_of=*/nullptr};
+  }
+  return {drafter.head, drafter.head_rows, drafter.head_token};
 }
 
 absl::Status MtpLayer::Logits(RowCount rows, const Activation* hidden,
                               float* logits) {
-  return parts_.backend.MatMul({.rows = rows,
-                                .x = hidden,
-                                .weight = head().matrix,
-                                .out = nullptr,
-                                .out_float = logits,
-                                .accumulate = false});
+  return ComputeLogits(head(), rows, hidden, logits, parts_.backend);
 }
 
 }  // namespace bole

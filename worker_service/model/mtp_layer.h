@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
+#include "worker_service/model/head.h"
 #include "worker_service/model/model_parts.h"
 
 namespace bole {
@@ -41,15 +42,9 @@ class MtpLayer {
   // node.
   absl::Status Forward(const Input& input, Activation* out);
 
-  // What the hidden vectors are scored with: columns of the logits, and the
-  // tokens that they stand for, or null: column v is token v.
-  struct Head {
-    const WeightMatrix* matrix;  // [columns, H]
-    const int32_t* token_of;     // [columns]
-    int columns() const { return matrix->rows; }
-  };
+  // What the hidden vectors are scored with.
   Head head() const;
-  // logits [N, columns].
+  // logits [N, columns of the head], or the rank's of them.
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
 
  private:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/generated_element.h"
 
@@ -58,13 +59,14 @@ double RootMeanSquare(double draft_rank) {
 // error sticks, so that a layer reads as the list of its weights.
 class Generator {
  public:
-  Generator(const SyntheticModel& model, const ModelConfig& config,
+  Generator(const SyntheticModel& model, const ModelShard& shard,
             Backend& backend, DeviceArrays& arrays)
       : model_(model),
-        config_(config),
+        shard_(shard),
+        config_(shard.whole),
         backend_(backend),
         arrays_(arrays),
-        code_(MakeCode(model.chain, config)) {}
+        code_(MakeCode(model.chain, shard.whole)) {}
 
   absl::Status status() const {
     return status_.ok() ? arrays_.status() : status_;
@@ -72,13 +74,13 @@ class Generator {
   size_t matrix_bytes() const { return matrix_bytes_; }
 
   // [V, H]
-  const WeightMatrix* ChainMatrix(MatrixPattern pattern) {
-    return Add({.pattern = pattern,
-                .rows = config_.vocab_size,
-                .columns = config_.hidden_size,
-                .seed = model_.seed,
-                .stream = 0,
-                .code = code_});
+  const WeightMatrix* Embedding() {
+    return Add(ChainMatrix(MatrixPattern::kEmbedding));
+  }
+  const WeightMatrix* Head() {
+    MatrixGenerator head = ChainMatrix(MatrixPattern::kHead);
+    head.part = PartOf({{config_.vocab_size, shard_.head}});
+    return Add(head);
   }
 
   LayerWeights Layer(LayerKind kind) {
@@ -94,7 +96,7 @@ class Generator {
     if (config_.moe) {
       weights.ffn = Experts(*config_.moe);
     } else {
-      weights.ffn = Ffn(config_.intermediate_size, kGain);
+      weights.ffn = Ffn(config_.intermediate_size, shard_.ffn);
     }
     return weights;
   }
@@ -145,14 +147,58 @@ class Generator {
     return *matrix;
   }
 
-  const WeightMatrix* Matrix(int rows, int columns, double gain = 1) {
-    return Add({.pattern = MatrixPattern::kRandom,
-                .rows = rows,
-                .columns = columns,
-                .seed = model_.seed,
-                .stream = ++stream_,
-                .num_blocks = 1,
-                .blocks = {{rows, Deviation(gain, columns), 0, 0}}});
+  MatrixGenerator ChainMatrix(MatrixPattern pattern) const {
+    return {.pattern = pattern,
+            .rows = config_.vocab_size,
+            .columns = config_.hidden_size,
+            .seed = model_.seed,
+            .stream = 0,
+            .code = code_};
+  }
+
+  // A tensor of so many rows, of which the rank has a part.
+  struct CutTensor {
+    int rows;
+    const TensorCut& cut;
+  };
+  using CutTensors = std::initializer_list<CutTensor>;
+
+  // The parts of tensors that lie one below the other in one matrix.
+  static MatrixPart PartOf(CutTensors tensors) {
+    MatrixPart part;
+    int first = 0;
+    for (const CutTensor& tensor : tensors) {
+      for (const IndexRange& range : tensor.cut.rows) {
+        BOLE_CHECK(part.num_ranges < kMaxRowRanges);
+        part.ranges[part.num_ranges++] = {first + range.first, range.count};
+      }
+      part.first_column = tensor.cut.columns.first;
+      part.columns = tensor.cut.columns.count;
+      first += tensor.rows;
+    }
+    return part;
+  }
+
+  MatrixGenerator RandomMatrix(int rows, int columns, double gain) {
+    return {.pattern = MatrixPattern::kRandom,
+            .rows = rows,
+            .columns = columns,
+            .seed = model_.seed,
+            .stream = ++stream_,
+            .num_blocks = 1,
+            .blocks = {{rows, Deviation(gain, columns), 0, 0}}};
+  }
+  // Whole on every rank.
+  const WeightMatrix* Matrix(int rows, int columns) {
+    return Add(RandomMatrix(rows, columns, 1));
+  }
+  // [., columns]
+  const WeightMatrix* Matrix(CutTensors tensors, int columns, double gain = 1) {
+    int rows = 0;
+    for (const CutTensor& tensor : tensors) rows += tensor.rows;
+    MatrixGenerator generator = RandomMatrix(rows, columns, gain);
+    generator.part = PartOf(tensors);
+    return Add(generator);
   }
 
   std::vector<float> Random(int size, double deviation) {
@@ -189,7 +235,20 @@ class Generator {
     return values;
   }
 
+  // The rank's part of a tensor [rows, cut.columns.count].
+  const float* Part(const std::vector<float>& whole, const TensorCut& cut) {
+    std::vector<float> part;
+    for (const IndexRange& range : cut.rows) {
+      const auto first = whole.begin() + range.first * cut.columns.count;
+      part.insert(part.end(), first, first + range.count * cut.columns.count);
+    }
+    return arrays_.Copy(part, "weights");
+  }
+
   GdnWeights Gdn() {
+    const GdnCuts& cut = shard_.gdn;
+    const int hidden = config_.hidden_size;
+    const int values = config_.value_dim();
     const int value_heads = config_.linear_num_value_heads;
     std::vector<float> negative_exp_a;
     for (const double rate :
@@ -203,34 +262,43 @@ class Generator {
       dt_bias.push_back(
           static_cast<float>(std::log(std::expm1(std::exp(log_step)))));
     }
-    return {.projection = Matrix(
-                config_.conv_dim() + config_.value_dim() + 2 * value_heads,
-                config_.hidden_size),
-            .conv = arrays_.Copy(
-                Random(config_.conv_dim() * config_.linear_conv_kernel,
-                       kConvDeviation),
-                "weights"),
-            .negative_exp_a = arrays_.Copy(negative_exp_a, "weights"),
-            .dt_bias = arrays_.Copy(dt_bias, "weights"),
+    return {.projection = Matrix({{config_.conv_dim(), cut.in_proj_qkv},
+                                  {values, cut.in_proj_z},
+                                  {value_heads, cut.in_proj_b},
+                                  {value_heads, cut.in_proj_a}},
+                                 hidden),
+            .conv = Part(Random(config_.conv_dim() * config_.linear_conv_kernel,
+                                kConvDeviation),
+                         cut.conv1d),
+            .negative_exp_a = Part(negative_exp_a, cut.a_log),
+            .dt_bias = Part(dt_bias, cut.dt_bias),
             .norm = Norm(config_.linear_value_head_dim),
-            .output = Matrix(config_.hidden_size, config_.value_dim(), kGain)};
+            .output = Matrix({{hidden, cut.out_proj}}, values, kGain)};
   }
 
   AttentionWeights Attention() {
-    return {.projection = Matrix(2 * config_.query_dim() + 2 * config_.kv_dim(),
-                                 config_.hidden_size),
-            .q_norm = Norm(config_.head_dim),
-            .k_norm = Norm(config_.head_dim),
-            .output = Matrix(config_.hidden_size, config_.query_dim(), kGain)};
+    const AttentionCuts& cut = shard_.attention;
+    const int hidden = config_.hidden_size;
+    return {
+        .projection = Matrix({{2 * config_.query_dim(), cut.q_proj},
+                              {config_.kv_dim(), cut.k_proj},
+                              {config_.kv_dim(), cut.v_proj}},
+                             hidden),
+        .q_norm = Norm(config_.head_dim),
+        .k_norm = Norm(config_.head_dim),
+        .output = Matrix({{hidden, cut.o_proj}}, config_.query_dim(), kGain)};
   }
 
-  DenseFfnWeights Ffn(int width, double gain) {
-    return {.gate_up = Matrix(2 * width, config_.hidden_size),
-            .down = Matrix(config_.hidden_size, width, gain)};
+  DenseFfnWeights Ffn(int width, const FfnCuts& cut) {
+    const int hidden = config_.hidden_size;
+    return {.gate_up =
+                Matrix({{width, cut.gate_proj}, {width, cut.up_proj}}, hidden),
+            .down = Matrix({{hidden, cut.down_proj}}, width, kGain)};
   }
 
   MoeFfnWeights Experts(const MoeConfig& moe) {
-    const DenseFfnWeights shared = Ffn(moe.shared_intermediate_size, kGain);
+    const DenseFfnWeights shared =
+        Ffn(moe.shared_intermediate_size, shard_.shared_expert);
     MoeFfnWeights weights{
         .router = Matrix(moe.num_experts, config_.hidden_size),
         .gate_up = {},
@@ -239,7 +307,7 @@ class Generator {
         .shared_gate_up = shared.gate_up,
         .shared_down = shared.down};
     for (int e = 0; e < moe.num_experts; ++e) {
-      const DenseFfnWeights expert = Ffn(moe.intermediate_size, kGain);
+      const DenseFfnWeights expert = Ffn(moe.intermediate_size, shard_.ffn);
       weights.gate_up.push_back(expert.gate_up);
       weights.down.push_back(expert.down);
     }
@@ -247,7 +315,8 @@ class Generator {
   }
 
   const SyntheticModel& model_;
-  const ModelConfig& config_;
+  const ModelShard& shard_;
+  const ModelConfig& config_;  // The whole model.
   Backend& backend_;
   DeviceArrays& arrays_;
   const MarkovCode code_;
@@ -259,8 +328,9 @@ class Generator {
 }  // namespace
 
 absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
-                                        const ModelConfig& config,
+                                        const ModelShard& shard,
                                         Backend& backend) {
+  const ModelConfig& config = shard.whole;
   if (config.hidden_size % 64 != 0 ||
       config.vocab_size < model.chain.options.num_tokens) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -269,9 +339,10 @@ absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
         config.vocab_size, " tokens and a multiple of 64"));
   }
   Weights weights(backend);
-  Generator generator(model, config, backend, weights.arrays);
-  weights.embedding = generator.ChainMatrix(MatrixPattern::kEmbedding);
-  weights.head = generator.ChainMatrix(MatrixPattern::kHead);
+  Generator generator(model, shard, backend, weights.arrays);
+  weights.embedding = generator.Embedding();
+  weights.head = generator.Head();
+  weights.head_rows = HeadRows(shard);
   // Takes back that the final norm divides by the embedding's size.
   weights.norm = generator.Constant(
       config.hidden_size,

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "worker_service/model/markov_chain.h"
-#include "worker_service/model/model_config.h"
+#include "worker_service/model/model_shard.h"
 #include "worker_service/model/weights.h"
 
 namespace bole {
@@ -17,16 +17,18 @@ struct SyntheticModel {
   uint64_t seed;
 };
 
-// Weights for every tensor that a checkpoint of `config` has. Layers do all
-// their work on values of real ranges, but add little to the residual stream,
-// so a token's logits are those of its successors in the chain. A tied model
-// gets a head of its own: as many bytes are read for a step, but the embedding
-// takes its room besides.
+// Weights for the rank's part of every tensor that a checkpoint of shard.whole
+// has, bit for bit a slice of what one rank has. Layers do all their work on
+// values of real ranges, but add little to the residual stream, so a token's
+// logits are those of its successors in the chain. A tied model gets a head of
+// its own: as many bytes are read for a step, but the embedding takes its room
+// besides.
 //
 // INVALID_ARGUMENT: the hidden size is not a multiple of 64, or the vocabulary
 // smaller than the chain's. RESOURCE_EXHAUSTED when the backend has no room.
+// REQUIRES: the sizes of heads are multiples of 4.
 absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
-                                        const ModelConfig& config,
+                                        const ModelShard& shard,
                                         Backend& backend);
 
 }  // namespace bole

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "worker_service/model/weight_slice.h"
 
 namespace bole {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 // error sticks, so that a layer reads as the list of its weights.
 class Loader {
  public:
-  Loader(Backend& backend, DeviceArrays& arrays)
-      : backend_(backend), arrays_(arrays) {}
+  Loader(const ModelShard& shard, Backend& backend, DeviceArrays& arrays)
+      : shard_(shard), backend_(backend), arrays_(arrays) {}
 
   absl::Status status() const {
     return status_.ok() ? arrays_.status() : status_;
@@ -23,32 +24,35 @@ class Loader {
 
   size_t matrix_bytes() const { return matrix_bytes_; }
 
+  const float* Vector(const WeightSlice& slice) {
+    return arrays_.Copy(Floats(slice), "weights");
+  }
   const float* Vector(const TensorView& tensor) {
-    return arrays_.Copy(Floats(tensor), "weights");
+    return Vector({tensor, WholeOf(tensor)});
   }
   // 1 + w.
   const float* ZeroCentred(const TensorView& tensor) {
-    std::vector<float> values = Floats(tensor);
+    std::vector<float> values = Floats({tensor, WholeOf(tensor)});
     for (float& value : values) value += 1;
     return arrays_.Copy(values, "weights");
   }
   // -exp(A_log)
-  const float* NegativeExp(const TensorView& tensor) {
-    std::vector<float> values = Floats(tensor);
+  const float* NegativeExp(const WeightSlice& slice) {
+    std::vector<float> values = Floats(slice);
     for (float& value : values) value = -std::exp(value);
     return arrays_.Copy(values, "weights");
   }
 
-  // The tensors' rows one below the other.
-  const WeightMatrix* Matrix(std::initializer_list<const TensorView*> tensors) {
+  // The slices' rows one below the other.
+  const WeightMatrix* Matrix(std::initializer_list<WeightSlice> slices) {
     std::vector<std::vector<float>> values;
     std::vector<std::span<const float>> blocks;
     int rows = 0;
     int columns = 0;
-    for (const TensorView* tensor : tensors) {
-      values.push_back(Floats(*tensor));
-      rows += static_cast<int>(tensor->shape[0]);
-      columns = static_cast<int>(tensor->shape[1]);
+    for (const WeightSlice& slice : slices) {
+      values.push_back(Floats(slice));
+      rows += slice.cut.num_rows();
+      columns = slice.cut.columns.count;
     }
     blocks.assign(values.begin(), values.end());
     if (!status_.ok()) return nullptr;
@@ -62,33 +66,41 @@ class Loader {
     return *matrix;
   }
   const WeightMatrix* Matrix(const TensorView& tensor) {
-    return Matrix({&tensor});
+    return Matrix({{tensor, WholeOf(tensor)}});
   }
 
   GdnWeights Mixer(const GdnTensors& t) {
-    return {.projection = Matrix(
-                {&t.in_proj_qkv, &t.in_proj_z, &t.in_proj_b, &t.in_proj_a}),
-            .conv = Vector(t.conv1d),
-            .negative_exp_a = NegativeExp(t.a_log),
-            .dt_bias = Vector(t.dt_bias),
+    const GdnCuts& cut = shard_.gdn;
+    return {.projection = Matrix({{t.in_proj_qkv, cut.in_proj_qkv},
+                                  {t.in_proj_z, cut.in_proj_z},
+                                  {t.in_proj_b, cut.in_proj_b},
+                                  {t.in_proj_a, cut.in_proj_a}}),
+            .conv = Vector({t.conv1d, cut.conv1d}),
+            .negative_exp_a = NegativeExp({t.a_log, cut.a_log}),
+            .dt_bias = Vector({t.dt_bias, cut.dt_bias}),
             .norm = Vector(t.norm),
-            .output = Matrix(t.out_proj)};
+            .output = Matrix({{t.out_proj, cut.out_proj}})};
   }
 
   AttentionWeights Mixer(const AttentionTensors& t) {
-    return {.projection = Matrix({&t.q_proj, &t.k_proj, &t.v_proj}),
+    const AttentionCuts& cut = shard_.attention;
+    return {.projection = Matrix({{t.q_proj, cut.q_proj},
+                                  {t.k_proj, cut.k_proj},
+                                  {t.v_proj, cut.v_proj}}),
             .q_norm = ZeroCentred(t.q_norm),
             .k_norm = ZeroCentred(t.k_norm),
-            .output = Matrix(t.o_proj)};
+            .output = Matrix({{t.o_proj, cut.o_proj}})};
   }
 
-  DenseFfnWeights Ffn(const FfnTensors& t) {
-    return {.gate_up = Matrix({&t.gate_proj, &t.up_proj}),
-            .down = Matrix(t.down_proj)};
+  DenseFfnWeights Ffn(const FfnTensors& t, const FfnCuts& cut) {
+    return {.gate_up = Matrix(
+                {{t.gate_proj, cut.gate_proj}, {t.up_proj, cut.up_proj}}),
+            .down = Matrix({{t.down_proj, cut.down_proj}})};
   }
+  DenseFfnWeights Ffn(const FfnTensors& t) { return Ffn(t, shard_.ffn); }
 
   MoeFfnWeights Ffn(const MoeTensors& t) {
-    const DenseFfnWeights shared = Ffn(t.shared_expert);
+    const DenseFfnWeights shared = Ffn(t.shared_expert, shard_.shared_expert);
     MoeFfnWeights weights{.router = Matrix(t.router),
                           .gate_up = {},
                           .down = {},
@@ -123,13 +135,21 @@ class Loader {
             .norm = ZeroCentred(t.norm)};
   }
 
+  // The embedding when the model is tied, but the rank's rows of it alone.
+  const WeightMatrix* Head(const CheckpointTensors& t,
+                           const WeightMatrix* embedding) {
+    if (!t.head && shard_.rank.count == 1) return embedding;
+    return Matrix({{t.head.value_or(t.embedding), shard_.head}});
+  }
+
  private:
-  std::vector<float> Floats(const TensorView& tensor) {
-    std::vector<float> values(tensor.num_elements());
-    if (status_.ok()) status_ = ConvertToFloat(tensor, values);
+  std::vector<float> Floats(const WeightSlice& slice) {
+    std::vector<float> values(static_cast<size_t>(slice.num_elements()));
+    if (status_.ok()) status_ = ConvertToFloat(slice, values);
     return values;
   }
 
+  const ModelShard& shard_;
   Backend& backend_;
   DeviceArrays& arrays_;
   absl::Status status_;
@@ -139,16 +159,15 @@ class Loader {
 }  // namespace
 
 absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
-                                    const ModelConfig& config,
-                                    Backend& backend) {
+                                    const ModelShard& shard, Backend& backend) {
   Weights weights(backend);
-  Loader loader(backend, weights.arrays);
+  Loader loader(shard, backend, weights.arrays);
   weights.embedding = loader.Matrix(tensors.embedding);
-  weights.head =
-      tensors.head ? loader.Matrix(*tensors.head) : weights.embedding;
+  weights.head = loader.Head(tensors, weights.embedding);
+  weights.head_rows = HeadRows(shard);
   weights.norm = loader.ZeroCentred(tensors.final_norm);
   weights.inverse_frequency = weights.arrays.Copy(
-      InverseFrequencies(config.rope), "rotary frequencies");
+      InverseFrequencies(shard.config.rope), "rotary frequencies");
   for (const LayerTensors& layer : tensors.layers) {
     weights.layers.push_back(loader.Layer(layer));
   }

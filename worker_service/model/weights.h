@@ -12,13 +12,14 @@
 #include "kernels/backend.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/checkpoint_tensors.h"
-#include "worker_service/model/model_config.h"
+#include "worker_service/model/model_shard.h"
 
 namespace bole {
 
 // Matrices that read the same input are one matrix, stacked by rows, so that a
 // layer is few products. Norm weights of the zero-centred kind have their 1
-// added, in float32. doc/glossary.md names the dimensions.
+// added, in float32. doc/glossary.md names the dimensions; heads and widths are
+// those that the rank has (ModelShard::config).
 
 struct GdnWeights {
   const WeightMatrix* projection;  // [C + Vd + 2 Hv, H]: qkv | z | b | a.
@@ -63,17 +64,22 @@ struct DrafterWeights {
   const WeightMatrix* projection;  // [H, 2 H]: embedding | hidden.
   LayerWeights layer;              // Full attention.
   const float* norm;               // [H]
-  // A head with some rows of the target's, or null: it uses the target's.
-  const WeightMatrix* head = nullptr;   // [L, H]
-  const int32_t* head_token = nullptr;  // [L] ids of the rows, ascending.
+  // A head with some rows of the target's, or null: it uses the target's. Each
+  // rank has those that it has of the target's head.
+  const WeightMatrix* head = nullptr;   // [L, H], or the rank's rows of it.
+  std::vector<int> head_rows = {};      // Of each rank, by rank; L together.
+  const int32_t* head_token = nullptr;  // [L] ids of all ranks, ascending.
 };
 
 struct Weights {
   explicit Weights(Backend& backend) : arrays(backend) {}
 
-  const WeightMatrix* embedding = nullptr;   // [V, H]
-  const WeightMatrix* head = nullptr;        // [V, H]; the embedding when tied.
-  const float* norm = nullptr;               // [H]
+  const WeightMatrix* embedding = nullptr;  // [V, H]
+  // [V, H], or the rank's rows of it (ModelShard::head); the embedding when the
+  // model is tied and on one rank.
+  const WeightMatrix* head = nullptr;
+  std::vector<int> head_rows;   // Of each rank, by rank; V together.
+  const float* norm = nullptr;  // [H]
   const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
@@ -81,12 +87,13 @@ struct Weights {
   DeviceArrays arrays;      // Owns the vectors; the backend owns the matrices.
 };
 
-// Converts, folds and packs every tensor.
+// Converts, folds and packs the rank's part of every tensor.
 // Errors: RESOURCE_EXHAUSTED when the backend has no room.
-// COST: reads the checkpoint once; one matrix at a time in float32 on the host.
+// REQUIRES: `tensors` were resolved with shard.whole.
+// COST: reads the part once, and no other bytes of what is cut; one matrix at a
+// time in float32 on the host.
 absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
-                                    const ModelConfig& config,
-                                    Backend& backend);
+                                    const ModelShard& shard, Backend& backend);
 
 }  // namespace bole
 

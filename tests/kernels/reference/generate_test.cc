@@ -1,5 +1,8 @@
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <numeric>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -70,6 +73,53 @@ TEST(GenerateTest, SeedAndStreamAndNothingElseChooseTheElements) {
   EXPECT_EQ(Generated(one, 1), Generated(one, 3));
   EXPECT_NE(Generated(one), Generated(other_seed));
   EXPECT_NE(Generated(one), Generated(other_stream));
+}
+
+// The part as the host takes it out of the whole.
+std::vector<float> Cut(const MatrixGenerator& whole, const MatrixPart& part) {
+  const std::vector<float> values = Generated(whole);
+  std::vector<float> cut;
+  for (int i = 0; i < part.num_ranges; ++i) {
+    for (int r = 0; r < part.ranges[i].count; ++r) {
+      const auto row =
+          values.begin() +
+          static_cast<ptrdiff_t>(part.ranges[i].first + r) * whole.columns +
+          part.first_column;
+      cut.insert(cut.end(), row, row + part.columns);
+    }
+  }
+  return cut;
+}
+
+TEST(GenerateTest, APartIsASliceOfTheWholeWhateverThePattern) {
+  MarkovCode code = {};
+  code.seed = 7;
+  code.num_tokens = 128;
+  code.stretch = 16;
+  code.passages = 1;
+  code.code_columns = 8;
+  std::iota(std::begin(code.rank), std::end(code.rank), 1);
+  code.head_code = 0.5f;
+  code.head_rank = 0.25f;
+  // Across the border of two blocks of rows, out of order, and one row twice.
+  const MatrixPart part = {.num_ranges = 3,
+                           .ranges = {{60, 9}, {3, 2}, {68, 1}},
+                           .first_column = 12,
+                           .columns = 17};
+  for (const MatrixPattern pattern :
+       {MatrixPattern::kRandom, MatrixPattern::kSelection,
+        MatrixPattern::kEmbedding, MatrixPattern::kHead}) {
+    MatrixGenerator generator = Random(128, 32);
+    generator.pattern = pattern;
+    generator.blocks[0].shift = -50;
+    generator.code = code;
+    const std::vector<float> want = Cut(generator, part);
+
+    generator.part = part;
+
+    EXPECT_EQ(Generated(generator, 1), want);
+    EXPECT_EQ(Generated(generator, 3), want);
+  }
 }
 
 TEST(GenerateTest, ASelectionIsRandomButForOneElementOfARow) {

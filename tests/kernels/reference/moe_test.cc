@@ -92,7 +92,8 @@ struct MoeProblem {
          .shared_gate = shared_gate.packed.get(),
          .shared_gate_up = shared.gate_up.packed.get(),
          .shared_down = shared.down.packed.get(),
-         .out = AsActivations(out.data() + first_row * hidden)},
+         .out = AsActivations(out.data() + first_row * hidden),
+         .accumulate = accumulate},
         pool);
   }
   void Run(ThreadPool& pool) { Run(pool, 0, num_rows); }
@@ -100,6 +101,7 @@ struct MoeProblem {
   int32_t num_rows;
   int hidden;
   int experts_per_token;
+  bool accumulate = true;
   HostMatrix router, shared_gate;
   Ffn shared;
   std::vector<Ffn> experts;
@@ -239,6 +241,26 @@ TEST(MoeTest, AddsTheBestExpertsAndTheSharedOne) {
     p.Run(pool);
 
     ExpectIsTheDefinition(p);
+  }
+}
+
+TEST(MoeTest, WhatIsThereCanBeOverwritten) {
+  std::mt19937 rng(5);
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    MoeProblem p(rng, RandomSizes(rng));
+    p.accumulate = false;
+    p.Run(pool);
+    const GuardedBuffer<float> overwritten = p.out;
+
+    p.accumulate = true;
+    std::ranges::fill(p.start.span(0, p.used()), 0.0f);
+    p.Run(pool);
+
+    EXPECT_TRUE(SameBits(overwritten.span(0, p.out.size()),
+                         p.out.span(0, p.out.size())));
+    EXPECT_TRUE(overwritten.GuardsIntact());
   }
 }
 

@@ -1,0 +1,59 @@
+// The part of a tensor that one rank loads.
+#ifndef BOLE_WORKER_SERVICE_MODEL_WEIGHT_SLICE_H_
+#define BOLE_WORKER_SERVICE_MODEL_WEIGHT_SLICE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker_service/model/tensor_view.h"
+
+namespace bole {
+
+// The indices first .. first + count - 1.
+struct IndexRange {
+  int first;
+  int count;
+
+  int end() const { return first + count; }
+
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+// Which elements of a tensor a rank has: some ranges of its rows, one below the
+// other, and of each row the same columns. A tensor's first dimension is its
+// rows, and all others together are its columns, so a vector has one column.
+struct TensorCut {
+  std::vector<IndexRange> rows;
+  IndexRange columns;
+
+  int num_rows() const;
+
+  friend bool operator==(const TensorCut&, const TensorCut&) = default;
+};
+
+// The cut that leaves a tensor whole.
+// REQUIRES: at least one dimension; no dimension but the first is 0; rows and
+// columns fit an int, as those of every tensor of a model do.
+TensorCut WholeOf(const TensorView& tensor);
+
+// A cut tensor. The view points into a mapped file, which must stay open.
+// INVARIANT: the cut lies within the tensor.
+struct WeightSlice {
+  TensorView tensor;
+  TensorCut cut;
+
+  int64_t num_elements() const {
+    return int64_t{cut.num_rows()} * cut.columns.count;
+  }
+};
+
+// The slice's elements as float32, row by row; exact, as ConvertToFloat() of a
+// whole tensor. Errors are those of that function.
+// COST: reads the slice alone, not the rest of the tensor.
+absl::Status ConvertToFloat(const WeightSlice& slice, std::span<float> out);
+
+}  // namespace bole
+
+#endif  // BOLE_WORKER_SERVICE_MODEL_WEIGHT_SLICE_H_
