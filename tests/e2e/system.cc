@@ -105,6 +105,8 @@ bool System::WaitForLoad(int running, int waiting) {
 }
 
 void System::ExpectIdle() {
+  // A call is admitted before the loop knows of it.
+  EXPECT_TRUE(Eventually([&] { return loop().load().requests == 0; }));
   EXPECT_TRUE(WaitForLoad(0, 0));
   const SchedulerStatus status = loop().status();
   EXPECT_EQ(status.audit, "");

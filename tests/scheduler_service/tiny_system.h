@@ -85,7 +85,7 @@ class SimulatedService {
     while (call.Read(request)) {
       const absl::StatusOr<StepPlan> plan = DecodePlan(request.plan());
       BOLE_CHECK(plan.ok());
-      engine.Send(engine.epoch(), request.sequence(), *plan);
+      engine.Send(engine.epoch(), request.sequence(), *plan, /*trace=*/{});
       {
         MutexLock lock(mutex_);
         while (held_ && num_allowed_ == 0 && !left_) changed_.Wait(mutex_);
