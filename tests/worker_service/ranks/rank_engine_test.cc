@@ -192,8 +192,7 @@ TEST(RankEngineTest, DraftsOfAListAreThoseOfOneRank) {
   const Load load = [&](Backend& backend) -> absl::StatusOr<LoadedModel> {
     absl::StatusOr<LoadedModel> loaded = model.Load(backend);
     if (!loaded.ok()) return loaded;
-    const absl::Status status =
-        RestrictDraftHead(listed, backend, *loaded->weights);
+    absl::Status status = RestrictDraftHead(listed, backend, *loaded->weights);
     if (!status.ok()) return status;
     return loaded;
   };

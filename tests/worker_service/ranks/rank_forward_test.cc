@@ -170,17 +170,17 @@ TEST(RankForwardTest, AMixtureOfExpertsIsThatOfOneRank) {
 }
 
 TEST(RankForwardTest, PublishedLayoutsAreThoseOfOneRank) {
-  for (const auto& [name, vocabulary] :
-       std::vector<std::pair<std::string, int>>{
+  for (const auto& model : std::vector<std::pair<std::string, int>>{
            {"tests/golden/dense", 512},
            {"tests/golden/dense_flat_tied_bf16", 512},
            {"tests/golden/moe", 512},
            {"models/demo", 8192},
            {"synthetic:tiny,noise=1", 2048},
            {"synthetic:tiny-moe,noise=1", 2048}}) {
-    SCOPED_TRACE(name);
-    ExpectRanksAgree([&](Backend& backend) { return LoadModel(name, backend); },
-                     RandomOptions(vocabulary, /*chunk=*/0), {2});
+    SCOPED_TRACE(model.first);
+    ExpectRanksAgree(
+        [&](Backend& backend) { return LoadModel(model.first, backend); },
+        RandomOptions(model.second, /*chunk=*/0), {2});
   }
 }
 
