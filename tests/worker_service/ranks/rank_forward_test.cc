@@ -39,13 +39,13 @@ class TracedBackend final : public ReferenceBackend {
       : ReferenceBackend(/*num_threads=*/1, std::move(ranks)) {}
 
   absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params) override {
-    const absl::Status status = ReferenceBackend::AllReduceAddNorm(params);
+    absl::Status status = ReferenceBackend::AllReduceAddNorm(params);
     Keep(params.residual, params.rows, params.width);
     Keep(params.out, params.rows, params.width);
     return status;
   }
   absl::Status AllGather(const AllGatherParams& params) override {
-    const absl::Status status = ReferenceBackend::AllGather(params);
+    absl::Status status = ReferenceBackend::AllGather(params);
     int width = 0;
     for (const int of_rank : params.widths) width += of_rank;
     Keep(params.values, params.rows, width);
