@@ -41,7 +41,7 @@ absl::Status Backend::AddAndNorm(const AddAndNormParams& params) {
         Activation* const residual = add.out;
         add.out = params.partial;
         add.accumulate = false;
-        const absl::Status status = Run(add, *this);
+        absl::Status status = Run(add, *this);
         if (!status.ok()) return status;
         return AllReduceAddNorm({.rows = params.norm.rows,
                                  .width = params.norm.width,

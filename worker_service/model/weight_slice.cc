@@ -15,16 +15,6 @@ int ColumnsOf(const TensorView& tensor) {
   return static_cast<int>(columns);
 }
 
-// The tensor's bytes from element `first` on, as a vector.
-TensorView Elements(const TensorView& tensor, int64_t first, int64_t count) {
-  const auto bytes = static_cast<size_t>(DtypeBytes(tensor.dtype));
-  return {.name = tensor.name,
-          .dtype = tensor.dtype,
-          .shape = {count},
-          .data = tensor.data.subspan(static_cast<size_t>(first) * bytes,
-                                      static_cast<size_t>(count) * bytes)};
-}
-
 }  // namespace
 
 int TensorCut::num_rows() const {
@@ -49,17 +39,22 @@ absl::Status ConvertToFloat(const WeightSlice& slice, std::span<float> out) {
   const int64_t columns = ColumnsOf(tensor);
   const IndexRange& part = slice.cut.columns;
   BOLE_CHECK(part.first >= 0 && part.end() <= columns);
+  // Whole rows lie together in the file.
+  const bool is_whole = part.count == columns;
+  const auto element_bytes = static_cast<size_t>(DtypeBytes(tensor.dtype));
+  TensorView run = tensor;  // Elements that lie together, as a vector.
   for (const IndexRange& rows : slice.cut.rows) {
     BOLE_CHECK(rows.first >= 0 && rows.end() <= tensor.shape[0]);
-    // Whole rows lie together in the file.
-    const bool is_whole = part.count == columns;
-    const int64_t run = is_whole ? rows.count * columns : part.count;
-    const int num_runs = is_whole ? 1 : rows.count;
-    for (int i = 0; i < num_runs; ++i) {
-      BOLE_RETURN_IF_ERROR(ConvertToFloat(
-          Elements(tensor, (rows.first + i) * columns + part.first, run),
-          out.first(static_cast<size_t>(run))));
-      out = out.subspan(static_cast<size_t>(run));
+    const int64_t count = is_whole ? rows.count * columns : part.count;
+    const auto size = static_cast<size_t>(count);
+    run.shape = {count};
+    for (int row = rows.first; row < rows.end();
+         row += is_whole ? rows.count : 1) {
+      const auto first = static_cast<size_t>(row * columns + part.first);
+      run.data =
+          tensor.data.subspan(first * element_bytes, size * element_bytes);
+      BOLE_RETURN_IF_ERROR(ConvertToFloat(run, out.first(size)));
+      out = out.subspan(size);
     }
   }
   return absl::OkStatus();

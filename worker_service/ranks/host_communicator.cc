@@ -205,6 +205,7 @@ std::vector<std::unique_ptr<Communicator>> MakeHostCommunicators(
   BOLE_CHECK(num_ranks >= 1);
   const auto group = std::make_shared<HostGroup>(num_ranks, deadline);
   std::vector<std::unique_ptr<Communicator>> ranks;
+  ranks.reserve(static_cast<size_t>(num_ranks));
   for (int r = 0; r < num_ranks; ++r) {
     ranks.push_back(
         std::make_unique<HostCommunicator>(group, Rank{r, num_ranks}));

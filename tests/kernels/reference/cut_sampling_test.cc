@@ -142,6 +142,7 @@ TEST(CutSamplingTest, EveryKindOfDrawIsThatOfWholeLogits) {
     SCOPED_TRACE(round);
     std::vector<SampledRequest> requests;
     const int count = 1 + static_cast<int>(rng() % 4);
+    requests.reserve(static_cast<size_t>(count));
     for (int slot = 0; slot < count; ++slot) {
       requests.push_back(RandomRequest(rng, slot));
     }

@@ -258,6 +258,22 @@ void ExpectHead(const Values& part, int rank, int n, const Values& whole) {
   EXPECT_TRUE(HasRows(part, rows, 0, whole));
 }
 
+void ExpectRankHasItsPart(const NamedValues& part, const ModelConfig& config,
+                          const Rank& rank, const NamedValues& whole) {
+  ASSERT_EQ(part.size(), whole.size());
+  for (const auto& [name, values] : part) {
+    SCOPED_TRACE(name + ", rank " + std::to_string(rank.index) + " of " +
+                 std::to_string(rank.count));
+    const Values& all = whole.at(name);
+    if (name == "head") {
+      ExpectHead(values, rank.index, rank.count, all);
+    } else {
+      ExpectPart(values, LayoutOf(name, all, config, rank.count), rank.index,
+                 rank.count, all);
+    }
+  }
+}
+
 // `load`: the weights of a rank. All that it has must be where it belongs.
 template <typename Load>
 void ExpectRanksHaveTheWhole(const ModelConfig& config, const Load& load) {
@@ -272,18 +288,7 @@ void ExpectRanksHaveTheWhole(const ModelConfig& config, const Load& load) {
   const NamedValues whole = read({0, 1});
   for (const int n : {2, 4, 8, 16}) {
     for (int rank = 0; rank < n; ++rank) {
-      const NamedValues part = read({rank, n});
-      ASSERT_EQ(part.size(), whole.size());
-      for (const auto& [name, values] : part) {
-        SCOPED_TRACE(name + ", rank " + std::to_string(rank) + " of " +
-                     std::to_string(n));
-        const Values& all = whole.at(name);
-        if (name == "head") {
-          ExpectHead(values, rank, n, all);
-        } else {
-          ExpectPart(values, LayoutOf(name, all, config, n), rank, n, all);
-        }
-      }
+      ExpectRankHasItsPart(read({rank, n}), config, {rank, n}, whole);
     }
   }
 }

@@ -39,13 +39,13 @@ class TracedBackend final : public ReferenceBackend {
       : ReferenceBackend(/*num_threads=*/1, std::move(ranks)) {}
 
   absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params) override {
-    const absl::Status status = ReferenceBackend::AllReduceAddNorm(params);
+    absl::Status status = ReferenceBackend::AllReduceAddNorm(params);
     Keep(params.residual, params.rows, params.width);
     Keep(params.out, params.rows, params.width);
     return status;
   }
   absl::Status AllGather(const AllGatherParams& params) override {
-    const absl::Status status = ReferenceBackend::AllGather(params);
+    absl::Status status = ReferenceBackend::AllGather(params);
     int width = 0;
     for (const int of_rank : params.widths) width += of_rank;
     Keep(params.values, params.rows, width);
@@ -170,17 +170,17 @@ TEST(RankForwardTest, AMixtureOfExpertsIsThatOfOneRank) {
 }
 
 TEST(RankForwardTest, PublishedLayoutsAreThoseOfOneRank) {
-  for (const auto& [name, vocabulary] :
-       std::vector<std::pair<std::string, int>>{
+  for (const auto& model : std::vector<std::pair<std::string, int>>{
            {"tests/golden/dense", 512},
            {"tests/golden/dense_flat_tied_bf16", 512},
            {"tests/golden/moe", 512},
            {"models/demo", 8192},
            {"synthetic:tiny,noise=1", 2048},
            {"synthetic:tiny-moe,noise=1", 2048}}) {
-    SCOPED_TRACE(name);
-    ExpectRanksAgree([&](Backend& backend) { return LoadModel(name, backend); },
-                     RandomOptions(vocabulary, /*chunk=*/0), {2});
+    SCOPED_TRACE(model.first);
+    ExpectRanksAgree(
+        [&](Backend& backend) { return LoadModel(model.first, backend); },
+        RandomOptions(model.second, /*chunk=*/0), {2});
   }
 }
 
