@@ -55,6 +55,10 @@ def curl(url, *flags):
 HTTP_ERROR = 22
 
 
+# For drains that have to end by themselves, however slow the machine is.
+PATIENT = ["--drain-seconds", "300"]
+
+
 class TlsTest(unittest.TestCase):
     """Both services with certificates of their own, and of their clients."""
 
@@ -158,7 +162,7 @@ class TlsTest(unittest.TestCase):
 
 class ProcessesTest(unittest.TestCase):
     def test_sigterm_in_mid_stream_loses_nothing(self):
-        with Services() as services:
+        with Services(PATIENT, PATIENT) as services:
             channel, stub = connect(services)
             want = list(stub.Generate(greedy(600)))
             call = stub.Generate(greedy(600))
@@ -178,7 +182,7 @@ class ProcessesTest(unittest.TestCase):
             channel.close()
 
     def test_the_worker_may_be_told_first(self):
-        with Services() as services:
+        with Services(PATIENT, PATIENT) as services:
             channel, stub = connect(services)
             call = stub.Generate(greedy(600))
             next(call)
