@@ -14,8 +14,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
  public:
   ChatWriter(const OpenAiRequest& request, AnswerHead head)
       : id_(head.id),
-        head_(std::move(head),
-              request.stream ? "chat.completion.chunk" : "chat.completion"),
+        head_(std::move(head), "chat.completion.chunk"),
         logprobs_(request.message.sampling_params().has_logprobs()),
         token_ids_(request.return_token_ids),
         include_usage_(request.include_usage) {}
@@ -67,6 +66,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
 
   std::string Whole() const override {
     AnswerJson json = head_.ToJson();
+    json["object"] = "chat.completion";
     json["choices"] = AnswerJson::array();
     for (const auto& [index, choice] : choices_)
       json["choices"].push_back(choice);
