@@ -68,8 +68,9 @@ class ChatWriter : public OpenAiAnswer::Writer {
     AnswerJson json = head_.ToJson();
     json["object"] = "chat.completion";
     json["choices"] = AnswerJson::array();
-    for (const auto& [index, choice] : choices_)
+    for (const auto& [index, choice] : choices_) {
       json["choices"].push_back(choice);
+    }
     json["usage"] = usage_.ToJson();
     if (!prompt_.is_null()) json["prompt_logprobs"] = prompt_;
     return ToText(json);

@@ -48,7 +48,7 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
     AnswerJson event = {
         {"code", error.code}, {"message", error.message}, {"param", nullptr}};
     if (!error.param.empty()) event["param"] = error.param;
-    Append("error", std::move(event), out);
+    Append("error", event, out);
   }
 
   void Add(const v1::GenerateResponse& response) override {
@@ -97,7 +97,8 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
   }
 
   // Events have their name in the data as well, and are numbered.
-  void Append(const std::string& name, AnswerJson members, std::string& out) {
+  void Append(const std::string& name, const AnswerJson& members,
+              std::string& out) {
     AnswerJson event = {{"type", name}, {"sequence_number", sequence_++}};
     event.update(members);
     out.append("event: ").append(name);
@@ -114,7 +115,7 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
     AnswerJson event = {{"item_id", output_.back()["id"]},
                         {"output_index", output_.size() - 1}};
     event.update(members);
-    Append(name, std::move(event), out);
+    Append(name, event, out);
   }
 
   void AppendItem(const char* name, std::string& out) {
