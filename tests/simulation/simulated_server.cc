@@ -26,6 +26,26 @@ constexpr char kServiceName[] = "bole.worker.v1.Worker";
 constexpr size_t kMaxMessageBytes = 16 << 20;  // As the real worker's.
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 
+WorkerInfo InfoOf(const SimulatedServerOptions& options) {
+  const SimulatedEngineOptions& engine = options.runner.engine;
+  WorkerInfo info{.model = options.model,
+                  .device = "simulated",
+                  .version = kVersion,
+                  .limits = engine.limits,
+                  .has_drafter = !engine.accept.empty(),
+                  .synthetic = true,
+                  .stop_tokens = engine.text.stop_tokens,
+                  .slot_bytes = engine.slot_bytes,
+                  .page_bytes = engine.page_bytes};
+  // Greedy, so that a client who asks for nothing knows what to expect.
+  info.temperature = 0;
+  if (options.tells_costs) {
+    info.cost_table =
+        ToJson({.of = info.MeasuredWith(), .costs = options.runner.costs});
+  }
+  return info;
+}
+
 }  // namespace
 
 // Later members use earlier ones.
@@ -55,28 +75,13 @@ absl::StatusOr<std::unique_ptr<SimulatedServer>> SimulatedServer::Start(
   }
   auto parts = std::make_unique<Parts>(std::move(runner));
   parts->metrics.SetSizes(engine.limits, MemoryPlan{});
-  WorkerInfo info{.model = options.model,
-                  .device = "simulated",
-                  .version = kVersion,
-                  .limits = engine.limits,
-                  .has_drafter = !engine.accept.empty(),
-                  .synthetic = true,
-                  .stop_tokens = engine.text.stop_tokens,
-                  .slot_bytes = engine.slot_bytes,
-                  .page_bytes = engine.page_bytes};
-  // Greedy, so that a client who asks for nothing knows what to expect.
-  info.temperature = 0;
-  if (options.tells_costs) {
-    info.cost_table =
-        ToJson({.of = info.MeasuredWith(), .costs = options.runner.costs});
-  }
   BOLE_ASSIGN_OR_RETURN(
       parts->spans,
       StartOtlpExporter(options.collector, "bole-worker",
                         *parts->metrics.registry(), /*note=*/nullptr));
   parts->service = std::make_unique<WorkerService>(
       WorkerServiceOptions{
-          .info = std::move(info),
+          .info = InfoOf(options),
           .step = [&runner = parts->runner](const StepPlan& plan,
                                             const OnRound& on_round)
               -> absl::Status { return runner.Step(plan, on_round); },

@@ -31,6 +31,7 @@ constexpr double kStepSeconds = 0.25;
 // `nodes[b]` roots are as good as a tree to who counts nodes.
 PackedForest ForestOf(const std::vector<int>& nodes) {
   std::vector<NodeList> lists;
+  lists.reserve(nodes.size());
   for (const int count : nodes) {
     lists.push_back({.token = std::vector<int32_t>(count, 1),
                      .parent = std::vector<int32_t>(count, kNoParent)});
