@@ -183,8 +183,8 @@ class Backend {
   // The operators that define it.
   absl::Status AddAndNorm(const AddAndNormParams& params);
 
-  // Of all ranks (kernels/collectives.h). UNIMPLEMENTED on a backend that is
-  // always the only rank; errors of Communicator elsewhere.
+  // All ranks call these together (kernels/collectives.h). UNIMPLEMENTED on a
+  // backend that is always the only rank; errors of Communicator elsewhere.
   virtual absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params);
   virtual absl::Status AllGather(const AllGatherParams& params);
 

@@ -51,7 +51,7 @@ absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
                                Backend& backend, Weights& weights) {
   DrafterWeights& drafter = *weights.drafter;
   drafter.head_rows.clear();
-  std::vector<int32_t> rows;  // Of this rank's part of the head.
+  std::vector<int32_t> rows;  // Rows of this rank's part that are listed.
   auto next = tokens.begin();
   int32_t first = 0;  // Token of a rank's part.
   for (const int of_rank : weights.head_rows) {

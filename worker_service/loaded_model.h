@@ -19,7 +19,7 @@
 namespace bole {
 
 struct LoadedModel {
-  ModelConfig config;  // Of the backend's rank (ModelShard::config).
+  ModelConfig config;  // What the backend's rank has of the model.
   GenerationConfig generation;
   // Those of all files, ascending (model/checkpoint_tokens.h). A checkpoint
   // with a chat template has at least one.

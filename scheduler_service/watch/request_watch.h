@@ -129,7 +129,7 @@ class RequestWatch {
   const uint32_t index_;
   Phase phase_ = Phase::kQueue;
   TimePoint since_;
-  SpanId span_id_;  // Of the phase.
+  SpanId span_id_;  // The span that the phase will be.
   std::string worker_;
   int64_t rounds_ = 0;  // Of the phase, and their tokens.
   int64_t tokens_ = 0;

@@ -20,7 +20,7 @@ struct SimulatedServerOptions {
   std::string metrics_address = {};     // Empty: no metrics.
   std::string health_address = {};      // Empty: none for health alone.
   TlsFiles tls = {};                    // For the first two addresses.
-  OtlpCollector collector = {};         // Of spans; without one none are kept.
+  OtlpCollector collector = {};         // Gets spans; empty: none are kept.
   Reach reach = Reach::kLoopback;       // For the same.
   std::chrono::milliseconds heartbeat_interval{1000};
   // As WorkerServiceOptions::scheduler_timeout.

@@ -228,7 +228,7 @@ TEST_F(RequestSpansTest, TheEndOfAStreamEndsItsSpans) {
   Answer(1, StepResult());
   Plan(2, TreesOf({3}), {.sequences = {Sequence(ran)}});
   spans_.EndAll();
-  // Of the stream that has ended, among those of the next one.
+  // The stream that has ended answers late, while the next one runs.
   const SpanId next = NewSpanId();
   spans_.OnPlan(kStream + 1, 2, TreesOf({1}), {.sequences = {Sequence(next)}});
   Answer(2, ResultOf({Emitted(1, 0)}), kStream);
@@ -250,7 +250,7 @@ TEST_F(RequestSpansTest, ASchedulerThatEndsNoneCostsABoundedAmount) {
   }
   spans_.EndAll();
 
-  // Of these the exporter keeps as many as may wait.
+  // The exporter keeps as many of these spans as may wait, and drops the rest.
   EXPECT_EQ(Exported().size(), SpanExporterOptions{}.max_waiting);
 }
 

@@ -13,7 +13,7 @@ namespace bole {
 // A value; refers to weights, which must outlive it.
 struct Head {
   const WeightMatrix* matrix;  // [rows[rank], H]
-  std::span<const int> rows;   // Of each rank, by rank; L together.
+  std::span<const int> rows;   // How many each rank has; L in all.
   // [L] The tokens of all ranks' rows, or null: column v is token v.
   const int32_t* token_of;
 

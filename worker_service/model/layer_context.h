@@ -51,7 +51,7 @@ struct Scratch {
 // One forward: the rows, where their sequences' memory is, and scratch.
 struct LayerContext {
   Backend& backend;
-  const ModelConfig& config;           // Of the rank (ModelShard::config).
+  const ModelConfig& config;           // What the rank has of the model.
   RowCount rows;                       // Of all parts together.
   std::span<const ForwardPart> parts;  // In the order in which mixers run.
   GdnStates states;

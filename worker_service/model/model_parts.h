@@ -12,7 +12,7 @@ namespace bole {
 
 // References; everything must outlive the models.
 struct ModelParts {
-  const ModelConfig& config;  // Of the rank (ModelShard::config).
+  const ModelConfig& config;  // What the rank has of the model.
   const Weights& weights;
   Backend& backend;
   const SequenceMemory& memory;

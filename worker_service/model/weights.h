@@ -67,7 +67,7 @@ struct DrafterWeights {
   // A head with some rows of the target's, or null: it uses the target's. Each
   // rank has those that it has of the target's head.
   const WeightMatrix* head = nullptr;   // [L, H], or the rank's rows of it.
-  std::vector<int> head_rows = {};      // Of each rank, by rank; L together.
+  std::vector<int> head_rows = {};      // How many each rank has; L in all.
   const int32_t* head_token = nullptr;  // [L] ids of all ranks, ascending.
 };
 
@@ -78,7 +78,7 @@ struct Weights {
   // [V, H], or the rank's rows of it (ModelShard::head); the embedding when the
   // model is tied and on one rank.
   const WeightMatrix* head = nullptr;
-  std::vector<int> head_rows;   // Of each rank, by rank; V together.
+  std::vector<int> head_rows;   // How many each rank has; V in all.
   const float* norm = nullptr;  // [H]
   const float* inverse_frequency = nullptr;  // [rotary_dim / 2]
   std::vector<LayerWeights> layers;
