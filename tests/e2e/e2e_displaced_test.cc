@@ -157,12 +157,15 @@ TEST_F(E2eDisplacedTest, WhoIsPreemptedGoesOnFromItsDeepestCheckpoint) {
     System system(With(/*cache=*/true, mode));
     int prompt_tokens = 0;
     for (size_t at = 0; at < prompts_.size(); at += kAtATime) {
-      // Half of a flood runs, and half of it waits, when others come.
+      // Others come when one tenant's jobs have all places, and two more wait.
       Calls flood(system, "flood");
-      for (size_t i = at; i < at + kAtATime - 2; ++i) {
+      for (size_t i = at; i < at + kRunning; ++i) {
         flood.Start(RequestFor(i, prompts_[i], kManyTokens));
       }
       flood.AwaitTokens(kRunning);
+      for (size_t i = at + kRunning; i < at + kAtATime - 2; ++i) {
+        flood.Start(RequestFor(i, prompts_[i], kManyTokens));
+      }
       Calls others(system, "other");
       for (size_t i = at + kAtATime - 2; i < at + kAtATime; ++i) {
         others.Start(RequestFor(i, prompts_[i], kManyTokens));

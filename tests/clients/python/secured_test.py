@@ -80,11 +80,13 @@ class SecuredTest(unittest.TestCase):
             timeout=120)
 
     def test_every_client_is_answered(self):
-        for client, words in [("bole", "output tokens         16\n"), ("sdk", "-- 32 tokens, "),
+        # The first and the last sample: their texts may end early.
+        for client, words in [("bole", r"\noutput tokens +\d+\n"),
+                              ("sdk", "-- 32 tokens, "),
                               ("curl", '"object":"text_completion"')]:
             answer = self.ask(client)
             self.assertEqual(answer.returncode, 0, f"{client}: {answer.stdout}")
-            self.assertIn(words, answer.stdout)
+            self.assertRegex(answer.stdout, words)
 
     def test_nobody_gets_in_without_a_token(self):
         for client, words in [("bole", "a bearer token is needed"),
