@@ -13,9 +13,8 @@ or those of the Bazel TARGETs (//tests/common/...). The last line is
 
 counted by test case. Exits with 0 if none failed.
 
-  --asan  built by clang, with its lock and layering checks, under
-          AddressSanitizer and UndefinedBehaviorSanitizer, without the tests
-          tagged "slow"
+  --asan  under AddressSanitizer and UndefinedBehaviorSanitizer, without the
+          tests tagged "slow"
   --tsan  the tests tagged "tsan", under ThreadSanitizer
 
 BAZEL names the command to run instead of "bazel", options included.
@@ -30,7 +29,7 @@ install=()
 while (($# > 0)); do
   case $1 in
     --asan) options+=(--config=asan); install=(--ci) ;;
-    --tsan) options+=(--config=tsan) ;;
+    --tsan) options+=(--config=tsan); install=(--ci) ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
     *) targets+=("$1") ;;

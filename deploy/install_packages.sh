@@ -10,7 +10,7 @@ usage: deploy/install_packages.sh [--ci] [--list]
 Installs what is missing with apt-get, through sudo unless run as root. With
 everything in place it changes nothing and takes no time.
 
-  --ci    also the tools of .ci/run: clang, clang-format, clang-tidy
+  --ci    also the tools of .ci/run: sanitizers, clang-format, clang-tidy
   --list  print the packages and what each is for, and exit
 EOF
 }
@@ -21,7 +21,9 @@ bazel-bootstrap: the build (Bazel 4.2)
 bazel-rules-java: rules that Bazel wants to see, though nothing here is Java
 bazel-rules-proto: the same, for protocol buffers
 bazel-platforms: the same, for platforms
-g++: compiler, C++20
+clang-14: compiler, C++20; -Wthread-safety, layering_check
+lld-14: its linker
+g++: the standard library, what nvcc compiles for the host, second compiler
 libabsl-dev: Status, strings, hash maps
 nlohmann-json3-dev: JSON of configurations, tokenizers and reports
 libssl-dev: TLS, and digests of the files of checkpoints and of tokens
@@ -54,9 +56,7 @@ openssl: certificates to try TLS with
 curl: a client over HTTP, in tests
 '
 ci_packages='
-clang-14: second compiler; -Wthread-safety, layering_check, libFuzzer
 libclang-rt-14-dev: sanitizers and libFuzzer for clang
-lld-14: its linker
 clang-format-14: format check
 clang-tidy-14: lint
 llvm-14: names in the stack traces of clang sanitizers

@@ -118,7 +118,7 @@ TEST_P(StatesCudaTest, DoNotDriftFromPlainDecoding) {
     rounding.push_back(Distance(plain, exact));
   }
 
-  const auto report = [this](const std::string& name, double value) {
+  const auto report = [](const std::string& name, double value) {
     std::printf("  %s: %.3g\n", name.c_str(), value);
     RecordProperty(absl::StrReplaceAll(name, {{" ", "_"}}),
                    absl::StrCat(value));

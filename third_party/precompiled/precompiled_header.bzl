@@ -1,4 +1,4 @@
-"""Headers of the system that the compiler parses once for many sources."""
+"""Headers of the system that clang parses once for many sources."""
 
 load(
     "@bazel_tools//tools/build_defs/cc:action_names.bzl",
@@ -8,7 +8,6 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 def _precompiled_header_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
-    is_clang = toolchain.compiler == "clang"
     features = cc_common.configure_features(
         ctx = ctx,
         cc_toolchain = toolchain,
@@ -20,25 +19,13 @@ def _precompiled_header_impl(ctx):
             "use_module_maps",
         ],
     )
-    header = ctx.actions.declare_file(ctx.label.name + ".h")
-    ctx.actions.write(header, "".join([
-        "#include <%s>\n" % name
-        for name in ctx.attr.headers
-    ]))
 
-    # g++ looks for .gch beside the header; clang is given the path of .pch. The
-    # main file is one of the system, because Bazel refuses the path by which
-    # clang knows one of the tree, and a small one, because g++ warns of what is
-    # in the main file.
-    parsed = ctx.actions.declare_file(
-        "%s.h.%s" % (ctx.label.name, "pch" if is_clang else "gch"),
-    )
-    flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ["-xc++-header"]
+    # The main file is one of the system, because Bazel refuses the path by which
+    # clang would know one of the tree.
+    parsed = ctx.actions.declare_file(ctx.label.name + ".h.pch")
+    flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts
+    flags += ["-xc++-header", "-fmodules-strict-decluse", "-fpch-instantiate-templates"]
     flags += ["-include%s" % name for name in ctx.attr.headers]
-    if is_clang:
-        flags += ctx.attr.clang_copts + ["-fmodules-strict-decluse"]
-    else:
-        flags += ctx.attr.copts
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
@@ -62,22 +49,20 @@ def _precompiled_header_impl(ctx):
         inputs = toolchain.all_files,
         outputs = [parsed],
         mnemonic = "Precompile",
-        progress_message = "Precompiling %s" % header.short_path,
+        progress_message = "Precompiling %s" % ctx.label.name,
     )
-    return [DefaultInfo(files = depset([header, parsed]))]
+    return [DefaultInfo(files = depset([parsed]))]
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
-    doc = """Makes NAME.h, which includes headers of the system, parsed already.
+    doc = """Makes NAME.h.pch of headers of the system.
 
-Users have this rule in their textual_hdrs, and .bazelrc tells their sources to
-begin with it: g++ by -include NAME.h, clang by -include-pch. Compilers take it
-only if their flags are the same for both.""",
+.bazelrc tells sources to begin with it (-include-pch). clang takes it only if
+their flags are those that it was made with.""",
     attrs = {
-        "clang_copts": attr.string_list(
-            doc = "What .bazelrc adds to the sources that use it, by clang.",
+        "copts": attr.string_list(
+            doc = "What .bazelrc adds to the sources that use it.",
         ),
-        "copts": attr.string_list(doc = "The same by g++."),
         "headers": attr.string_list(
             mandatory = True,
             doc = "As between angle brackets.",
