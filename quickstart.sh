@@ -4,8 +4,8 @@ set -euo pipefail
 
 usage() {
   cat <<'EOT'
-usage: ./quickstart.sh [--model DIR] [--bundle DIR] [PROMPT]
-       ./quickstart.sh [--model DIR] [--bundle DIR] --serve
+usage: ./quickstart.sh [--model DIR] [--ranks N] [--bundle DIR] [PROMPT]
+       ./quickstart.sh [--model DIR] [--ranks N] [--bundle DIR] --serve
 
 Installs the packages that are missing, builds Bole, starts a worker and a
 scheduler on free ports of this machine, streams the model's answer to PROMPT,
@@ -15,6 +15,8 @@ there is one.
   --model DIR  a Qwen3.5 checkpoint (config.json, tokenizer.json, safetensors);
                by default models/demo, 12M parameters, which is part of the
                project
+  --ranks N    cut the model into N parts, as bole-worker --ranks does: on the
+               CPU, where there is no GPU
   --serve      answer nothing, but keep both running until Ctrl-C. The scheduler
                listens where the client looks for it, port 8400, unless that is
                taken. The first time with a model, what its rounds cost on this
@@ -32,12 +34,18 @@ model=$here/models/demo
 prompt='Write a python function to find the maximum of two numbers.'
 serve=false
 bundle=
+ranks=1
 while (($# > 0)); do
   case $1 in
     --model)
       (($# > 1)) || { usage >&2; exit 2; }
       [[ -d $2 ]] || { echo "--model: there is no folder $2" >&2; exit 2; }
       model=$(cd "$2" && pwd)
+      shift
+      ;;
+    --ranks)
+      [[ ${2:-} =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+      ranks=$2
       shift
       ;;
     --bundle)
@@ -129,13 +137,13 @@ cost_table() {
     { cat "${files[@]}" && stat -Lc '%n %s' ./*.safetensors; } 2>/dev/null |
       sha256sum
   ) || true
-  echo "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bole/costs-${key:0:16}.json"
+  echo "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bole/costs-${key:0:16}-$ranks.json"
 }
 
 # With the table, if there is one and the worker takes it.
 start_worker() {
   local command=("$bole_worker" --model "$model" --listen 127.0.0.1:0
-    --metrics-listen 127.0.0.1:0)
+    --metrics-listen 127.0.0.1:0 --ranks "$ranks")
   if [[ -s $table ]]; then
     if start worker "${command[@]}" --cost-table "$table"; then return; fi
     # Anything else that is wrong is wrong without it, too.

@@ -13,6 +13,7 @@
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine_flags.h"
 #include "worker_service/loaded_model.h"
+#include "worker_service/ranks/ranked_model.h"
 #include "worker_service/serving_flags.h"
 #include "worker_service/worker_process.h"
 #include "worker_service/worker_server.h"
@@ -36,21 +37,27 @@ std::string CheckModel(const std::string& model) {
 }
 
 void Flags::AddTo(bole::CommandLine& app) {
-  app.Add("--model", server.model,
+  app.Add("--model", server.model.name,
           "folder of a checkpoint, or synthetic:SIZE for a model made up on "
           "the spot, such as synthetic:9B,accept=6.9")
       .Required()
       .Check(CheckModel);
   serving.AddTo(app);
-  server.device = "auto";
+  server.model.device = "auto";
   app.Add(
-      "--device", server.device,
+      "--device", server.model.device,
       "what computes: cpu, cuda, cuda:N, or auto for a GPU if there is one");
-  app.Add("--threads", server.num_threads,
+  app.Add("--threads", server.model.num_threads,
           "threads of the CPU; 0: one for each processor, at most 16")
       .Range(0, 1024);
-  bole::AddDraftHeadFlag(app, server.draft_head);
-  bole::AddDraftWeightsFlag(app, server.draft_weights);
+  app.Add(
+         "--ranks", server.model.num_ranks,
+         "parts that the model is cut into, each with its share of the threads "
+         "and memory of its own (tensor parallelism); more than one on a CPU "
+         "alone")
+      .Range(1, bole::kMaxRanks);
+  bole::AddDraftHeadFlag(app, server.model.draft_head);
+  bole::AddDraftWeightsFlag(app, server.model.draft_weights);
   app.Add("--step-timeout-seconds", step_timeout_seconds,
           "end the process when a step gives no result for so long; 0: never; "
           "if left out, 60 on a GPU and never on a CPU")
@@ -69,7 +76,7 @@ void Flags::AddTo(bole::CommandLine& app) {
   app.Add("--cost-table", server.cost_table_path,
           "what rounds cost, as bole-calibrate has measured it with this model "
           "on this device; a table of anything else is an error");
-  app.Add("--memory-fraction", server.memory_fraction,
+  app.Add("--memory-fraction", server.model.memory_fraction,
           "share of a GPU's memory that may be used; what is left of it "
           "becomes pages")
       .Range(0.05, 1.0);
@@ -77,7 +84,7 @@ void Flags::AddTo(bole::CommandLine& app) {
                 "listen at once, and capture every kind of round when it first "
                 "comes; otherwise a worker on a GPU captures the likely ones "
                 "first, which takes a minute at most");
-  bole::AddEngineFlags(app, server.engine);
+  bole::AddEngineFlags(app, server.model.engine);
 }
 
 int Fail(const absl::Status& status) {
@@ -102,7 +109,7 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
   if (flags.step_timeout_seconds) {
     server.step_timeout = std::chrono::seconds(*flags.step_timeout_seconds);
   }
-  if (flags.no_warm_up) server.warm_up = std::chrono::seconds(0);
+  if (flags.no_warm_up) server.model.warm_up = std::chrono::seconds(0);
   return options;
 }
 

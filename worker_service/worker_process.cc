@@ -7,6 +7,7 @@
 #include "common/flight/flight_log.h"
 #include "common/status_macros.h"
 #include "worker_service/memory_plan.h"
+#include "worker_service/ranks/ranked_model.h"
 #include "worker_service/step_record.h"
 
 namespace bole {
@@ -21,7 +22,11 @@ void ExitAfterFailure(const Log& log, const FlightLog& flight,
 }
 
 void SayWhereItListens(const WorkerServer& server) {
-  std::printf("memory: %s\n", ToString(server.memory()).c_str());
+  const RankedModel& model = server.model();
+  if (model.num_ranks() > 1) {
+    std::printf("ranks: %d, of which each has\n", model.num_ranks());
+  }
+  std::printf("memory: %s\n", ToString(model.memory()).c_str());
   if (server.health_port() != 0) {
     std::printf("health on port %d\n", server.health_port());
   }

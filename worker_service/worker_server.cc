@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/cost_table.h"
 #include "common/model_fingerprint.h"
 #include "common/net/handled_calls.h"
@@ -19,9 +18,7 @@
 #include "common/status_macros.h"
 #include "common/trace/span_exporter.h"
 #include "common/version.h"
-#include "kernels/backend.h"
-#include "worker_service/choose_backend.h"
-#include "worker_service/default_threads.h"
+#include "worker_service/engine_options.h"
 #include "worker_service/loaded_model.h"
 #include "worker_service/model/model_config.h"
 #include "worker_service/model/synthetic_spec.h"
@@ -42,52 +39,14 @@ constexpr size_t kMaxMessageBytes = 16 << 20;
 // Time for the last messages of calls that were ended.
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 
-// Tells how far it is every few seconds, and what was done.
-absl::Status WarmUp(std::chrono::seconds limit, Engine& engine) {
-  using Clock = std::chrono::steady_clock;
-  if (limit == limit.zero() || engine.num_graphs() == 0) {
-    return absl::OkStatus();
-  }
-  constexpr std::chrono::seconds kBetweenReports(2);
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point next_report = begin + kBetweenReports;
-  int num_done = 0;
-  int num_all = 0;
-  const auto report = [&](const char* end) {
-    std::printf("warming up: %d of %d kinds of rounds captured%s\n", num_done,
-                num_all, end);
-    std::fflush(stdout);
-  };
-  BOLE_RETURN_IF_ERROR(engine.WarmUp(begin + limit, [&](int done, int all) {
-    num_done = done;
-    num_all = all;
-    if (done == all || Clock::now() < next_report) return;
-    next_report = Clock::now() + kBetweenReports;
-    report(" ...");
-  }));
-  const std::chrono::duration<double> took = Clock::now() - begin;
-  report(absl::StrFormat(" in %.1f s", took.count()).c_str());
-  return absl::OkStatus();
-}
-
-// A GPU has memory of its own, and may hang.
-std::chrono::milliseconds DefaultStepTimeout(const Backend& backend) {
-  return backend.memory() ? kGpuStepTimeout : std::chrono::milliseconds(0);
-}
-
 }  // namespace
 
 // Later members use earlier ones.
 struct WorkerServer::Parts {
-  explicit Parts(std::unique_ptr<Backend> chosen)
-      : backend(std::move(chosen)) {}
+  explicit Parts(std::unique_ptr<RankedModel> loaded)
+      : ranked(std::move(loaded)) {}
 
-  const std::unique_ptr<Backend> backend;
-  LoadedModel model;
-  ModelFingerprint fingerprint;  // Empty for a synthetic model.
-  std::unique_ptr<Engine> engine;
-  EngineOptions sizes;
-  MemoryPlan memory;
+  const std::unique_ptr<RankedModel> ranked;
   std::optional<Recorder> recorder;  // For the compute loop's thread.
   WorkerMetrics metrics;
   std::function<void(const std::string&)> note;  // May be null.
@@ -98,8 +57,7 @@ struct WorkerServer::Parts {
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
 
-  absl::Status LoadEngine(const WorkerServerOptions& options);
-  WorkerInfo Describe(const WorkerServerOptions& options) const;
+  absl::StatusOr<WorkerInfo> Describe(const WorkerServerOptions& options) const;
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   void Note(const std::string& what) const {
     if (note) note(what);
@@ -111,43 +69,27 @@ struct WorkerServer::Parts {
   absl::Status ListenForMetrics(const WorkerServerOptions& options);
 };
 
-absl::Status WorkerServer::Parts::LoadEngine(
-    const WorkerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(model, LoadModel(options.model, *backend));
-  note = options.note;
-  for (const std::string& text : model.notes) Note(text);
-  if (!IsSynthetic(options.model)) {
-    BOLE_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(options.model));
-  }
-  BOLE_RETURN_IF_ERROR(
-      SetDraftHead(options.model, options.draft_head, *backend, model));
-  BOLE_RETURN_IF_ERROR(
-      SetDraftWeights(options.draft_weights, *backend, *model.weights));
-  BOLE_ASSIGN_OR_RETURN(
-      const PlannedEngine planned,
-      FitToDevice(options.engine, model, *backend, options.memory_fraction));
-  memory = planned.memory;
-  sizes = planned.options;
-  BOLE_ASSIGN_OR_RETURN(engine, Engine::Create(model.config, *model.weights,
-                                               *backend, planned.options));
-  metrics.SetSizes(engine->limits(), memory);
-  return WarmUp(options.warm_up, *engine);
-}
-
-WorkerInfo WorkerServer::Parts::Describe(
+absl::StatusOr<WorkerInfo> WorkerServer::Parts::Describe(
     const WorkerServerOptions& options) const {
+  const std::string& name = options.model.name;
+  ModelFingerprint fingerprint;  // Empty for a synthetic model.
+  if (!IsSynthetic(name)) {
+    BOLE_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(name));
+  }
+  const LoadedModel& model = ranked->loaded();
+  const EngineOptions& sizes = ranked->sizes();
   const SamplingParams defaults = SamplingDefaults(model.generation);
   // Only graphs have their launches sized by a bucket.
-  const bool pads = engine->num_graphs() > 0;
+  const bool pads = ranked->keeps_graphs();
   const MoeConfig moe = model.config.moe.value_or(MoeConfig());
-  return {
-      .model = ModelName(options.model),
-      .device = backend->description(),
+  return WorkerInfo{
+      .model = ModelName(name),
+      .device = ranked->device(),
       .version = kVersion,
-      .limits = engine->limits(),
-      .has_drafter = engine->has_drafter(),
-      .synthetic = IsSynthetic(options.model),
-      .fingerprint = fingerprint,
+      .limits = ranked->limits(),
+      .has_drafter = ranked->has_drafter(),
+      .synthetic = IsSynthetic(name),
+      .fingerprint = std::move(fingerprint),
       .stop_tokens = model.stop_tokens,
       .temperature = defaults.temperature,
       .top_k = defaults.top_k,
@@ -158,8 +100,8 @@ WorkerInfo WorkerServer::Parts::Describe(
       .request_buckets =
           pads ? RequestBuckets(sizes.max_requests) : std::vector<int>(),
       .experts = {.count = moe.num_experts, .per_token = moe.experts_per_token},
-      .slot_bytes = memory.slot_bytes(),
-      .page_bytes = memory.page_bytes()};
+      .slot_bytes = ranked->memory().slot_bytes(),
+      .page_bytes = ranked->memory().page_bytes()};
 }
 
 absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
@@ -169,8 +111,8 @@ absl::Status WorkerServer::Parts::Step(const StepPlan& plan,
     on_round(std::move(result));
   };
   if (recorder) CheckRecording(recorder->WritePlan(plan));
-  absl::Status status = engine->StepValidated(plan, report);
-  metrics.SetGraphMisses(engine->graph_misses());
+  absl::Status status = ranked->Step(plan, report);
+  metrics.SetGraphMisses(ranked->graph_misses());
   return status;
 }
 
@@ -196,7 +138,7 @@ absl::Status WorkerServer::Parts::LoadCosts(const std::string& path,
 }
 
 absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
-  WorkerInfo info = Describe(options);
+  BOLE_ASSIGN_OR_RETURN(WorkerInfo info, Describe(options));
   BOLE_RETURN_IF_ERROR(LoadCosts(options.cost_table_path, info));
   BOLE_ASSIGN_OR_RETURN(spans,
                         StartOtlpExporter(options.collector, "bole-worker",
@@ -209,8 +151,9 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
           .info = std::move(info),
           .step = [this](const StepPlan& plan, const OnRound& on_round)
               -> absl::Status { return Step(plan, on_round); },
-          .step_timeout =
-              options.step_timeout.value_or(DefaultStepTimeout(*backend)),
+          .step_timeout = options.step_timeout.value_or(
+              ranked->on_gpu() ? kGpuStepTimeout
+                               : std::chrono::milliseconds(0)),
           .flight = options.flight,
           .spans = spans.get(),
           .handled = &handled,
@@ -257,20 +200,23 @@ absl::Status WorkerServer::Parts::ListenForMetrics(
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
     const WorkerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Backend> backend,
-      ChooseBackend(options.device, ThreadsOrDefault(options.num_threads)));
-  return StartOn(std::move(backend), options);
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<RankedModel> ranked,
+                        RankedModel::Load(options.model));
+  return StartWith(std::move(ranked), options);
 }
 
-absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartOn(
-    std::unique_ptr<Backend> backend, const WorkerServerOptions& options) {
-  auto parts = std::make_unique<Parts>(std::move(backend));
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartWith(
+    std::unique_ptr<RankedModel> ranked, const WorkerServerOptions& options) {
+  auto parts = std::make_unique<Parts>(std::move(ranked));
   if (!options.record_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(parts->recorder,
                           Recorder::Create(options.record_path));
   }
-  BOLE_RETURN_IF_ERROR(parts->LoadEngine(options));
+  parts->note = options.note;
+  for (const std::string& text : parts->ranked->loaded().notes) {
+    parts->Note(text);
+  }
+  parts->metrics.SetSizes(parts->ranked->limits(), parts->ranked->memory());
   BOLE_RETURN_IF_ERROR(parts->Listen(options));
   return std::unique_ptr<WorkerServer>(new WorkerServer(std::move(parts)));
 }
@@ -291,11 +237,7 @@ int WorkerServer::metrics_port() const {
 
 int WorkerServer::health_port() const { return parts_->host->health_port(); }
 
-const MemoryPlan& WorkerServer::memory() const { return parts_->memory; }
-
-const StepLimits& WorkerServer::limits() const {
-  return parts_->engine->limits();
-}
+const RankedModel& WorkerServer::model() const { return *parts_->ranked; }
 
 bool WorkerServer::Drain(std::chrono::steady_clock::time_point deadline) {
   parts_->host->SetServing(kServiceName, false);

@@ -14,12 +14,8 @@
 #include "common/net/http/otlp_exporter.h"
 #include "common/net/listen_address.h"
 #include "common/net/pem_files.h"
-#include "kernels/backend.h"
-#include "worker_service/draft_head.h"
-#include "worker_service/draft_weights.h"
-#include "worker_service/engine.h"
-#include "worker_service/engine_sizes.h"
-#include "worker_service/memory_plan.h"
+#include "common/step.h"
+#include "worker_service/ranks/ranked_model.h"
 
 namespace bole {
 
@@ -28,25 +24,13 @@ namespace bole {
 inline constexpr std::chrono::milliseconds kGpuStepTimeout{60'000};
 
 struct WorkerServerOptions {
-  std::string model;                    // As LoadModel() takes it.
+  RankedModelOptions model;
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
   // Of grpc.health.v1 alone, for everybody; empty: none.
   std::string health_address;
   TlsFiles tls;                    // For the first two addresses.
   Reach reach = Reach::kLoopback;  // For the same.
-  std::string device = "cpu";      // As ChooseBackend() reads it.
-  // Threads that compute on the CPU; 0 means one for each processor.
-  int num_threads = 0;
-  DraftHead draft_head = DraftHead::kAuto;
-  DraftWeights draft_weights = DraftWeights::kAuto;
-  // num_valid_tokens comes from the checkpoint; sizes of 0 from it and from the
-  // device (FitToDevice).
-  EngineOptions engine = DefaultEngineOptions();
-  double memory_fraction = kDefaultMemoryFraction;  // Share of a GPU's memory.
-  // The rounds that are likely are captured before anything is served, for so
-  // long at most; 0: they are captured when they first come.
-  std::chrono::seconds warm_up{60};
   std::chrono::milliseconds heartbeat_interval{1000};
   // As WorkerServiceOptions::scheduler_timeout.
   std::chrono::milliseconds scheduler_timeout{5000};
@@ -79,11 +63,11 @@ class WorkerServer {
   // cannot be bound.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
       const WorkerServerOptions& options);
-  // The same on a backend of the caller's: `device` and `num_threads` are not
-  // read. The calling thread must be bound to it.
-  static absl::StatusOr<std::unique_ptr<WorkerServer>> StartOn(
-      std::unique_ptr<Backend> backend, const WorkerServerOptions& options);
-  ~WorkerServer();  // Stop(). Binds the calling thread to the backend.
+  // The same with a model of the caller's, which was loaded with
+  // `options.model`.
+  static absl::StatusOr<std::unique_ptr<WorkerServer>> StartWith(
+      std::unique_ptr<RankedModel> model, const WorkerServerOptions& options);
+  ~WorkerServer();  // Stop(). Destroys the model.
 
   WorkerServer(const WorkerServer&) = delete;
   WorkerServer& operator=(const WorkerServer&) = delete;
@@ -94,8 +78,7 @@ class WorkerServer {
   int metrics_port() const;  // 0: no metrics.
   int health_port() const;   // 0: none that is for health alone.
 
-  const MemoryPlan& memory() const;
-  const StepLimits& limits() const;
+  const RankedModel& model() const;
 
   // Reports not serving, asks the scheduler to send no new requests, and waits
   // until it has closed its stream, until `deadline`, or until Stop(). Returns

@@ -55,7 +55,7 @@ std::string ReferenceBackend::description() const {
   const std::string place =
       rank().count == 1
           ? ""
-          : absl::StrCat(", rank ", rank().index, " of ", rank().count);
+          : absl::StrCat(" on each of ", rank().count, " ranks");
   return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads",
                       place);
 }

@@ -40,6 +40,9 @@ sys.dont_write_bytecode = True  # The folder may be a source tree.
 # The build puts the stubs there, by the paths of the .proto files.
 sys.path[:0] = ["tests/e2e/stubs", "bazel-bin/tests/e2e/stubs", "tests/e2e"]
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+# AddressSanitizer holds back what is freed, which looks like growth.
+os.environ["ASAN_OPTIONS"] = (
+    os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1")
 
 import grpc
 from drawn_requests import draw_requests

@@ -65,11 +65,14 @@ void System::StopScheduler() {
 void System::StartScheduler() {
   SchedulerServerOptions scheduler;
   scheduler.address = Loopback(scheduler_port_);
-  scheduler.models = {options_.model_directory};
+  scheduler.models = {options_.scheduler_model.empty()
+                          ? options_.model_directory
+                          : options_.scheduler_model};
   for (const Worker& worker : workers_) {
     scheduler.workers.push_back(Loopback(worker.line->port()));
   }
   scheduler.scheduler = options_.scheduler;
+  scheduler.allow_synthetic = true;
   scheduler.worker_timeout = options_.worker_timeout;
   scheduler.door = options_.door;
   if (options_.metrics) scheduler.metrics_address = Loopback(0);
@@ -87,10 +90,11 @@ void System::StopWorker(int i) {
 
 void System::StartWorker(int i) {
   WorkerServerOptions worker;
-  worker.model = options_.model_directory;
+  worker.model.name = options_.model_directory;
   worker.address = Loopback(workers_[i].port);
-  worker.num_threads = options_.num_threads;
-  worker.engine = options_.engine;
+  worker.model.num_threads = options_.num_threads;
+  worker.model.num_ranks = options_.num_ranks;
+  worker.model.engine = options_.engine;
   worker.heartbeat_interval = options_.heartbeat_interval;
   worker.cost_table_path = options_.cost_table_path;
   workers_[i].server = ValueOrDie(WorkerServer::Start(worker));

@@ -45,13 +45,13 @@ namespace wire = worker::v1;
 
 WorkerServerOptions TinyWorker() {
   WorkerServerOptions options;
-  options.model = "synthetic:tiny,noise=1";
-  options.num_threads = 1;
-  options.engine.max_requests = 2;
-  options.engine.max_nodes_per_tree = 16;
-  options.engine.max_prefill_tokens = 64;
-  options.engine.max_context = 256;
-  options.engine.max_draft = {.top_k = 2, .depth = 3};
+  options.model.name = "synthetic:tiny,noise=1";
+  options.model.num_threads = 1;
+  options.model.engine.max_requests = 2;
+  options.model.engine.max_nodes_per_tree = 16;
+  options.model.engine.max_prefill_tokens = 64;
+  options.model.engine.max_context = 256;
+  options.model.engine.max_draft = {.top_k = 2, .depth = 3};
   return options;
 }
 
@@ -141,7 +141,7 @@ TEST(CalibrateTest, ATableIsLoadedWhereItWasMeasured) {
   EXPECT_TRUE(ParseCostTable(described.cost_table()).ok());
   EXPECT_EQ(described.row_buckets_size(), 0);  // A CPU pads nothing.
 
-  options.num_threads = 2;
+  options.model.num_threads = 2;
   const absl::Status other = WorkerServer::Start(options).status();
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(other.message()),

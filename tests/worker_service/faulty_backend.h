@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/step.h"
+#include "kernels/communicator.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace bole::testing {
@@ -19,9 +21,12 @@ namespace bole::testing {
 // a GPU does.
 class FaultyBackend final : public ReferenceBackend {
  public:
-  enum class Fault { kError, kHang };
+  // kDiffer: computes something else.
+  enum class Fault { kError, kHang, kDiffer };
 
-  FaultyBackend() : ReferenceBackend(/*num_threads=*/1) {}
+  // A rank of several, or the only one.
+  explicit FaultyBackend(std::unique_ptr<Communicator> ranks = nullptr)
+      : ReferenceBackend(/*num_threads=*/1, std::move(ranks)) {}
 
   // Sample() works so many times, once in a step, and then no more.
   void BreakAfter(int good_steps, Fault fault) {
@@ -56,15 +61,19 @@ class FaultyBackend final : public ReferenceBackend {
   }
   absl::Status Sample(const SampleParams& params) override {
     CheckThread();
+    bool differs = false;
     {
       MutexLock lock(mutex_);
       if (good_steps_ == 0 && fault_ == Fault::kError) {
         return absl::InternalError("work on the GPU: cudaErrorIllegalAddress");
       }
-      while (good_steps_ == 0) mended_.Wait(mutex_);
-      --good_steps_;
+      while (good_steps_ == 0 && fault_ == Fault::kHang) mended_.Wait(mutex_);
+      differs = good_steps_ == 0;
+      if (!differs) --good_steps_;
     }
-    return ReferenceBackend::Sample(params);
+    absl::Status status = ReferenceBackend::Sample(params);
+    if (differs) params.emitted[params.path_row[params.path_first[0]]] ^= 1;
+    return status;
   }
 
  private:

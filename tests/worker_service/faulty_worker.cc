@@ -13,6 +13,7 @@
 #include "common/flight/flight_signals.h"
 #include "common/termination.h"
 #include "tests/worker_service/faulty_backend.h"
+#include "tests/worker_service/started_worker.h"
 #include "worker_service/worker_process.h"
 
 int main(int argc, char** argv) {
@@ -24,7 +25,7 @@ int main(int argc, char** argv) {
                                          ? FaultyBackend::Fault::kHang
                                          : FaultyBackend::Fault::kError;
   bole::WorkerProcessOptions options;
-  options.server.model = "models/demo";
+  options.server.model.name = "models/demo";
   options.server.step_timeout = std::chrono::milliseconds(std::atoi(argv[3]));
   options.server.record_path = argv[4];
   options.flight_folder = argv[5];
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
       [&](const bole::WorkerServerOptions& server) {
         auto backend = std::make_unique<FaultyBackend>();
         backend->BreakAfter(std::atoi(argv[2]), fault);
-        return bole::WorkerServer::StartOn(std::move(backend), server);
+        return bole::testing::StartOn(std::move(backend), server);
       },
       *termination);
   std::fprintf(stderr, "%s\n", status.ToString().c_str());

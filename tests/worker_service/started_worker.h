@@ -5,15 +5,19 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/check.h"
+#include "common/status_macros.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "kernels/backend.h"
 #include "proto/worker.grpc.pb.h"
+#include "worker_service/ranks/ranked_model.h"
 #include "worker_service/worker_server.h"
 
 namespace bole::testing {
@@ -26,6 +30,17 @@ inline std::unique_ptr<WorkerServer> StartOrDie(
   EXPECT_TRUE(server.ok()) << server.status();
   BOLE_CHECK(server.ok());
   return *std::move(server);
+}
+
+// A worker whose only rank is on `backend`.
+inline absl::StatusOr<std::unique_ptr<WorkerServer>> StartOn(
+    std::unique_ptr<Backend> backend, const WorkerServerOptions& options) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(std::move(backend));
+  BOLE_ASSIGN_OR_RETURN(
+      std::unique_ptr<RankedModel> model,
+      RankedModel::LoadOn(std::move(backends), options.model));
+  return WorkerServer::StartWith(std::move(model), options);
 }
 
 inline std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {

@@ -26,6 +26,7 @@
 #include "tests/worker_service/faulty_backend.h"
 #include "tests/worker_service/model/files.h"
 #include "tests/worker_service/started_worker.h"
+#include "worker_service/ranks/ranked_model.h"
 #include "worker_service/recorder.h"
 
 namespace bole {
@@ -36,6 +37,7 @@ using ::bole::testing::DescriptionOver;
 using ::bole::testing::FaultyBackend;
 using ::bole::testing::OpenAt;
 using ::bole::testing::SmallPlan;
+using ::bole::testing::StartOn;
 using ::bole::testing::StartOrDie;
 using ::testing::HasSubstr;
 namespace wire = worker::v1;
@@ -49,8 +51,8 @@ constexpr char kGoldenSteps[] = "tests/golden/steps/trees.binpb";
 // Enough for the golden steps.
 WorkerServerOptions SmallWorker() {
   WorkerServerOptions options;
-  options.model = kModel;
-  options.num_threads = 1;
+  options.model.name = kModel;
+  options.model.num_threads = 1;
   return options;
 }
 
@@ -103,7 +105,7 @@ TEST(WorkerServerTest, DescribesTheCheckpoint) {
   EXPECT_TRUE(IsSha256Hex(response.fingerprint().weights()));
   // Slots for 16 requests, and as many for checkpoints.
   EXPECT_EQ(response.limits().num_slots(), 32);
-  const MemoryPlan& memory = server->memory();
+  const MemoryPlan& memory = server->model().memory();
   EXPECT_EQ(response.slot_bytes() * 32, memory.states);
   EXPECT_EQ(response.page_bytes() * response.limits().num_pages(),
             memory.kv_pages);
@@ -111,7 +113,7 @@ TEST(WorkerServerTest, DescribesTheCheckpoint) {
 
 TEST(WorkerServerTest, ASyntheticModelSaysSoAndHasNoFiles) {
   WorkerServerOptions options = SmallWorker();
-  options.model = "synthetic:tiny,noise=1";
+  options.model.name = "synthetic:tiny,noise=1";
   const auto server = StartOrDie(options);
 
   const wire::DescribeResponse response = DescriptionOver(ChannelTo(*server));
@@ -133,7 +135,7 @@ TEST(WorkerServerTest, DescribesTheDefaultsOfTheGenerationConfig) {
                R"({"temperature": 0.5, "min_p": 0.25,
                    "repetition_penalty": 1.5})");
   WorkerServerOptions options = SmallWorker();
-  options.model = folder.path();
+  options.model.name = folder.path();
   const auto server = StartOrDie(options);
 
   const wire::DescribeResponse response = DescriptionOver(ChannelTo(*server));
@@ -253,7 +255,7 @@ TEST(WorkerServerTest, ADeviceThatFailsIsToldToTheSchedulerAndByHealth) {
   WorkerServerOptions options = SmallWorker();
   std::promise<absl::Status> failure;
   options.on_failure = [&](const absl::Status& why) { failure.set_value(why); };
-  const auto server = WorkerServer::StartOn(std::move(owned), options);
+  const auto server = StartOn(std::move(owned), options);
   ASSERT_EQ(server.status(), absl::OkStatus());
   const auto client = OpenAt(ChannelTo(**server), 1);
   client->SendPlan(1, 1, SmallPlan());
@@ -271,7 +273,7 @@ TEST(WorkerServerTest, ADeviceThatFailsIsToldToTheSchedulerAndByHealth) {
 
 TEST(WorkerServerTest, SaysWhyItCannotStart) {
   WorkerServerOptions missing = SmallWorker();
-  missing.model = "models/missing";
+  missing.model.name = "models/missing";
   EXPECT_FALSE(WorkerServer::Start(missing).ok());
 
   WorkerServerOptions remote = SmallWorker();

@@ -10,7 +10,9 @@
 namespace bole {
 
 // "0.8B", "2B", "4B", "9B", "27B", "35B-A3B", "122B-A10B", "397B-A17B"; and
-// "tiny" and "tiny-moe", of our own, for tests and machines without a GPU.
+// "tiny" and "tiny-moe", of our own, for tests and machines without a GPU;
+// "tiny-16" and "tiny-16-moe", with 16 key heads and the demo model's number of
+// tokens, for several ranks.
 // Without stop tokens. INVALID_ARGUMENT, naming them: another name.
 absl::StatusOr<ModelConfig> ConfigOfSize(std::string_view name);
 

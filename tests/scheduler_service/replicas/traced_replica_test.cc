@@ -21,7 +21,14 @@ using ::bole::testing::MakeRequest;
 using ::bole::testing::RandomPrompt;
 using ::bole::testing::ReplicaTest;
 
-class TracedReplicaTest : public ReplicaTest {
+// A base, so that it outlives the jobs of the other one, which end their spans.
+struct TestExporter {
+  SpanExporter exporter_{
+      {.resource = {.service = "test", .instance = "1"},
+       .post = [](const std::string& /*body*/) { return absl::OkStatus(); }}};
+};
+
+class TracedReplicaTest : private TestExporter, public ReplicaTest {
  protected:
   // As the scheduler tells it.
   void OnAdvanced(Job& job, Job::Progress progress) override {
@@ -51,10 +58,6 @@ class TracedReplicaTest : public ReplicaTest {
   static SpanId SpanOf(const Job& job) {
     return job.request().watch->span()->span_id;
   }
-
-  SpanExporter exporter_{
-      {.resource = {.service = "test", .instance = "1"},
-       .post = [](const std::string& /*body*/) { return absl::OkStatus(); }}};
 };
 
 TEST_F(TracedReplicaTest, AWorkerIsToldOfSampledJobsAndOfTheirEnd) {

@@ -1,0 +1,79 @@
+// A worker whose model is cut into ranks writes what one with the whole model
+// writes, through both services.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "scheduler_service/policy/policy_options.h"
+#include "scheduler_service/policy/speculation.h"
+#include "tests/e2e/call.h"
+#include "tests/e2e/system.h"
+
+namespace bole::e2e {
+namespace {
+
+constexpr int kMaxTokens = 40;
+constexpr int kRequests = 6;
+
+// Greedy ones and drawn ones, with penalties and without.
+v1::GenerateRequest RequestFor(int i) {
+  v1::GenerateRequest request = GreedyRequest(
+      "def f" + std::to_string(i) + "(a, b):\n    return", kMaxTokens);
+  v1::SamplingParams& sampling = *request.mutable_sampling_params();
+  sampling.set_seed(i);
+  if (i % 2 == 1) sampling.set_temperature(0.8f);
+  if (i % 3 == 2) sampling.set_presence_penalty(0.6f);
+  return request;
+}
+
+// Sent at once.
+std::vector<std::vector<int32_t>> IdsWith(SystemOptions options, int num_ranks,
+                                          SpeculationMode mode) {
+  options.num_ranks = num_ranks;
+  options.scheduler.policy =
+      mode == SpeculationMode::kOff ? PolicyKind::kOff : PolicyKind::kFixed;
+  options.scheduler.speculation.mode = mode;
+  System system(options);
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < kRequests; ++i) {
+    calls.push_back(std::make_unique<Call>(system.stub(), RequestFor(i)));
+  }
+  std::vector<std::vector<int32_t>> ids;
+  for (const auto& call : calls) {
+    const Generation& generation = call->Finish();
+    EXPECT_TRUE(generation.status.ok()) << generation.status.error_message();
+    EXPECT_EQ(generation.ids().size(), kMaxTokens);
+    ids.push_back(generation.ids());
+  }
+  calls.clear();
+  system.ExpectIdle();
+  return ids;
+}
+
+TEST(E2eRanksTest, TwoRanksWriteTheDemoModelsTexts) {
+  const SystemOptions options;
+  const auto want = IdsWith(options, 1, SpeculationMode::kOff);
+  for (const SpeculationMode mode :
+       {SpeculationMode::kOff, SpeculationMode::kTree}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    EXPECT_EQ(IdsWith(options, 2, mode), want);
+  }
+}
+
+// Sixteen key heads, and experts of which four ranks have a quarter each.
+TEST(E2eRanksTest, FourRanksWriteASyntheticModelsTexts) {
+  for (const std::string size : {"tiny-16", "tiny-16-moe"}) {
+    SCOPED_TRACE(size);
+    SystemOptions options;
+    options.model_directory = "synthetic:" + size;
+    options.scheduler_model = options.model_directory + "=models/demo";
+    const auto want = IdsWith(options, 1, SpeculationMode::kTree);
+    EXPECT_EQ(IdsWith(options, 2, SpeculationMode::kChain), want);
+    EXPECT_EQ(IdsWith(options, 4, SpeculationMode::kTree), want);
+  }
+}
+
+}  // namespace
+}  // namespace bole::e2e
