@@ -200,14 +200,14 @@ absl::Status WorkerServer::Parts::ListenForMetrics(
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
     const WorkerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<RankedModel> ranked,
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<RankedModel> model,
                         RankedModel::Load(options.model));
-  return StartWith(std::move(ranked), options);
+  return StartWith(std::move(model), options);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartWith(
-    std::unique_ptr<RankedModel> ranked, const WorkerServerOptions& options) {
-  auto parts = std::make_unique<Parts>(std::move(ranked));
+    std::unique_ptr<RankedModel> model, const WorkerServerOptions& options) {
+  auto parts = std::make_unique<Parts>(std::move(model));
   if (!options.record_path.empty()) {
     BOLE_ASSIGN_OR_RETURN(parts->recorder,
                           Recorder::Create(options.record_path));

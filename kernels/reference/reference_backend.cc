@@ -53,9 +53,8 @@ absl::StatusOr<void*> AlignedMemory(size_t bytes, std::string_view what) {
 std::string ReferenceBackend::description() const {
   const int threads = pool_.num_threads();
   const std::string place =
-      rank().count == 1
-          ? ""
-          : absl::StrCat(" on each of ", rank().count, " ranks");
+      rank().count == 1 ? ""
+                        : absl::StrCat(" on each of ", rank().count, " ranks");
   return absl::StrCat("cpu, ", threads, threads == 1 ? " thread" : " threads",
                       place);
 }

@@ -37,6 +37,7 @@ std::vector<std::vector<int32_t>> IdsWith(SystemOptions options, int num_ranks,
   options.scheduler.speculation.mode = mode;
   System system(options);
   std::vector<std::unique_ptr<Call>> calls;
+  calls.reserve(kRequests);
   for (int i = 0; i < kRequests; ++i) {
     calls.push_back(std::make_unique<Call>(system.stub(), RequestFor(i)));
   }

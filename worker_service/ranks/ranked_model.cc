@@ -100,7 +100,7 @@ RankedModel::RankedModel(std::vector<std::unique_ptr<Backend>> backends,
     : rank_deadline_(rank_deadline),
       threads_(static_cast<int>(backends.size())) {
   for (std::unique_ptr<Backend>& backend : backends) {
-    ranks_.push_back({.backend = std::move(backend)});
+    ranks_.emplace_back().backend = std::move(backend);
   }
 }
 

@@ -19,10 +19,9 @@ std::string Difference(const StepResult& a, const StepResult& b) {
     if (at == a.end() && other == b.end()) return "";
     return absl::StrCat(what, " ", at - a.begin());
   };
-  const std::string prefill = of("prefill", a.prefills, b.prefills);
-  if (!prefill.empty()) return prefill;
-  const std::string sequence = of("sequence", a.sequences, b.sequences);
-  return sequence.empty() ? "the forest" : sequence;
+  std::string where = of("prefill", a.prefills, b.prefills);
+  if (where.empty()) where = of("sequence", a.sequences, b.sequences);
+  return where.empty() ? "the forest" : where;
 }
 
 }  // namespace

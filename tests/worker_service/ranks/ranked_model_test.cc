@@ -95,7 +95,7 @@ class BrokenModelTest : public ::testing::Test {
       std::this_thread::sleep_for(4 * options.rank_deadline);
       broken.Mend();
     });
-    const absl::Status status =
+    absl::Status status =
         (*model)->Step(SmallPlan(), [&](const StepResult&) { ++num_told_; });
     mender.join();
     return status;

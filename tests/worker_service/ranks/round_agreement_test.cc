@@ -17,9 +17,10 @@ using ::testing::HasSubstr;
 constexpr std::chrono::milliseconds kLong{60000};
 
 StepResult RoundOf(int round, int32_t token) {
-  StepResult result{.round = round};
+  StepResult result;
+  result.round = round;
   result.sequences.resize(2);
-  result.sequences[1].emitted = {{.token = token}};
+  result.sequences[1].emitted.emplace_back().token = token;
   return result;
 }
 
