@@ -129,7 +129,8 @@ stop() {
 # cost_table: where the table of costs is kept that was measured with these files.
 # The worker itself refuses one of another device or build.
 cost_table() {
-  local key
+  local key parts=
+  ((ranks == 1)) || parts=-$ranks-ranks
   key=$(
     cd "$model"
     shopt -s nullglob
@@ -137,7 +138,7 @@ cost_table() {
     { cat "${files[@]}" && stat -Lc '%n %s' ./*.safetensors; } 2>/dev/null |
       sha256sum
   ) || true
-  echo "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bole/costs-${key:0:16}-$ranks.json"
+  echo "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bole/costs-${key:0:16}$parts.json"
 }
 
 # With the table, if there is one and the worker takes it.

@@ -213,18 +213,19 @@ class QuickstartTest(unittest.TestCase):
     def test_help_names_every_flag(self):
         done = run("./quickstart.sh", "--help")
         self.assertEqual(done.returncode, 0)
-        for flag in ["--model", "--serve", "--bundle"]:
+        for flag in ["--model", "--ranks", "--serve", "--bundle"]:
             self.assertIn(flag, done.stdout)
 
     def test_what_is_wrong_is_named(self):
         self.assertIn("no/such", self.refused("--model", "no/such"))
         self.assertIn("no/such", self.refused("--bundle", "no/such"))
-        for arguments in [["--model"], ["--bundle"], ["--sideways"],
+        for arguments in [["--model"], ["--bundle"], ["--ranks", "two"],
+                          ["--sideways"],
                           ["one prompt", "and another"]]:
             with self.subTest(arguments=arguments):
                 self.assertIn("usage:", self.refused(*arguments))
 
-    def answered(self, cache):
+    def answered(self, cache, *arguments):
         """What the answer to a prompt says besides, with tables of `cache`."""
         programs = cache / "bin"
         programs.mkdir()
@@ -234,7 +235,7 @@ class QuickstartTest(unittest.TestCase):
                 pathlib.Path(path).resolve())
         # A build would be an error here.
         done = run("./quickstart.sh", "--bundle", str(cache), "--model",
-                   "models/demo", PROMPT,
+                   "models/demo", *arguments, PROMPT,
                    env={"BAZEL": "false", "XDG_CACHE_HOME": str(cache)})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("return", done.stdout)
@@ -249,6 +250,17 @@ class QuickstartTest(unittest.TestCase):
         self.assertIn("not measured", line[1])
         self.assertGreater(float(line[2]), 1.5)
         self.assertIn(f"mean accepted tokens  {line[2]}\n", said)
+
+    def test_two_ranks_answer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = self.answered(pathlib.Path(folder), "--ranks", "2")
+        self.assertIn("speculation: trees", said)
+
+    def test_three_ranks_are_refused_by_what_does_not_divide(self):
+        done = run(WORKER, "--model", "models/demo", "--ranks", "3",
+                   "--device", "cpu")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("3 ranks", done.stderr)
 
     def test_with_a_table_it_says_why_nothing_was_drafted(self):
         with tempfile.TemporaryDirectory() as folder:
