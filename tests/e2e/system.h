@@ -35,7 +35,7 @@ struct SystemOptions {
   std::chrono::milliseconds worker_timeout{10000};
   std::chrono::milliseconds heartbeat_interval{1000};
   int num_threads = 1;  // The engine's. Tests run side by side.
-  int num_ranks = 1;    // Of a worker.
+  int num_ranks = 1;    // Each worker cuts the model into so many.
   // As the scheduler's --model; empty: model_directory.
   std::string scheduler_model = {};
   DoorLimits door = {};

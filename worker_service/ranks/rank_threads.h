@@ -41,10 +41,11 @@ class RankThreads {
   CondVar changed_;
   const Work* work_ ABSL_GUARDED_BY(mutex_) = nullptr;
   int64_t num_runs_ ABSL_GUARDED_BY(mutex_) = 0;
-  int num_working_ ABSL_GUARDED_BY(mutex_) = 0;  // Of threads_.
+  // How many of threads_ have not returned from the present run.
+  int num_working_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);  // By rank.
-  std::vector<std::thread> threads_;  // Of ranks 1, 2, ...
+  std::vector<std::thread> threads_;  // threads_[i] is that of rank i + 1.
 };
 
 }  // namespace bole

@@ -39,7 +39,7 @@ class RoundAgreement {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   struct Said {
-    std::deque<StepResult> rounds;  // That have not been compared yet.
+    std::deque<StepResult> rounds;  // What rank 0 has not compared yet.
     bool has_left = false;
   };
 

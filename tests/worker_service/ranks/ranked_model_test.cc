@@ -101,7 +101,7 @@ class BrokenModelTest : public ::testing::Test {
     return status;
   }
 
-  int num_told_ = 0;  // Of the second step.
+  int num_told_ = 0;  // Rounds that the second step told.
 };
 
 TEST_F(BrokenModelTest, ARankThatFailsIsNamed) {
