@@ -119,7 +119,10 @@ void AsyncGeneration::Wake() {
 }
 
 void AsyncGeneration::Done() {
-  handlers_.on_done(generation_.status(), generation_.stats());
+  {
+    const GenerateHandlers handlers = std::move(handlers_);
+    handlers.on_done(generation_.status(), generation_.stats());
+  }
   on_ended_(this);
 }
 

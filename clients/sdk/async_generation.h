@@ -18,7 +18,7 @@ namespace bole {
 
 // Called one after another, by threads of gRPC, which they must not keep: the
 // next response is read when on_event has returned. Neither may destroy the
-// client.
+// client. Both are destroyed after on_done, so they may own what keeps the call.
 struct GenerateHandlers {
   std::function<void(const v1::GenerateResponse&)> on_event =
       [](const v1::GenerateResponse&) {};
@@ -61,7 +61,7 @@ class AsyncGeneration {
   const ServerChannel& channel_;
   v1::BoleService::Stub& stub_;
   const std::optional<Generation::TimePoint> deadline_;
-  const GenerateHandlers handlers_;
+  GenerateHandlers handlers_;
   const std::function<void(AsyncGeneration*)> on_ended_;
   // The attempt uses it while there is one, and nobody else does.
   Generation generation_;

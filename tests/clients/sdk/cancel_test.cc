@@ -82,6 +82,29 @@ TEST_F(CancelTest, AnAsyncAnswerIsCancelledWhileItStreamsAndWhileItWaits) {
   }
 }
 
+// A caller's own record of a call may have both the call and its handlers.
+TEST_F(CancelTest, AnAsyncAnswerThatHasEndedLetsItsHandlersGo) {
+  struct Record {
+    std::shared_ptr<AsyncGeneration> call;
+    std::promise<void> done;
+  };
+  server_.service().SetAnswers({AnswerOf({"a"})});
+  const auto client = NewClient();
+  auto record = std::make_shared<Record>();
+  const std::weak_ptr<Record> kept = record;
+  std::future<void> done = record->done.get_future();
+  record->call = client->GenerateAsync(
+      TextRequest("hi"),
+      {.on_event = [](const v1::GenerateResponse&) {},
+       .on_done = [record](
+                      const absl::Status&,
+                      const GenerationStats&) { record->done.set_value(); }});
+
+  done.wait();
+  record.reset();
+  while (!kept.expired()) std::this_thread::yield();
+}
+
 // The refusal may have arrived when the caller cancels.
 TEST(GenerationTest, ACancelWinsOverWhatItsAttemptCameTo) {
   for (const grpc::StatusCode code :
