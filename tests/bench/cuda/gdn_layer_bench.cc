@@ -71,9 +71,7 @@ class Bench {
       : backend_(backend),
         flags_(flags),
         bandwidth_(bandwidth),
-        on_{.type = backend.activation_type(),
-            .stream = backend.stream(),
-            .overlaps = true} {}
+        on_(backend.launch()) {}
 
   absl::Status MeasureAll() {
     for (const std::string& shape : flags_.shapes) {
