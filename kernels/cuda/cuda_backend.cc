@@ -73,7 +73,7 @@ absl::Status CheckDevice(int device) {
 }
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
-    int device, ElementType type) {
+    int device, ElementType type, const GpuRank& rank) {
   BOLE_RETURN_IF_ERROR(CheckDevice(device));
   std::unique_ptr<CudaBackend> backend(new CudaBackend(device, type));
   BOLE_RETURN_IF_ERROR(backend->BindThread());
@@ -99,6 +99,14 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaMemset(backend->num_claimed_.get(), 0, sizeof(int32_t)),
                "count of commits"));
+  if (rank.ranks == nullptr || rank.ranks->rank().count == 1) return backend;
+  backend->ranks_ = rank.ranks;
+  BOLE_ASSIGN_OR_RETURN(
+      backend->collectives_,
+      GpuCollectives::Create(device, rank.collectives, rank.deadline,
+                             *rank.ranks, backend->on_));
+  absl::StrAppend(&backend->name_, " on each of ", backend->rank().count,
+                  " ranks");
   return backend;
 }
 
@@ -112,6 +120,7 @@ absl::Status CudaBackend::BindThread() {
 CudaBackend::~CudaBackend() {
   BindThread().IgnoreError();
   cudaStreamSynchronize(on_.stream);
+  collectives_.reset();
   host_copies_.reset();
   matrices_.clear();
   matmuls_.reset();
@@ -171,7 +180,9 @@ absl::Status CudaBackend::Download(void* host, const void* device,
   BOLE_RETURN_IF_ERROR(ToStatus(
       cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, on_.stream),
       "copy from the GPU"));
-  return ToStatus(cudaStreamSynchronize(on_.stream), "work on the GPU");
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaStreamSynchronize(on_.stream), "work on the GPU"));
+  return CheckRanks();
 }
 
 absl::Status CudaBackend::QueueDownload(void* host, const void* device,
@@ -204,7 +215,13 @@ absl::Status CudaBackend::SetMark(int mark) {
 }
 
 absl::Status CudaBackend::AwaitMark(int mark) {
-  return ToStatus(cudaEventSynchronize(marks_[mark]), "work on the GPU");
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaEventSynchronize(marks_[mark]), "work on the GPU"));
+  return CheckRanks();
+}
+
+absl::Status CudaBackend::CheckRanks() const {
+  return collectives_ == nullptr ? absl::OkStatus() : collectives_->status();
 }
 
 absl::StatusOr<double> CudaBackend::SecondsBetween(int from, int to) {
@@ -243,7 +260,8 @@ absl::Status CudaBackend::MatMul(const MatMulParams& params) {
 }
 
 bool CudaBackend::TakesPair(const AddAndProjectParams& params) const {
-  return !HasIntegers(params.add) && !HasIntegers(params.project) &&
+  return rank().count == 1 && !HasIntegers(params.add) &&
+         !HasIntegers(params.project) &&
          matmuls_->TakePair(PairOf(params), on_.type);
 }
 
@@ -264,9 +282,20 @@ absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
   if (!params.gate || !matmuls_->TakeGated(pair.behind, on_.type)) {
     return Backend::AddAndProject(params);
   }
-  BOLE_RETURN_IF_ERROR(MatMul(params.add));
-  BOLE_RETURN_IF_ERROR(RmsNorm(params.norm));
+  BOLE_RETURN_IF_ERROR(AddAndNorm(
+      {.add = params.add, .norm = params.norm, .partial = params.partial}));
   return matmuls_->Run(pair.behind, on_);
+}
+
+absl::Status CudaBackend::AllReduceAddNorm(
+    const AllReduceAddNormParams& params) {
+  return collectives_ == nullptr ? Backend::AllReduceAddNorm(params)
+                                 : collectives_->AllReduceAddNorm(params, on_);
+}
+
+absl::Status CudaBackend::AllGather(const AllGatherParams& params) {
+  return collectives_ == nullptr ? Backend::AllGather(params)
+                                 : collectives_->AllGather(params, on_);
 }
 
 absl::Status CudaBackend::RmsNorm(const RmsNormParams& params) {

@@ -3,18 +3,22 @@
 #define BOLE_KERNELS_CUDA_CUDA_BACKEND_H_
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/communicator.h"
 #include "kernels/cuda/attention/tile_attention.h"
+#include "kernels/cuda/collectives_kind.h"
 #include "kernels/cuda/host_copies.h"
 #include "kernels/cuda/moe/moe.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/products/int7_products.h"
 #include "kernels/cuda/products/matmul.h"
+#include "kernels/cuda/ranks/gpu_collectives.h"
 #include "kernels/cuda/scratch.h"
 
 namespace bole::cuda {
@@ -22,6 +26,16 @@ namespace bole::cuda {
 // Whether there is a device that can run this build. UNAVAILABLE says why not:
 // no driver, no device, or none of the compiled targets.
 absl::Status CheckDevice(int device = 0);
+
+// A GPU that is one of several ranks.
+struct GpuRank {
+  // This rank's end of the group, for what the GPUs must know of each other.
+  std::shared_ptr<Communicator> ranks;
+  CollectivesKind collectives = CollectivesKind::kPush;
+  // For another rank's part of a sum. Less than what the host waits for a
+  // round, so that the error names the rank.
+  std::chrono::milliseconds deadline{5000};
+};
 
 // Operators are queued on one stream, in order; the next Download, or the next
 // awaited mark, returns the errors of their execution. Activations, weights and
@@ -33,14 +47,22 @@ absl::Status CheckDevice(int device = 0);
 // where a thread chooses.
 class CudaBackend final : public Backend {
  public:
-  // UNAVAILABLE as CheckDevice().
+  // UNAVAILABLE as CheckDevice(). With several ranks all of them call it
+  // together; errors are also those of GpuCollectives::Create().
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
-      int device = 0, ElementType type = ElementType::kBFloat16);
+      int device = 0, ElementType type = ElementType::kBFloat16,
+      const GpuRank& rank = {});
   ~CudaBackend() override;  // Binds the calling thread.
 
   absl::Status BindThread() override;
   std::string description() const override { return name_; }
   ElementType activation_type() const override { return on_.type; }
+  Rank rank() const override {
+    return ranks_ == nullptr ? Rank{} : ranks_->rank();
+  }
+  void AbortRanks(const absl::Status& reason) override {
+    if (ranks_ != nullptr) ranks_->Abort(reason);
+  }
   cudaStream_t stream() const { return on_.stream; }
   const Launch& launch() const { return on_; }
 
@@ -89,6 +111,8 @@ class CudaBackend final : public Backend {
   absl::Status GatherRows(const GatherRowsParams& params) override;
   absl::Status Moe(const MoeParams& params) override;
   absl::Status AddAndProject(const AddAndProjectParams& params) override;
+  absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params) override;
+  absl::Status AllGather(const AllGatherParams& params) override;
 
   absl::Status GdnConv(const GdnConvParams& params) override;
   absl::Status GdnVerify(const GdnCoreParams& params) override;
@@ -133,10 +157,14 @@ class CudaBackend final : public Backend {
   // Unspecified content, not kept yet.
   absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
                                                           int columns) const;
+  // What has been waited for was computed with all ranks.
+  absl::Status CheckRanks() const;
 
   const int device_;
   std::string name_;
   Launch on_;
+  std::shared_ptr<Communicator> ranks_;          // Null for an only rank.
+  std::unique_ptr<GpuCollectives> collectives_;  // The same.
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   std::unique_ptr<HostCopies> host_copies_;
   std::unique_ptr<MatMuls> matmuls_;

@@ -1,0 +1,147 @@
+// Columns of the ranks made whole rows: each rank writes its own into the
+// memory of all, says so, and copies the rows out when all have.
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ranks/push.cuh"
+#include "kernels/cuda/ranks/push.h"
+
+namespace bole::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kMostBlocks = 2 * 132;
+
+__device__ inline int RowsOf(const GatherRange& range) {
+  return max(0, min(range.num_rows, *range.count - range.first_row));
+}
+
+template <typename T>
+__device__ T* WholeOf(const PushGroup& group, int rank) {
+  return reinterpret_cast<T*>(group.arena[rank] + WholeOffset(group.count));
+}
+
+// By the whole block: waits until counts[r] >= least, for every rank r.
+__device__ inline void WaitForRanks(const PushGroup& group,
+                                    const uint64_t* counts, uint64_t least) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r < group.count) {
+    Patience patience;
+    while (LoadCount(counts + r) < least && !patience.IsOver(group, r)) {
+    }
+  }
+  __syncthreads();
+}
+
+// T is float4 where all columns begin at multiples of 4, or float; widths are
+// in T.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    SendColumnsKernel(const __grid_constant__ GatherRange range, int width,
+                      int own_width, int own_first,
+                      const __grid_constant__ PushGroup group) {
+  WaitForPrevious();
+  PushCounts* const own = CountsOf(group, group.rank);
+  const uint64_t call = LoadCount(&own->gathers) / kCallUnits;
+  // The rows of the call before have been read everywhere.
+  WaitForRanks(group, own->taken, call * kCallUnits);
+  const T* const part = reinterpret_cast<const T*>(range.values) +
+                        int64_t{range.first_row} * own_width;
+  const int64_t count = int64_t{RowsOf(range)} * own_width;
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
+       i += step) {
+    const T x = part[i];
+    const int64_t to = i / own_width * width + own_first + i % own_width;
+    for (int r = 0; r < group.count; ++r) WholeOf<T>(group, r)[to] = x;
+  }
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x < group.count) {
+    AddToCount(&CountsOf(group, threadIdx.x)->arrived[group.rank],
+               BlockUnits());
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    TakeRowsKernel(const __grid_constant__ GatherRange range, int width,
+                   const __grid_constant__ PushGroup group) {
+  WaitForPrevious();
+  PushCounts* const own = CountsOf(group, group.rank);
+  const uint64_t call = LoadCount(&own->gathers) / kCallUnits;
+  WaitForRanks(group, own->arrived, (call + 1) * kCallUnits);
+  const T* const whole = WholeOf<T>(group, group.rank);
+  T* const out =
+      reinterpret_cast<T*>(range.values) + int64_t{range.first_row} * width;
+  const int64_t count = int64_t{RowsOf(range)} * width;
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
+       i += step) {
+    out[i] = __ldcg(whole + i);
+  }
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x < group.count) {
+    AddToCount(&CountsOf(group, threadIdx.x)->taken[group.rank], BlockUnits());
+  }
+  if (threadIdx.x == 0) AddToCount(&own->gathers, BlockUnits());
+}
+
+__global__ void __launch_bounds__(kThreads)
+    PlaceColumnsKernel(const float* part, int first, int width,
+                       const __grid_constant__ GatherRange range) {
+  WaitForPrevious();
+  const int64_t count = int64_t{RowsOf(range)} * width;
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
+       i += step) {
+    const int64_t row = range.first_row + i / width;
+    range.values[row * range.width + first + i % width] = part[i];
+  }
+}
+
+LaunchShape ShapeFor(int64_t count) {
+  const int64_t blocks = (count + kThreads - 1) / kThreads;
+  return {.grid = dim3(static_cast<unsigned>(
+              std::clamp<int64_t>(blocks, 1, kMostBlocks))),
+          .block = dim3(kThreads)};
+}
+
+}  // namespace
+
+absl::Status PushAllGather(const GatherRange& range, const PushGroup& group,
+                           const Launch& on) {
+  const auto run = [&](auto element) {
+    using T = decltype(element);
+    constexpr int kFloats = sizeof(T) / sizeof(float);
+    const int width = range.width / kFloats;
+    const int own_width = range.own_width / kFloats;
+    const absl::Status sent = LaunchDependent(
+        "sending of columns", SendColumnsKernel<T>,
+        ShapeFor(int64_t{range.num_rows} * own_width), on, range, width,
+        own_width, range.own_first / kFloats, group);
+    if (!sent.ok()) return sent;
+    return LaunchDependent("gathering of columns", TakeRowsKernel<T>,
+                           ShapeFor(int64_t{range.num_rows} * width), on, range,
+                           width, group);
+  };
+  // Of all ranks alike: the others' columns begin where these end.
+  constexpr int kFloats = 4;
+  const bool is_aligned =
+      range.are_aligned &&
+      reinterpret_cast<uintptr_t>(range.values) % (kFloats * sizeof(float)) ==
+          0;
+  return is_aligned ? run(float4()) : run(float());
+}
+
+absl::Status PlaceColumns(const float* part, int first, int width,
+                          const GatherRange& range, const Launch& on) {
+  return LaunchDependent("placing of columns", PlaceColumnsKernel,
+                         ShapeFor(int64_t{range.num_rows} * width), on, part,
+                         first, width, range);
+}
+
+}  // namespace bole::cuda

@@ -1,0 +1,87 @@
+// What kernels that send to other GPUs have in common.
+#ifndef BOLE_KERNELS_CUDA_RANKS_PUSH_CUH_
+#define BOLE_KERNELS_CUDA_RANKS_PUSH_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/ranks/push.h"
+
+namespace bole::cuda {
+
+// 16 bytes, which another GPU may be writing: never from a cache of this
+// multiprocessor, and never left out.
+__device__ inline uint4 LoadShared(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+__device__ inline void StoreShared(uint4* to, const uint4& v) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+__device__ inline uint64_t LoadCount(const uint64_t* count) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
+               : "=l"(value)
+               : "l"(count)
+               : "memory");
+  return value;
+}
+__device__ inline void AddToCount(uint64_t* count, uint64_t amount) {
+  asm volatile("red.release.sys.global.add.u64 [%0], %1;"
+               :
+               : "l"(count), "l"(amount)
+               : "memory");
+}
+
+__device__ inline uint64_t Nanoseconds() {
+  uint64_t time;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+  return time;
+}
+
+__device__ inline PushCounts* CountsOf(const PushGroup& group, int rank) {
+  return reinterpret_cast<PushCounts*>(group.arena[rank] +
+                                       CountsOffset(group.count));
+}
+
+// What this block adds to a count for its part of a call: all blocks together
+// kCallUnits.
+__device__ inline uint64_t BlockUnits() {
+  return blockIdx.x == 0 ? kCallUnits - (gridDim.x - 1) : 1;
+}
+
+// How long a thread has waited for another rank.
+class Patience {
+ public:
+  // Whether to give up, which every thread of this rank does from then on. To
+  // be asked each time that nothing had come.
+  __device__ bool IsOver(const PushGroup& group, int missing) {
+    constexpr uint32_t kBetweenLooks = 1024;
+    if (++num_looks_ % kBetweenLooks != 0) return false;
+    auto* failed = static_cast<volatile uint32_t*>(
+        &CountsOf(group, group.rank)->has_failed);
+    if (*failed != 0) return true;
+    const uint64_t now = Nanoseconds();
+    if (since_ == 0) since_ = now;
+    if (now - since_ < group.patience) return false;
+    static_cast<volatile PushFailure*>(group.failure)->missing = missing + 1;
+    __threadfence_system();
+    *failed = 1;
+    return true;
+  }
+
+ private:
+  uint32_t num_looks_ = 0;
+  uint64_t since_ = 0;
+};
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_RANKS_PUSH_CUH_

@@ -1,0 +1,121 @@
+// What the ranks of a model send each other on their GPUs: kernels, and the
+// memory that they exchange through.
+#ifndef BOLE_KERNELS_CUDA_RANKS_PUSH_H_
+#define BOLE_KERNELS_CUDA_RANKS_PUSH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/collectives.h"
+#include "kernels/cuda/operators.h"
+
+namespace bole::cuda {
+
+// More than the GPUs of a host.
+inline constexpr int kMaxPeers = 8;
+
+// Why a rank stopped waiting, in the host's memory. 0 until then.
+struct PushFailure {
+  int32_t missing;  // 1 + the rank that did not come.
+};
+
+// Counts of one rank, in its own memory; all 0 at the start. Ranks add to each
+// other's. A call adds kCallUnits to a count, whatever the size of its grid, so
+// that a block can tell the number of the call from a count that others of its
+// grid have added to already: the quotient changes with the last of them.
+inline constexpr uint64_t kCallUnits = uint64_t{1} << 16;
+struct PushCounts {
+  uint64_t reductions;          // Of this rank.
+  uint64_t gathers;             // The same.
+  uint64_t arrived[kMaxPeers];  // Gathers whose part has come, by rank.
+  uint64_t taken[kMaxPeers];    // Gathers that a rank has read, by rank.
+  uint32_t has_failed;          // Not 0: nobody waits any more.
+};
+
+// Memory of each rank that all of them write to:
+//
+//   slots   [kSlotBuffers][rank][kSlotBytes]  what ranks add, as sent
+//   whole   [kWholeBytes]                     rows that are being gathered
+//   counts  PushCounts
+//
+// Slots hold kEmptyWord in every word that has not been sent. A real word of
+// that value is sent as +0: it is two bfloat16 of -0, or a float32 of -0. So
+// data is its own flag, word by word, and a vector of 16 bytes may arrive in
+// pieces. The thread that has read a word empties it again. A rank sends call
+// k + 2 after its call k + 1 has ended, so after it has received my k + 1,
+// which I sent after my call k had ended: two buffers would do.
+inline constexpr uint32_t kEmptyWord = 0x80008000u;
+inline constexpr uint32_t kEmptyFloat = 0x80000000u;
+inline constexpr int kSlotBuffers = 3;
+inline constexpr size_t kSlotBytes = size_t{4} << 20;
+inline constexpr size_t kWholeBytes = size_t{64} << 20;
+
+constexpr size_t WholeOffset(int num_ranks) {
+  return static_cast<size_t>(kSlotBuffers) * num_ranks * kSlotBytes;
+}
+constexpr size_t CountsOffset(int num_ranks) {
+  return WholeOffset(num_ranks) + kWholeBytes;
+}
+constexpr size_t ArenaBytes(int num_ranks) {
+  return CountsOffset(num_ranks) + sizeof(PushCounts);
+}
+
+// The ranks' memory, as one of them sees it.
+struct PushGroup {
+  int rank;
+  int count;
+  char* arena[kMaxPeers];  // By rank.
+  PushFailure* failure;    // Of this rank, in mapped memory of the host.
+  uint64_t patience;       // Nanoseconds to wait for another rank.
+};
+
+// All slots empty and all counts 0. Before any rank sends.
+absl::Status ClearArena(const PushGroup& group, const Launch& on);
+
+// The operators of kernels/collectives.h for rows first_row .. first_row +
+// num_rows - 1 of those that there is room for.
+//
+// A row is a block's, which waits for the rows of the other ranks, adds them up
+// in the order of the ranks in float32, rounds once, and normalises what it has
+// rounded. Every rank must have the same widths, and be asked for the same
+// rows. REQUIRES: num_rows * width elements fit kSlotBytes; width is as
+// CheckReduceWidth() wants it.
+absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
+                                  int first_row, int num_rows,
+                                  const PushGroup& group, const Launch& on);
+// UNIMPLEMENTED for rows that are no whole vectors of 16 bytes, or too wide.
+absl::Status CheckReduceWidth(int width, ElementType type);
+
+// Rows first_row .. first_row + num_rows - 1 of an all-gather: read as
+// [N, own_width], written as [N, width], columns own_first .. of which are this
+// rank's. Both are in `values`, so that ranges must go from the last rows to
+// the first. REQUIRES: num_rows * width floats fit kWholeBytes.
+struct GatherRange {
+  float* values;
+  const int32_t* count;  // Rows that there are.
+  int first_row;
+  int num_rows;
+  int width;
+  int own_width;
+  int own_first;
+  bool are_aligned;  // All ranks' columns begin at multiples of 4, as rows do.
+};
+absl::Status PushAllGather(const GatherRange& range, const PushGroup& group,
+                           const Launch& on);
+
+// What is left of an all-reduce when all ranks' partial sums are here:
+// parts [num_ranks, part_rows, width], of which the rows behind first_row are
+// meant.
+absl::Status AddPartsAndNorm(const AllReduceAddNormParams& params,
+                             int first_row, int num_rows, const void* parts,
+                             int num_ranks, const Launch& on);
+
+// Columns first .. first + width - 1 of the range's rows from `part`
+// [num_rows, width].
+absl::Status PlaceColumns(const float* part, int first, int width,
+                          const GatherRange& range, const Launch& on);
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_RANKS_PUSH_H_

@@ -1,0 +1,191 @@
+// What ranks on several GPUs of a host exchange, alone: the sum of their parts
+// with residual and norm, and columns made whole rows, as graph replays.
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/command_line.h"
+#include "common/mutex.h"
+#include "common/status_macros.h"
+#include "kernels/collectives.h"
+#include "kernels/communicator.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "nlohmann/json.hpp"
+#include "tests/bench/cuda/gpu_bench.h"
+#include "tests/worker_service/ranks/on_ranks.h"
+#include "worker_service/device_arrays.h"
+
+namespace bole::cuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  int ranks = 2;
+  std::vector<std::string> kinds = {"push", "nccl"};
+  std::vector<int> widths = {3072, 4096, 5120};
+  std::vector<int> rows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
+  std::vector<int> gathered = {1, 8, 16, 64};
+  int vocabulary = 248320;
+  int replays = 20;
+  std::string json;
+  std::string commit;
+};
+
+// One rank's measurements of a kind.
+class Bench {
+ public:
+  Bench(CudaBackend& backend, const Flags& flags, const std::string& kind)
+      : backend_(backend), flags_(flags), kind_(kind), arrays_(backend) {}
+
+  absl::StatusOr<Json> Run() {
+    for (const int width : flags_.widths) {
+      for (const int rows : flags_.rows) {
+        BOLE_RETURN_IF_ERROR(Reduce(rows, width));
+      }
+    }
+    for (const int rows : flags_.gathered) BOLE_RETURN_IF_ERROR(Gather(rows));
+    return std::move(rows_);
+  }
+
+ private:
+  absl::Status Reduce(int rows, int width) {
+    const int64_t size = int64_t{rows} * width;
+    const AllReduceAddNormParams params = {
+        .rows = {arrays_.Copy(std::vector<int32_t>{rows}, "rows"), rows},
+        .width = width,
+        .epsilon = 1e-6f,
+        .partial = arrays_.Activations(size, "partial sums"),
+        .residual = arrays_.Activations(size, "residual"),
+        .weight = arrays_.Copy(std::vector<float>(width, 1.0f), "weights"),
+        .out = arrays_.Activations(size, "out")};
+    BOLE_RETURN_IF_ERROR(arrays_.status());
+    constexpr int kCalls = 96;  // Of a step of the 122B.
+    BOLE_ASSIGN_OR_RETURN(
+        const double us,
+        MedianMicroseconds(
+            backend_, kCalls,
+            [&](int) { return backend_.AllReduceAddNorm(params); },
+            flags_.replays));
+    Tell("sum", rows, width, int64_t{2} * size, us);
+    return absl::OkStatus();
+  }
+
+  absl::Status Gather(int rows) {
+    const int ranks = backend_.rank().count;
+    constexpr int kGroup = 512;
+    const int groups = flags_.vocabulary / kGroup;
+    std::vector<int> widths;
+    for (int r = 0; r < ranks; ++r) {
+      widths.push_back((groups / ranks + (r < groups % ranks ? 1 : 0)) *
+                       kGroup);
+    }
+    const AllGatherParams params = {
+        .rows = {arrays_.Copy(std::vector<int32_t>{rows}, "rows"), rows},
+        .widths = widths,
+        .values =
+            arrays_.Array<float>(int64_t{rows} * groups * kGroup, "logits")};
+    BOLE_RETURN_IF_ERROR(arrays_.status());
+    constexpr int kCalls = 8;
+    BOLE_ASSIGN_OR_RETURN(
+        const double us,
+        MedianMicroseconds(
+            backend_, kCalls, [&](int) { return backend_.AllGather(params); },
+            flags_.replays));
+    Tell("gather", rows, groups * kGroup, int64_t{4} * rows * groups * kGroup,
+         us);
+    return absl::OkStatus();
+  }
+
+  void Tell(const char* what, int rows, int width, int64_t bytes, double us) {
+    if (backend_.rank().index > 0) return;
+    std::printf("%d ranks  %s  %-6s %4d rows of %6d  %9.1f KB  %8.2f us\n",
+                backend_.rank().count, kind_.c_str(), what, rows, width,
+                static_cast<double>(bytes) / 1024, us);
+    std::fflush(stdout);
+    rows_.push_back({{"ranks", backend_.rank().count},
+                     {"kind", kind_},
+                     {"what", what},
+                     {"rows", rows},
+                     {"width", width},
+                     {"bytes", bytes},
+                     {"us", us}});
+  }
+
+  CudaBackend& backend_;
+  const Flags& flags_;
+  const std::string kind_;
+  DeviceArrays arrays_;
+  Json rows_ = Json::array();
+};
+
+// Rank r on GPU r.
+absl::StatusOr<std::unique_ptr<CudaBackend>> BackendOf(
+    std::shared_ptr<Communicator> ranks, const std::string& kind) {
+  const int device = ranks->rank().index;
+  return CudaBackend::Create(
+      device, ElementType::kBFloat16,
+      {.ranks = std::move(ranks),
+       .collectives =
+           kind == "push" ? CollectivesKind::kPush : CollectivesKind::kNccl});
+}
+
+absl::Status Run(const Flags& flags, const std::string& command) {
+  Mutex mutex;
+  absl::Status failed;
+  Json all = Json::array();
+  std::string gpu;
+  const auto run = [&](const std::string& kind,
+                       const std::shared_ptr<Communicator>& ranks) {
+    const auto measure = [&]() -> absl::Status {
+      BOLE_ASSIGN_OR_RETURN(const auto backend, BackendOf(ranks, kind));
+      Bench bench(*backend, flags, kind);
+      BOLE_ASSIGN_OR_RETURN(const Json rows, bench.Run());
+      // Nobody leaves while others still write to its memory.
+      BOLE_RETURN_IF_ERROR(ranks->AllGather({}, {}));
+      if (backend->rank().index > 0) return absl::OkStatus();
+      gpu = backend->description();
+      all.insert(all.end(), rows.begin(), rows.end());
+      return WriteReport(flags.json, *backend, command, flags.commit, all);
+    };
+    const absl::Status status = measure();
+    if (status.ok()) return;
+    ranks->Abort(status);
+    const MutexLock lock(mutex);
+    failed.Update(status);
+  };
+  for (const std::string& kind : flags.kinds) {
+    testing::OnRanks(flags.ranks, [&](std::unique_ptr<Communicator> own) {
+      run(kind, std::move(own));
+    });
+  }
+  return failed;
+}
+
+}  // namespace
+}  // namespace bole::cuda
+
+int main(int argc, char** argv) {
+  bole::cuda::Flags flags;
+  bole::CommandLine app(
+      "collectives_bench",
+      "Times what ranks on several GPUs exchange, alone: medians of graph "
+      "replays of 96 calls, ranks being threads of this process. Rank r is on "
+      "GPU r.");
+  app.Add("--ranks", flags.ranks, "GPUs").Range(2, 8);
+  app.Add("--kinds", flags.kinds, "how they exchange").OneOf({"push", "nccl"});
+  app.Add("--widths", flags.widths, "of rows that are summed");
+  app.Add("--rows", flags.rows, "that are summed");
+  app.Add("--gathered", flags.gathered, "rows of logits, cut by the ranks");
+  app.Add("--replays", flags.replays, "of each graph");
+  app.Add("--json", flags.json, "file to write the numbers to");
+  app.Add("--commit", flags.commit, "of the source, to be told in the file");
+  if (const std::optional<int> done = app.Parse(argc, argv)) return *done;
+  return bole::cuda::ExitCode(bole::cuda::Run(
+      flags, bole::cuda::CommandLine("collectives_bench", argc, argv)));
+}

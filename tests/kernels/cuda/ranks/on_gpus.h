@@ -1,0 +1,67 @@
+// Ranks on GPUs, for tests: threads of one process.
+#ifndef BOLE_TESTS_KERNELS_CUDA_RANKS_ON_GPUS_H_
+#define BOLE_TESTS_KERNELS_CUDA_RANKS_ON_GPUS_H_
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda_runtime_api.h"
+#include "gtest/gtest.h"
+#include "kernels/communicator.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/worker_service/ranks/on_ranks.h"
+
+namespace bole::testing {
+
+inline int NumGpus() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+// Waits for all ranks.
+inline void Meet(Communicator& ranks) {
+  EXPECT_TRUE(ranks.AllGather({}, {}).ok());
+}
+
+// Numbers of ranks to test with. Two may share a GPU, if neither allocates or
+// frees memory there while the other's kernel waits for it.
+inline std::vector<int> RankCounts() {
+  std::vector<int> counts = {2};
+  for (int n = 3; n <= std::min(NumGpus(), 4); ++n) counts.push_back(n);
+  return counts;
+}
+
+struct GpuGroup {
+  int num_ranks;
+  ElementType type = ElementType::kBFloat16;
+  cuda::CollectivesKind kind = cuda::CollectivesKind::kPush;
+  std::chrono::milliseconds deadline{20000};
+};
+
+// Runs body(backend, ranks) for each rank, on the GPUs in turn.
+inline void OnGpus(
+    const GpuGroup& group,
+    const std::function<void(cuda::CudaBackend&, Communicator&)>& body) {
+  OnRanks(group.num_ranks, [&](std::unique_ptr<Communicator> communicator) {
+    const std::shared_ptr<Communicator> ranks = std::move(communicator);
+    auto backend =
+        cuda::CudaBackend::Create(ranks->rank().index % NumGpus(), group.type,
+                                  {.ranks = ranks,
+                                   .collectives = group.kind,
+                                   .deadline = group.deadline});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    body(**backend, *ranks);
+    // Nobody leaves while others still write to its memory.
+    Meet(*ranks);
+  });
+}
+
+}  // namespace bole::testing
+
+#endif  // BOLE_TESTS_KERNELS_CUDA_RANKS_ON_GPUS_H_
