@@ -3,7 +3,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/tensor.h"
 
@@ -48,12 +47,6 @@ absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,
   if (!weights.drafter || kind == DraftWeights::kFull ||
       (kind == DraftWeights::kAuto && !is_fitting)) {
     return absl::OkStatus();
-  }
-  if (backend.rank().count > 1) {
-    // Its scales are those of whole rows, of which a rank has a part.
-    return absl::UnimplementedError(
-        absl::StrCat("the drafter's weights in 7-bit integers on ",
-                     backend.rank().count, " ranks; use --draft-weights full"));
   }
   for (const WeightMatrix** matrix : OwnMatrices(*weights.drafter)) {
     weights.matrix_bytes -= backend.MatrixBytes(**matrix);

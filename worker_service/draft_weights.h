@@ -21,10 +21,11 @@ void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind);
 
 // Quantises the matrices that are the drafter's own, in their place: those of
 // its layer, but for a mixture of experts, and a restricted head, if it has
-// got one already. What it shares with the target stays as it is.
+// got one already. What it shares with the target stays as it is. A rank
+// quantises its own part: of a matrix that is cut by columns, each rank has
+// scales of its own.
 // Errors: INVALID_ARGUMENT if kInt7 is asked for and there is no drafter, or a
-// weight is not finite; RESOURCE_EXHAUSTED without room for a matrix twice;
-// UNIMPLEMENTED with several ranks.
+// weight is not finite; RESOURCE_EXHAUSTED without room for a matrix twice.
 absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,
                              Weights& weights);
 
