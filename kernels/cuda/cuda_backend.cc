@@ -99,14 +99,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaMemset(backend->num_claimed_.get(), 0, sizeof(int32_t)),
                "count of commits"));
-  if (rank.ranks == nullptr || rank.ranks->rank().count == 1) return backend;
-  backend->ranks_ = rank.ranks;
-  BOLE_ASSIGN_OR_RETURN(
-      backend->collectives_,
-      GpuCollectives::Create(device, rank.collectives, rank.deadline,
-                             *rank.ranks, backend->on_));
-  absl::StrAppend(&backend->name_, " on each of ", backend->rank().count,
-                  " ranks");
+  BOLE_RETURN_IF_ERROR(backend->JoinRanks(rank));
   return backend;
 }
 
@@ -220,10 +213,6 @@ absl::Status CudaBackend::AwaitMark(int mark) {
   return CheckRanks();
 }
 
-absl::Status CudaBackend::CheckRanks() const {
-  return collectives_ == nullptr ? absl::OkStatus() : collectives_->status();
-}
-
 absl::StatusOr<double> CudaBackend::SecondsBetween(int from, int to) {
   float milliseconds = 0;
   BOLE_RETURN_IF_ERROR(
@@ -285,17 +274,6 @@ absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
   BOLE_RETURN_IF_ERROR(AddAndNorm(
       {.add = params.add, .norm = params.norm, .partial = params.partial}));
   return matmuls_->Run(pair.behind, on_);
-}
-
-absl::Status CudaBackend::AllReduceAddNorm(
-    const AllReduceAddNormParams& params) {
-  return collectives_ == nullptr ? Backend::AllReduceAddNorm(params)
-                                 : collectives_->AllReduceAddNorm(params, on_);
-}
-
-absl::Status CudaBackend::AllGather(const AllGatherParams& params) {
-  return collectives_ == nullptr ? Backend::AllGather(params)
-                                 : collectives_->AllGather(params, on_);
 }
 
 absl::Status CudaBackend::RmsNorm(const RmsNormParams& params) {
@@ -385,11 +363,6 @@ absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
   return Backend::CommitPath(linear, attention);
 }
 
-absl::Status CudaBackend::Sample(const SampleParams& params) {
-  BOLE_ASSIGN_OR_RETURN(void* scratch,
-                        scratch_.Get(SampleScratchBytes(params), on_));
-  return cuda::Sample(params, scratch, on_);
-}
 absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {
   return cuda::CountTokens(params, on_);
 }
@@ -407,11 +380,6 @@ absl::Status CudaBackend::StoreHidden(const StoreHiddenParams& params) {
 absl::Status CudaBackend::DraftInputs(const DraftInputsParams& params) {
   const auto* table = static_cast<const DeviceMatrix*>(params.table);
   return cuda::DraftInputs(params, table->data, on_);
-}
-absl::Status CudaBackend::TopK(const TopKParams& params) {
-  BOLE_ASSIGN_OR_RETURN(void* scratch,
-                        scratch_.Get(TopKScratchBytes(params), on_));
-  return cuda::TopK(params, scratch, on_);
 }
 absl::Status CudaBackend::GrowTrees(const GrowTreesParams& params) {
   return cuda::GrowTrees(params, on_);

@@ -147,6 +147,8 @@ class CudaBackend final : public Backend {
   // are run here.
   size_t ScratchBytes(const AddAndProjectParams& params) const;
   size_t ScratchBytes(const AttentionParams& params) const;
+  size_t ScratchBytes(const SampleParams& params) const;
+  size_t ScratchBytes(const TopKParams& params) const;
 
  private:
   CudaBackend(int device, ElementType type);
@@ -157,6 +159,7 @@ class CudaBackend final : public Backend {
   // Unspecified content, not kept yet.
   absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
                                                           int columns) const;
+  absl::Status JoinRanks(const GpuRank& rank);
   // What has been waited for was computed with all ranks.
   absl::Status CheckRanks() const;
 

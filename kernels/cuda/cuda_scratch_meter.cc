@@ -28,11 +28,11 @@ absl::Status CudaScratchMeter::Attend(const AttentionParams& params) {
 }
 
 absl::Status CudaScratchMeter::Sample(const SampleParams& params) {
-  return Note(SampleScratchBytes(params));
+  return Note(of_.ScratchBytes(params));
 }
 
 absl::Status CudaScratchMeter::TopK(const TopKParams& params) {
-  return Note(TopKScratchBytes(params));
+  return Note(of_.ScratchBytes(params));
 }
 
 absl::Status CudaScratchMeter::SelectForest(const SelectForestParams& params) {

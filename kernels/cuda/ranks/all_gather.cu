@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint64_t call = LoadCount(&own->gathers) / kCallUnits;
   // The rows of the call before have been read everywhere.
   WaitForRanks(group, own->taken, call * kCallUnits);
-  const T* const part = reinterpret_cast<const T*>(range.values) +
+  const T* const part = reinterpret_cast<const T*>(range.part) +
                         int64_t{range.first_row} * own_width;
   const int64_t count = int64_t{RowsOf(range)} * own_width;
   const int64_t step = int64_t{gridDim.x} * kThreads;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
   WaitForRanks(group, own->arrived, (call + 1) * kCallUnits);
   const T* const whole = WholeOf<T>(group, group.rank);
   T* const out =
-      reinterpret_cast<T*>(range.values) + int64_t{range.first_row} * width;
+      reinterpret_cast<T*>(range.whole) + int64_t{range.first_row} * width;
   const int64_t count = int64_t{RowsOf(range)} * width;
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
        i += step) {
     const int64_t row = range.first_row + i / width;
-    range.values[row * range.width + first + i % width] = part[i];
+    range.whole[row * range.width + first + i % width] = part[i];
   }
 }
 
@@ -128,12 +128,11 @@ absl::Status PushAllGather(const GatherRange& range, const PushGroup& group,
                            ShapeFor(int64_t{range.num_rows} * width), on, range,
                            width, group);
   };
-  // Of all ranks alike: the others' columns begin where these end.
-  constexpr int kFloats = 4;
+  const auto is_vector = [](const float* rows) {
+    return reinterpret_cast<uintptr_t>(rows) % sizeof(float4) == 0;
+  };
   const bool is_aligned =
-      range.are_aligned &&
-      reinterpret_cast<uintptr_t>(range.values) % (kFloats * sizeof(float)) ==
-          0;
+      range.are_aligned && is_vector(range.part) && is_vector(range.whole);
   return is_aligned ? run(float4()) : run(float());
 }
 

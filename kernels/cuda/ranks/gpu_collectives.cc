@@ -110,15 +110,17 @@ absl::Status GpuCollectives::AllReduceAddNorm(
   return absl::OkStatus();
 }
 
-absl::Status GpuCollectives::AllGather(const AllGatherParams& params,
+absl::Status GpuCollectives::AllGather(RowCount rows,
+                                       std::span<const int> widths,
+                                       const float* part, float* whole,
                                        const Launch& on) {
-  const std::span<const int> widths = params.widths;
   const int width = std::accumulate(widths.begin(), widths.end(), 0);
   const auto own = widths.begin() + rank_.index;
   constexpr int kVector = 4;
   GatherRange range = {
-      .values = params.values,
-      .count = params.rows.count,
+      .part = part,
+      .whole = whole,
+      .count = rows.count,
       .first_row = 0,
       .num_rows = 0,
       .width = width,
@@ -129,7 +131,7 @@ absl::Status GpuCollectives::AllGather(const AllGatherParams& params,
   const int at_once =
       RowsThatFit(kWholeBytes, static_cast<size_t>(width) * sizeof(float));
   // Whole rows are longer than what they are made of, so the last come first.
-  for (int end = params.rows.max; end > 0; end = range.first_row) {
+  for (int end = rows.max; end > 0; end = range.first_row) {
     range.first_row = (end - 1) / at_once * at_once;
     range.num_rows = end - range.first_row;
     BOLE_RETURN_IF_ERROR(kind_ == CollectivesKind::kPush
@@ -144,7 +146,7 @@ absl::Status GpuCollectives::GatherByNccl(const GatherRange& range,
                                           const Launch& on) {
   const auto rows = static_cast<size_t>(range.num_rows);
   const float* const own =
-      range.values + static_cast<size_t>(range.first_row) * range.own_width;
+      range.part + static_cast<size_t>(range.first_row) * range.own_width;
   auto* const parts = static_cast<float*>(parts_.get());
   BOLE_RETURN_IF_ERROR(nccl_->ToStatus(nccl_->GroupStart(), "gathering"));
   float* part = parts;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,7 +37,10 @@ class GpuCollectives {
   // refuses.
   absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params,
                                 const Launch& on);
-  absl::Status AllGather(const AllGatherParams& params, const Launch& on);
+  // `part`: [N, widths[rank]] of this rank; `whole`: [N, all widths], which may
+  // begin where `part` does.
+  absl::Status AllGather(RowCount rows, std::span<const int> widths,
+                         const float* part, float* whole, const Launch& on);
 
   // DEADLINE_EXCEEDED, with its name, once this rank's GPU has waited for
   // another one in vain: from then on results are wrong. To be asked when what

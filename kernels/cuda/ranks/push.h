@@ -87,17 +87,17 @@ absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
 // UNIMPLEMENTED for rows that are no whole vectors of 16 bytes, or too wide.
 absl::Status CheckReduceWidth(int width, ElementType type);
 
-// Rows first_row .. first_row + num_rows - 1 of an all-gather: read as
-// [N, own_width], written as [N, width], columns own_first .. of which are this
-// rank's. Both are in `values`, so that ranges must go from the last rows to
-// the first. REQUIRES: num_rows * width floats fit kWholeBytes.
+// Rows first_row .. first_row + num_rows - 1 of an all-gather. `whole` may
+// begin where `part` does, if ranges go from the last rows to the first.
+// REQUIRES: num_rows * width floats fit kWholeBytes.
 struct GatherRange {
-  float* values;
+  const float* part;     // [N, own_width]
+  float* whole;          // [N, width]
   const int32_t* count;  // Rows that there are.
   int first_row;
   int num_rows;
   int width;
-  int own_width;
+  int own_width;  // Columns own_first .. are this rank's.
   int own_first;
   bool are_aligned;  // All ranks' columns begin at multiples of 4, as rows do.
 };

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""What several GPUs of a host do as the ranks of one model.
+
+    deploy/bundle.sh BUNDLE //tests/bench/cuda:collectives_bench \\
+        //worker_service/eval:bole-eval //worker_service:bole-worker \\
+        //worker_service/calibration:bole-calibrate \\
+        //scheduler_service:bole-scheduler //clients/cli:bole
+    # copy the folder and the source tree, then there, until nothing is left:
+    tests/bench/ranks/measure.py BUNDLE OUT --ranks 1,2
+    tests/bench/ranks/summarize.py OUT --markdown table.md --svg steps.svg
+
+Measured for each number of ranks, if --what names it:
+
+  sums    the sum of the ranks' parts with residual and norm, and logits made
+          whole, alone, as push and by NCCL (not for one rank)
+  steps   forwards by rows: plain, and trees
+  decode  offline decoding: plain, chains of 3 and 5, the snapshot tree where
+          it fits, and trees
+  serve   closed loops of bole bench through both services, with a cost table
+          that was measured first: --policy goodput beside off
+  rounds  as many rounds as --rounds says, through both services; every round's
+          digest is compared by the worker
+  kill    a rank's process is killed, and one is stopped, under load: the time
+          until the worker has ended, and what it says
+
+Every measurement is a line of OUT/ranks-HOST.jsonl. What is there is not
+measured again: a run that is short of time ends by itself after --seconds, with
+exit code 75, and goes on when it is called again.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # The folder may be a source tree.
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "policies"))
+
+from campaign import Campaign, known, list_of
+from serving import LISTEN, Failure
+from services import Service
+
+MODELS = ("9B", "27B", "35B-A3B", "122B-A10B")
+WHAT = ("sums", "steps", "decode", "serve", "rounds", "kill")
+# (requests, nodes of each) of the steps: rows are their product.
+STEPS = [(1, 16), (1, 64), (1, 128), (8, 8), (16, 16), (64, 16)]
+DECODE_REQUESTS = [1, 4, 8, 16]
+# What a measurement may take, in seconds, before it must not begin.
+LONGEST = {"sums": 60, "steps": 100, "decode": 150, "serve": 250, "rounds": 150,
+           "kill": 90}
+
+
+class Run(Campaign):
+    """One call of this program."""
+
+    KIND = "ranks"
+    KEY = ("what", "model", "accept", "ranks", "collectives")
+
+    def left(self):
+        options = self.options
+        left = []
+        for what in options.what:
+            for ranks in options.ranks:
+                if what == "sums":
+                    left += [(what, "", "", ranks, kind)
+                             for kind in ("push", "nccl") if ranks > 1]
+                    continue
+                for model in options.models:
+                    # All other weights of the largest do not fit one GPU.
+                    if ranks == 1 and model.startswith("122B"):
+                        continue
+                    for accept in (options.accept
+                                   if what in ("decode", "serve")
+                                   else options.accept[:1]):
+                        left.append((what, model, accept, ranks,
+                                     options.collectives))
+        return [key for key in left if key not in self.done]
+
+    def measure_all(self):
+        for key in self.left():
+            self.check_time(LONGEST[key[0]])
+            what, model, accept, ranks, collectives = key
+            begin = time.monotonic()
+            measured = getattr(self, what)(model, accept, ranks, collectives)
+            self.add({"what": what, "model": model, "accept": accept,
+                      "ranks": ranks, "collectives": collectives,
+                      "gpu": self.device, "commit": self.options.commit,
+                      "measured": measured})
+            print(f"{what} {model} {ranks} ranks {collectives}: "
+                  f"{time.monotonic() - begin:.0f} s", flush=True)
+
+    @staticmethod
+    def name_of(model, accept):
+        return f"synthetic:{model},accept={accept}"
+
+    def json_of(self, *command):
+        """What a program writes with --json."""
+        with tempfile.NamedTemporaryFile(suffix=".json") as out:
+            print(self.bundle.call(*command, "--json", out.name, timeout=570),
+                  end="", flush=True)
+            return json.load(open(out.name))
+
+    def sums(self, _model, _accept, ranks, collectives):
+        return self.json_of("collectives_bench", "--ranks", str(ranks),
+                            "--kinds", collectives)["rows"]
+
+    def evaluate(self, model, accept, ranks, collectives, *flags):
+        rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
+                                            "--collectives", collectives)
+        return self.json_of("bole-eval", "bench", "--model",
+                            self.name_of(model, accept), "--device", "cuda",
+                            "--draft-head", "listed", *rank_flags, *flags)
+
+    def steps(self, model, accept, ranks, collectives):
+        report = self.evaluate(
+            model, accept, ranks, collectives, "--modes", "none", "--breakdown",
+            "--output-tokens", "96",
+            "--batch", ",".join(str(batch) for batch, _ in STEPS),
+            "--tree-nodes", ",".join(str(nodes) for _, nodes in STEPS))
+        return report["phases"]
+
+    def decode(self, model, accept, ranks, collectives):
+        report = self.evaluate(
+            model, accept, ranks, collectives, "--modes",
+            "plain,chain,serial,blocks", "--chain-depths", "3,5",
+            "--prompt-tokens", "256", "--output-tokens", "96",
+            "--batch", ",".join(map(str, DECODE_REQUESTS)),
+            "--tree-nodes", "64,32,16,16")
+        return report["decode"]
+
+    def worker(self, model, accept, ranks, collectives, *flags):
+        rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
+                                            "--collectives", collectives)
+        return self.bundle.worker(self.name_of(model, accept), "cuda",
+                                  *rank_flags, *flags)
+
+    def serve(self, model, accept, ranks, collectives):
+        rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
+                                            "--collectives", collectives)
+        table = str(self.file_of(f"{model} {accept} {ranks}", ".table.json"))
+        self.bundle.calibrate(self.name_of(model, accept), "cuda", table,
+                              "--coarse", worker_flags=rank_flags)
+        rows = []
+        with self.worker(model, accept, ranks, collectives, "--cost-table",
+                         table) as worker:
+            for policy in ("off", "goodput"):
+                with self.bundle.scheduler(self.name_of(model, accept), worker,
+                                           "--policy", policy) as scheduler:
+                    for requests in (1, 16):
+                        report = self.bundle.bench(scheduler, "64:256",
+                                                   requests,
+                                                   max(4, 2 * requests))
+                        rows.append({"policy": policy, "requests": requests,
+                                     "rates": report["rates"],
+                                     "speculation": report["speculation"]})
+        return rows
+
+    def rounds(self, model, accept, ranks, collectives):
+        """A digest that differs, or a rank that hangs, ends the worker."""
+        done = 0
+        begin = time.monotonic()
+        with self.worker(model, accept, ranks, collectives) as worker:
+            with self.bundle.scheduler(self.name_of(model, accept),
+                                       worker) as scheduler:
+                while done < self.options.rounds:
+                    report = self.bundle.bench(scheduler, "64:512", 8, 16)
+                    speculation = report["speculation"]
+                    done += sum(speculation[kind] for kind in (
+                        "off_rounds", "chain_rounds", "tree_rounds"))
+        return {"rounds": done, "seconds": time.monotonic() - begin}
+
+    def kill(self, model, accept, ranks, collectives):
+        if ranks == 1:
+            return {}
+        return {name: self.lose(model, accept, ranks, collectives, sent)
+                for name, sent in (("killed", signal.SIGKILL),
+                                   ("stopped", signal.SIGSTOP))}
+
+    def lose(self, model, accept, ranks, collectives, sent):
+        """How a worker ends one of whose ranks got a signal."""
+        name = self.name_of(model, accept)
+        with tempfile.NamedTemporaryFile("r") as log, \
+                tempfile.NamedTemporaryFile() as report:
+            command = shlex.join([
+                self.bundle.program("bole-worker"), "--model", name, "--device",
+                "cuda", "--ranks", str(ranks), "--collectives", collectives,
+                *LISTEN])
+            worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
+            try:
+                others = subprocess.run(
+                    ["pgrep", "-P", str(worker.process.pid)],
+                    stdout=subprocess.PIPE, text=True).stdout.split()
+                if len(others) != ranks - 1:
+                    raise Failure(f"{ranks} ranks have {len(others)} children")
+                with self.bundle.scheduler(name, worker) as scheduler:
+                    client = subprocess.Popen(
+                        [self.bundle.program("bole"), "bench", "--server",
+                         scheduler.address, "--synthetic", "64:2048",
+                         "--concurrency", "4", "--sessions", "4"],
+                        stdout=report, stderr=report)
+                    time.sleep(3)
+                    begin = time.monotonic()
+                    os.kill(int(others[-1]), sent)
+                    code = worker.wait()
+                    seconds = time.monotonic() - begin
+                    client.kill()
+                    client.wait()
+            finally:
+                worker.kill()
+            said = [line for line in log.read().splitlines() if "rank" in line]
+            return {"seconds": seconds, "code": code, "said": said[-1:]}
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("bundle", metavar="BUNDLE")
+    parser.add_argument("out", metavar="OUT", help="a folder")
+    parser.add_argument("--ranks", type=list_of(int), default=[1, 2])
+    parser.add_argument("--models", type=list_of(str), default=list(MODELS))
+    parser.add_argument("--accept", type=list_of(str), default=["6", "3"],
+                        help="mean accepted tokens; the first where only one "
+                             "is measured")
+    parser.add_argument("--what", type=list_of(str), default=list(WHAT))
+    parser.add_argument("--collectives", choices=("push", "nccl"),
+                        default="push")
+    parser.add_argument("--rounds", type=int, default=10000)
+    parser.add_argument("--seconds", type=float, default=500,
+                        help="after which nothing begins")
+    parser.add_argument("--commit", default="unknown")
+    options = parser.parse_args()
+    options.device = "cuda"
+    known(parser, "--what", options.what, WHAT)
+    known(parser, "--models", options.models, MODELS)
+    return options
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    sys.exit(Run(parse()).run())

@@ -1,0 +1,87 @@
+#include "worker_service/eval/every_rank.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker_service/ranks/host_communicator.h"
+#include "worker_service/ranks/rank_group.h"
+
+namespace bole {
+namespace {
+
+using Run = std::function<absl::Status(std::shared_ptr<Communicator>)>;
+
+// The life of a copy of this process.
+[[noreturn]] void BeRank(const RankGroup& parents, int rank, const Run& run) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parents.owner()) _exit(1);
+  absl::StatusOr<std::shared_ptr<RankGroup>> group =
+      RankGroup::Join(parents.descriptor());
+  absl::Status status = group.status();
+  if (status.ok() && std::freopen("/dev/null", "w", stdout) == nullptr) {
+    status = absl::InternalError("standard output cannot be closed");
+  }
+  if (status.ok()) {
+    status = run(MakeHostCommunicator(*group, rank));
+    if (!status.ok()) (*group)->Leave(rank, status);
+  }
+  // A device that hangs is not waited for.
+  _exit(status.ok() ? 0 : 1);
+}
+
+// Waits for a process that is a rank, and ends the group if it failed.
+void Follow(pid_t pid, int rank, RankGroup& group) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  group.End(0, absl::UnavailableError(absl::StrCat(
+                   "rank ", rank,
+                   WIFSIGNALED(status) ? " was ended by signal "
+                                       : " ended with status ",
+                   WIFSIGNALED(status) ? WTERMSIG(status)
+                                       : WEXITSTATUS(status))));
+}
+
+}  // namespace
+
+absl::Status OnEveryRank(int num_ranks, const Run& run) {
+  if (num_ranks == 1) return run(nullptr);
+  BOLE_ASSIGN_OR_RETURN(const std::shared_ptr<RankGroup> group,
+                        RankGroup::Create(num_ranks));
+  std::fflush(nullptr);
+  std::vector<std::pair<pid_t, int>> others;
+  absl::Status status;
+  for (int rank = 1; rank < num_ranks && status.ok(); ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) BeRank(*group, rank, run);
+    if (pid < 0) {
+      status = absl::ErrnoToStatus(errno, "a process for another rank");
+      group->End(0, status);
+    } else {
+      others.emplace_back(pid, rank);
+    }
+  }
+  std::vector<std::thread> followers;
+  followers.reserve(others.size());
+  for (const auto& [pid, rank] : others) {
+    followers.emplace_back(Follow, pid, rank, std::ref(*group));
+  }
+  if (status.ok()) {
+    status = run(MakeHostCommunicator(group, 0));
+    if (!status.ok()) group->Leave(0, status);
+  }
+  for (std::thread& follower : followers) follower.join();
+  return status.ok() ? group->failure() : status;
+}
+
+}  // namespace bole
