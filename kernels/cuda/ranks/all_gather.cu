@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
                       const __grid_constant__ PushGroup group) {
   WaitForPrevious();
   PushCounts* const own = CountsOf(group, group.rank);
-  const uint64_t call = LoadCount(&own->gathers) / kCallUnits;
+  const uint64_t call = LoadOwnCount(&own->gathers) / kCallUnits;
   // The rows of the call before have been read everywhere.
   WaitForRanks(group, own->taken, call * kCallUnits);
   const T* const part = reinterpret_cast<const T*>(range.part) +
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
                    const __grid_constant__ PushGroup group) {
   WaitForPrevious();
   PushCounts* const own = CountsOf(group, group.rank);
-  const uint64_t call = LoadCount(&own->gathers) / kCallUnits;
+  const uint64_t call = LoadOwnCount(&own->gathers) / kCallUnits;
   WaitForRanks(group, own->arrived, (call + 1) * kCallUnits);
   const T* const whole = WholeOf<T>(group, group.rank);
   T* const out =
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < group.count) {
     AddToCount(&CountsOf(group, threadIdx.x)->taken[group.rank], BlockUnits());
   }
-  if (threadIdx.x == 0) AddToCount(&own->gathers, BlockUnits());
+  if (threadIdx.x == 0) AddToOwnCount(&own->gathers, BlockUnits());
 }
 
 __global__ void __launch_bounds__(kThreads)

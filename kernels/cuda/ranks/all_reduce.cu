@@ -150,24 +150,34 @@ __global__ void __launch_bounds__(kMaxThreads)
   WaitForPrevious();
 
   PushCounts* const counts = CountsOf(group, group.rank);
-  const int buffer = static_cast<int>(LoadCount(&counts->reductions) /
-                                      kCallUnits % kSlotBuffers);
   const int num_vectors = p.width / V::kCount;
-  const int num = min(num_rows, *p.rows.count - first_row);
   const auto own = [&](int row, int v) {
     const auto* partial = reinterpret_cast<const uint4*>(
         As<T>(p.partial) + (int64_t{first_row} + row) * p.width);
     return Sendable<T>(partial[v]);
   };
+  // Every row that there is room for may be read, so that nothing waits for the
+  // counts: the block's first row, as far as one vector for each thread goes.
+  const int first_vector = static_cast<int>(threadIdx.x);
+  uint4 first_part = {};
+  if (first_vector < num_vectors) {
+    first_part = own(static_cast<int>(blockIdx.x), first_vector);
+  }
+  const int buffer = static_cast<int>(LoadOwnCount(&counts->reductions) /
+                                      kCallUnits % kSlotBuffers);
+  const int num = min(num_rows, *p.rows.count - first_row);
+  const auto send = [&](int row, int v, const uint4& part) {
+    for (int to = 0; to < group.count; ++to) {
+      if (to == group.rank) continue;
+      StoreShared(
+          SlotOf(group, to, buffer, group.rank, int64_t{row} * num_vectors + v),
+          part);
+    }
+  };
   for (int row = blockIdx.x; row < num; row += gridDim.x) {
-    for (int v = threadIdx.x; v < num_vectors; v += blockDim.x) {
-      const uint4 part = own(row, v);
-      for (int to = 0; to < group.count; ++to) {
-        if (to == group.rank) continue;
-        StoreShared(SlotOf(group, to, buffer, group.rank,
-                           int64_t{row} * num_vectors + v),
-                    part);
-      }
+    for (int v = first_vector; v < num_vectors; v += blockDim.x) {
+      const bool is_loaded = row == blockIdx.x && v == first_vector;
+      send(row, v, is_loaded ? first_part : own(row, v));
     }
   }
   for (int row = blockIdx.x; row < num; row += gridDim.x) {
@@ -200,7 +210,7 @@ __global__ void __launch_bounds__(kMaxThreads)
                                shared, parts_of);
   }
   __syncthreads();  // All have read the count.
-  if (threadIdx.x == 0) AddToCount(&counts->reductions, BlockUnits());
+  if (threadIdx.x == 0) AddToOwnCount(&counts->reductions, BlockUnits());
 }
 
 template <typename T, int kVectors>

@@ -25,6 +25,7 @@ __device__ inline void StoreShared(uint4* to, const uint4& v) {
                : "memory");
 }
 
+// Counts between ranks: whoever reads one has what was written before it.
 __device__ inline uint64_t LoadCount(const uint64_t* count) {
   uint64_t value;
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
@@ -35,6 +36,21 @@ __device__ inline uint64_t LoadCount(const uint64_t* count) {
 }
 __device__ inline void AddToCount(uint64_t* count, uint64_t amount) {
   asm volatile("red.release.sys.global.add.u64 [%0], %1;"
+               :
+               : "l"(count), "l"(amount)
+               : "memory");
+}
+
+// A rank's own counts: order is that of its kernels, and costs nothing.
+__device__ inline uint64_t LoadOwnCount(const uint64_t* count) {
+  uint64_t value;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
+               : "=l"(value)
+               : "l"(count));
+  return value;
+}
+__device__ inline void AddToOwnCount(uint64_t* count, uint64_t amount) {
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;"
                :
                : "l"(count), "l"(amount)
                : "memory");
