@@ -238,7 +238,8 @@ class PythonClientTest(unittest.TestCase):
         self.assertEqual(response.status, SERVING)
 
     def test_watches_health_while_the_server_drains(self):
-        with Services() as services, \
+        # The drain has to end by itself, however slow the machine is.
+        with Services(scheduler_flags=["--drain-seconds", "300"]) as services, \
                 grpc.insecure_channel(services.scheduler.address) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             stub = bole_pb2_grpc.BoleServiceStub(channel)
