@@ -14,7 +14,6 @@
 #include "common/step.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "prometheus/text_serializer.h"
 #include "proto/protocol_version.h"
 #include "proto/worker.grpc.pb.h"
 #include "tests/testing/random_step.h"
@@ -22,8 +21,6 @@
 #include "tests/worker_service/held_engine.h"
 #include "tests/worker_service/served_worker.h"
 #include "worker_service/compute_loop.h"
-#include "worker_service/memory_plan.h"
-#include "worker_service/worker_metrics.h"
 
 namespace bole {
 namespace {
@@ -332,29 +329,6 @@ TEST_F(WorkerServiceTest, AnEngineThatHangsEndsTheStreamAndAllService) {
   EXPECT_THAT(worker_->MetricsText(),
               HasSubstr("bole_worker_failures_total{reason=\"hang\"} 1"));
   worker_->engine.Release();
-}
-
-TEST(WorkerMetricsTest, CopiesAndTheirBytesAreCounted) {
-  const StepLimits limits = RandomPlanLimits();
-  WorkerMetrics metrics;
-  metrics.SetSizes(limits, {.states = 5 * 700,
-                            .kv_pages = 10 * 30,
-                            .num_slots = 3,
-                            .num_checkpoints = 2,
-                            .num_pages = 10});
-  for (const int copies : {0, 2}) {
-    metrics.Stepped({.stream = 1,
-                     .sequence = 1,
-                     .result = StepResult{},
-                     .slot_copies = copies,
-                     .page_copies = 1});
-  }
-  const std::string text =
-      prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
-
-  EXPECT_THAT(text, HasSubstr("bole_worker_copies_total{kind=\"slot\"} 2"));
-  EXPECT_THAT(text, HasSubstr("bole_worker_copies_total{kind=\"page\"} 2"));
-  EXPECT_THAT(text, HasSubstr("bole_worker_copied_bytes_total 1460"));
 }
 
 TEST_F(WorkerServiceTest, StopEndsTheStream) {
