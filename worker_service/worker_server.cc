@@ -43,8 +43,8 @@ constexpr std::chrono::milliseconds kShutdownGrace(500);
 
 // Later members use earlier ones.
 struct WorkerServer::Parts {
-  explicit Parts(std::unique_ptr<RankedModel> loaded)
-      : ranked(std::move(loaded)) {}
+  Parts(std::unique_ptr<RankedModel> loaded, std::optional<Recorder> opened)
+      : ranked(std::move(loaded)), recorder(std::move(opened)) {}
 
   const std::unique_ptr<RankedModel> ranked;
   std::optional<Recorder> recorder;  // For the compute loop's thread.
@@ -57,6 +57,13 @@ struct WorkerServer::Parts {
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
 
+  // What is wrong with the path is said before a model is loaded, which may
+  // take minutes.
+  static absl::StatusOr<std::optional<Recorder>> OpenRecording(
+      const WorkerServerOptions& options);
+  static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
+      std::unique_ptr<RankedModel> model, std::optional<Recorder> recorder,
+      const WorkerServerOptions& options);
   absl::StatusOr<WorkerInfo> Describe(const WorkerServerOptions& options) const;
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   void Note(const std::string& what) const {
@@ -198,20 +205,18 @@ absl::Status WorkerServer::Parts::ListenForMetrics(
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
+absl::StatusOr<std::optional<Recorder>> WorkerServer::Parts::OpenRecording(
     const WorkerServerOptions& options) {
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<RankedModel> model,
-                        RankedModel::Load(options.model));
-  return StartWith(std::move(model), options);
+  if (options.record_path.empty()) return std::nullopt;
+  BOLE_ASSIGN_OR_RETURN(Recorder recorder,
+                        Recorder::Create(options.record_path));
+  return recorder;
 }
 
-absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartWith(
-    std::unique_ptr<RankedModel> model, const WorkerServerOptions& options) {
-  auto parts = std::make_unique<Parts>(std::move(model));
-  if (!options.record_path.empty()) {
-    BOLE_ASSIGN_OR_RETURN(parts->recorder,
-                          Recorder::Create(options.record_path));
-  }
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Parts::Start(
+    std::unique_ptr<RankedModel> model, std::optional<Recorder> recorder,
+    const WorkerServerOptions& options) {
+  auto parts = std::make_unique<Parts>(std::move(model), std::move(recorder));
   parts->note = options.note;
   for (const std::string& text : parts->ranked->loaded().notes) {
     parts->Note(text);
@@ -219,6 +224,22 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartWith(
   parts->metrics.SetSizes(parts->ranked->limits(), parts->ranked->memory());
   BOLE_RETURN_IF_ERROR(parts->Listen(options));
   return std::unique_ptr<WorkerServer>(new WorkerServer(std::move(parts)));
+}
+
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
+    const WorkerServerOptions& options) {
+  BOLE_ASSIGN_OR_RETURN(std::optional<Recorder> recorder,
+                        Parts::OpenRecording(options));
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<RankedModel> model,
+                        RankedModel::Load(options.model));
+  return Parts::Start(std::move(model), std::move(recorder), options);
+}
+
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::StartWith(
+    std::unique_ptr<RankedModel> model, const WorkerServerOptions& options) {
+  BOLE_ASSIGN_OR_RETURN(std::optional<Recorder> recorder,
+                        Parts::OpenRecording(options));
+  return Parts::Start(std::move(model), std::move(recorder), options);
 }
 
 WorkerServer::WorkerServer(std::unique_ptr<Parts> parts)

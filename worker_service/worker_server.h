@@ -59,8 +59,8 @@ struct WorkerServerOptions {
 class WorkerServer {
  public:
   // Loads the model and listens. Errors say what cannot be read, what does not
-  // fit, what a table of costs was measured with instead, or which address
-  // cannot be bound.
+  // fit, what a table of costs was measured with instead, which address cannot
+  // be bound, or, before anything is loaded, what cannot be recorded in.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
       const WorkerServerOptions& options);
   // The same with a model of the caller's, which was loaded with

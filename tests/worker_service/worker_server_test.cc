@@ -170,6 +170,17 @@ TEST(WorkerServerTest, RecordsStepsThatAnotherWorkerRepeats) {
   EXPECT_EQ(ResultsOf(*StartOrDie(SmallWorker()), 1, *recorded), live);
 }
 
+// A model that could not be loaded either would be named if it came first.
+TEST(WorkerServerTest,
+     APathThatCannotBeRecordedInIsToldBeforeTheModelIsLoaded) {
+  WorkerServerOptions options = SmallWorker();
+  options.model.name = "no/such/model";
+  options.record_path = "no/such/folder/steps.binpb";
+  const absl::Status status = WorkerServer::Start(options).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(options.record_path));
+}
+
 // Every way of being wrong that a decoded plan has, made from a good one.
 std::vector<std::pair<const char*, std::function<void(StepPlan&)>>> Spoilers() {
   return {
