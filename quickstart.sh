@@ -44,7 +44,9 @@ while (($# > 0)); do
       shift
       ;;
     --ranks)
-      [[ ${2:-} =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+      (($# > 1)) || { usage >&2; exit 2; }
+      [[ $2 =~ ^[1-9][0-9]*$ ]] ||
+        { echo "--ranks: \"$2\" is not a number of 1 or more" >&2; exit 2; }
       ranks=$2
       shift
       ;;

@@ -219,7 +219,12 @@ class QuickstartTest(unittest.TestCase):
     def test_what_is_wrong_is_named(self):
         self.assertIn("no/such", self.refused("--model", "no/such"))
         self.assertIn("no/such", self.refused("--bundle", "no/such"))
-        for arguments in [["--model"], ["--bundle"], ["--ranks", "two"],
+        for ranks in ["0", "08", "-1", "two", "2x", ""]:
+            with self.subTest(ranks=ranks):
+                self.assertEqual(self.refused("--ranks", ranks),
+                                 f'--ranks: "{ranks}" is not a number of 1 or '
+                                 'more\n')
+        for arguments in [["--model"], ["--bundle"], ["--ranks"],
                           ["--sideways"],
                           ["one prompt", "and another"]]:
             with self.subTest(arguments=arguments):
