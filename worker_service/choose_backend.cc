@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/reference/reference_backend.h"
 #ifdef BOLE_WITH_CUDA
@@ -15,7 +16,8 @@
 namespace bole {
 namespace {
 
-constexpr std::string_view kCuda = "cuda";
+constexpr char kCpu[] = "cpu";
+constexpr char kCuda[] = "cuda";
 
 #ifdef BOLE_WITH_CUDA
 absl::StatusOr<std::unique_ptr<Backend>> Gpu(int index, ElementType type) {
@@ -31,16 +33,28 @@ absl::StatusOr<std::unique_ptr<Backend>> Gpu(int /*index*/,
 }
 #endif
 
+// The one place that knows which rank is on which GPU.
+absl::StatusOr<std::unique_ptr<Backend>> GpuOfRank(
+    int first, ElementType type, const std::shared_ptr<Communicator>& ranks) {
+  if (ranks == nullptr) return Gpu(first, type);
+  const Rank rank = ranks->rank();
+  return absl::UnimplementedError(
+      absl::StrCat("rank ", rank.index, " of ", rank.count, " on GPU ",
+                   first + rank.index, ": only a CPU has several ranks"));
+}
+
 // What follows "cuda": nothing, ":N" or ":N:float32".
-absl::StatusOr<std::unique_ptr<Backend>> GpuOf(const std::string& device) {
-  std::string_view rest = std::string_view(device).substr(kCuda.size());
+absl::StatusOr<std::unique_ptr<Backend>> GpuOf(
+    const std::string& device, const std::shared_ptr<Communicator>& ranks) {
+  std::string_view rest =
+      std::string_view(device).substr(std::string_view(kCuda).size());
   ElementType type = ElementType::kBFloat16;
   constexpr std::string_view kFloat32 = ":float32";
   if (rest.ends_with(kFloat32)) {
     type = ElementType::kFloat32;
     rest.remove_suffix(kFloat32.size());
   }
-  if (rest.empty()) return Gpu(0, type);
+  if (rest.empty()) return GpuOfRank(0, type, ranks);
   int index = 0;
   const std::string number(rest.substr(1));
   if (rest[0] != ':' || !absl::SimpleAtoi(number, &index) || index < 0) {
@@ -48,27 +62,40 @@ absl::StatusOr<std::unique_ptr<Backend>> GpuOf(const std::string& device) {
         absl::StrCat("device is \"", device,
                      "\", not cpu, cuda, cuda:N, cuda:N:float32 or auto"));
   }
-  return Gpu(index, type);
+  return GpuOfRank(index, type, ranks);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
-    const std::string& device, int num_threads) {
+    const std::string& device, int num_threads,
+    std::shared_ptr<Communicator> ranks) {
+  BOLE_CHECK(device != "auto" || ranks == nullptr);
   if (device == "auto") {
-    absl::StatusOr<std::unique_ptr<Backend>> gpu =
-        Gpu(0, ElementType::kBFloat16);
+    absl::StatusOr<std::unique_ptr<Backend>> gpu = GpuOf(kCuda, ranks);
     if (gpu.ok() || !absl::IsUnavailable(gpu.status())) return gpu;
   }
-  if (device == "auto" || device == "cpu") {
-    return std::make_unique<ReferenceBackend>(num_threads);
+  if (device == "auto" || device == kCpu) {
+    return std::make_unique<ReferenceBackend>(num_threads, std::move(ranks));
   }
-  if (!std::string_view(device).starts_with(kCuda)) {
+  if (!IsGpu(device)) {
     return absl::InvalidArgumentError(
         absl::StrCat("device is \"", device,
                      "\", not cpu, cuda, cuda:N, cuda:N:float32 or auto"));
   }
-  return GpuOf(device);
+  return GpuOf(device, ranks);
+}
+
+absl::StatusOr<std::string> ResolveDevice(const std::string& device) {
+  if (device != "auto") return device;
+  const absl::Status gpu = GpuOf(kCuda, /*ranks=*/nullptr).status();
+  if (gpu.ok()) return std::string(kCuda);
+  if (absl::IsUnavailable(gpu)) return std::string(kCpu);
+  return gpu;
+}
+
+bool IsGpu(const std::string& device) {
+  return std::string_view(device).starts_with(kCuda);
 }
 
 }  // namespace bole

@@ -26,7 +26,7 @@ class ReferenceBackend : public Backend {
  public:
   // One rank of the communicator's group, or, without one, the only rank.
   explicit ReferenceBackend(int num_threads,
-                            std::unique_ptr<Communicator> ranks = nullptr)
+                            std::shared_ptr<Communicator> ranks = nullptr)
       : pool_(num_threads), ranks_(std::move(ranks)) {}
 
   std::string description() const override;
@@ -113,7 +113,7 @@ class ReferenceBackend : public Backend {
       int rows, int columns);
 
   ThreadPool pool_;
-  const std::unique_ptr<Communicator> ranks_;
+  const std::shared_ptr<Communicator> ranks_;
   std::array<std::chrono::steady_clock::time_point, kNumMarks> marks_;
   std::vector<std::unique_ptr<reference::PackedMatrix>> matrices_;
 };

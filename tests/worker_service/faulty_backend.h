@@ -25,7 +25,7 @@ class FaultyBackend final : public ReferenceBackend {
   enum class Fault { kError, kHang, kDiffer };
 
   // A rank of several, or the only one.
-  explicit FaultyBackend(std::unique_ptr<Communicator> ranks = nullptr)
+  explicit FaultyBackend(std::shared_ptr<Communicator> ranks = nullptr)
       : ReferenceBackend(/*num_threads=*/1, std::move(ranks)) {}
 
   // Sample() works so many times, once in a step, and then no more.

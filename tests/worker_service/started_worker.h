@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/check.h"
@@ -16,6 +15,7 @@
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
+#include "kernels/communicator.h"
 #include "proto/worker.grpc.pb.h"
 #include "worker_service/ranks/ranked_model.h"
 #include "worker_service/worker_server.h"
@@ -35,11 +35,12 @@ inline std::unique_ptr<WorkerServer> StartOrDie(
 // A worker whose only rank is on `backend`.
 inline absl::StatusOr<std::unique_ptr<WorkerServer>> StartOn(
     std::unique_ptr<Backend> backend, const WorkerServerOptions& options) {
-  std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(std::move(backend));
-  BOLE_ASSIGN_OR_RETURN(
-      std::unique_ptr<RankedModel> model,
-      RankedModel::LoadOn(std::move(backends), options.model));
+  const auto take = [&](const RankedModelOptions&,
+                        const std::shared_ptr<Communicator>&) {
+    return std::move(backend);
+  };
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<RankedModel> model,
+                        RankedModel::LoadOn(take, options.model));
   return WorkerServer::StartWith(std::move(model), options);
 }
 

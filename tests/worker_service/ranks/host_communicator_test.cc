@@ -22,6 +22,7 @@
 #include "kernels/communicator.h"
 #include "tests/testing/matrices.h"
 #include "tests/worker_service/ranks/on_ranks.h"
+#include "worker_service/ranks/group_memory.h"
 
 namespace bole {
 namespace {
@@ -97,6 +98,37 @@ TEST(HostCommunicatorTest, PartsOfAnySizeAreGatheredInTheOrderOfTheRanks) {
                           std::as_writable_bytes(std::span(whole)));
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_EQ(whole, want);
+    }
+  });
+}
+
+// Parts that no rank can give at once.
+TEST(HostCommunicatorTest, LongPartsComeWhole) {
+  static constexpr size_t kFloats = 3 * CollectiveMemory::kPartBytes / 4 + 5;
+  OnRanks(3, [](Communicator& ranks) {
+    const int r = ranks.rank().index;
+    std::vector<float> sum(kFloats);
+    for (int call = 0; call < 3; ++call) {
+      const absl::Status status =
+          ranks.AllReduce(PartOf(r, call, kFloats), sum);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_TRUE(testing::SameBits(sum, SumOf(3, call, kFloats)));
+      // Of which one gives nothing, and one what is given at once.
+      const auto size_of = [](int rank) {
+        return rank * CollectiveMemory::kPartBytes / 4;
+      };
+      std::vector<float> want;
+      for (int i = 0; i < 3; ++i) {
+        const std::vector<float> part = PartOf(i, call, size_of(i));
+        want.insert(want.end(), part.begin(), part.end());
+      }
+      std::vector<float> whole(want.size());
+      const std::vector<float> part = PartOf(r, call, size_of(r));
+      const absl::Status gathered =
+          ranks.AllGather(std::as_bytes(std::span(part)),
+                          std::as_writable_bytes(std::span(whole)));
+      ASSERT_TRUE(gathered.ok()) << gathered;
+      ASSERT_TRUE(testing::SameBits(whole, want));
     }
   });
 }

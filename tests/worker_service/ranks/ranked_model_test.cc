@@ -2,10 +2,10 @@
 #include "worker_service/ranks/ranked_model.h"
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
-#include <thread>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,8 +14,10 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/faulty_backend.h"
-#include "worker_service/ranks/host_communicator.h"
+#include "worker_service/memory_plan.h"
+#include "worker_service/ranks/rank_part.h"
 
 namespace bole::testing {
 namespace {
@@ -72,32 +74,49 @@ TEST(RankedModelTest, WhatDoesNotDivideIsRefusedByName) {
   EXPECT_THAT(status.message(), HasSubstr("3 ranks"));
 }
 
+// Backends of which the second rank's does as it is told.
+class FaultyRanks {
+ public:
+  FaultyRanks(int good_steps, Fault fault)
+      : good_steps_(good_steps), fault_(fault) {}
+
+  MakeBackend Maker() {
+    return
+        [this](const RankedModelOptions&, std::shared_ptr<Communicator> ranks) {
+          const int rank = ranks->rank().index;
+          auto backend = std::make_unique<FaultyBackend>(std::move(ranks));
+          if (rank == 1) {
+            backend->BreakAfter(good_steps_, fault_);
+            broken_ = backend.get();
+          }
+          return backend;
+        };
+  }
+  // After Load().
+  void Mend() { broken_->Mend(); }
+
+ private:
+  const int good_steps_;
+  const Fault fault_;
+  FaultyBackend* broken_ = nullptr;
+};
+
 // Two ranks, of which the second one breaks in its second step.
 class BrokenModelTest : public ::testing::Test {
  protected:
   absl::Status SecondStep(Fault fault) {
     RankedModelOptions options = SmallModel();
+    options.num_ranks = 2;
     options.rank_deadline = std::chrono::milliseconds(500);
-    auto communicators = MakeHostCommunicators(2, options.rank_deadline);
-    auto second = std::make_unique<FaultyBackend>(std::move(communicators[1]));
-    second->BreakAfter(/*good_steps=*/1, fault);
-    FaultyBackend& broken = *second;
-    std::vector<std::unique_ptr<Backend>> backends;
-    backends.push_back(
-        std::make_unique<FaultyBackend>(std::move(communicators[0])));
-    backends.push_back(std::move(second));
-    const auto model = RankedModel::LoadOn(std::move(backends), options);
+    FaultyRanks ranks(/*good_steps=*/1, fault);
+    const auto model = RankedModel::LoadOn(ranks.Maker(), options);
     EXPECT_TRUE(model.ok()) << model.status();
     if (!model.ok()) return model.status();
     EXPECT_TRUE(Outcome(**model, SmallPlan()).ok());
-    // The first rank has said why by then; the step ends when all have.
-    std::thread mender([&] {
-      std::this_thread::sleep_for(4 * options.rank_deadline);
-      broken.Mend();
-    });
     absl::Status status =
         (*model)->Step(SmallPlan(), [&](const StepResult&) { ++num_told_; });
-    mender.join();
+    EXPECT_EQ((*model)->Step(SmallPlan(), [](const StepResult&) {}), status);
+    ranks.Mend();  // The model waits for its threads.
     return status;
   }
 
@@ -105,9 +124,9 @@ class BrokenModelTest : public ::testing::Test {
 };
 
 TEST_F(BrokenModelTest, ARankThatFailsIsNamed) {
-  const absl::Status status = SecondStep(Fault::kError);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("rank 1"), HasSubstr("cudaErrorIllegalAddress")));
+  EXPECT_EQ(SecondStep(Fault::kError),
+            absl::UnavailableError("rank 1 of 2 has left: work on the GPU: "
+                                   "cudaErrorIllegalAddress"));
   EXPECT_EQ(num_told_, 0);
 }
 
@@ -119,11 +138,75 @@ TEST_F(BrokenModelTest, ARankThatStallsIsNamed) {
 }
 
 TEST_F(BrokenModelTest, WhatRanksSayDifferentlyIsToldToNobody) {
-  const absl::Status status = SecondStep(Fault::kDiffer);
-  EXPECT_EQ(status,
-            absl::InternalError("rank 1 differs from rank 0 in round 0, "
-                                "in prefill 0"));
+  EXPECT_EQ(SecondStep(Fault::kDiffer),
+            absl::InternalError("rank 1 differs from rank 0 in round 0"));
   EXPECT_EQ(num_told_, 0);
+}
+
+// A CPU that says it were a GPU of 100 GiB, so much of it free.
+class RoomyBackend final : public ReferenceBackend {
+ public:
+  RoomyBackend(std::shared_ptr<Communicator> ranks, size_t free_bytes)
+      : ReferenceBackend(/*num_threads=*/1, std::move(ranks)),
+        free_bytes_(free_bytes) {}
+  std::optional<MemoryState> memory() const override {
+    return MemoryState{.free_bytes = free_bytes_,
+                       .total_bytes = size_t{100} << 30};
+  }
+
+ private:
+  const size_t free_bytes_;
+};
+
+TEST(RankedModelTest, SizesAreThoseOfTheRankWithTheLeastRoom) {
+  RankedModelOptions options = SmallModel();
+  options.num_ranks = 2;
+  options.memory_fraction = 1;
+  options.engine.graphs = false;
+  options.engine.max_nodes = 16;
+  const auto plan_of = [&](size_t first, size_t second) {
+    const auto model = RankedModel::LoadOn(
+        [&](const RankedModelOptions&, std::shared_ptr<Communicator> ranks) {
+          const size_t bytes = ranks->rank().index == 0 ? first : second;
+          return std::make_unique<RoomyBackend>(std::move(ranks), bytes);
+        },
+        options);
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (!model.ok()) return MemoryPlan();
+    EXPECT_EQ((*model)->limits().num_pages, (*model)->memory().num_pages);
+    EXPECT_TRUE(Outcome(**model, SmallPlan()).ok());
+    return (*model)->memory();
+  };
+  const size_t much = size_t{1} << 30;
+  const MemoryPlan all = plan_of(much, much);
+  // So that there is no room for the checkpoints and for some of the pages.
+  const size_t little = all.total() - all.weights - 3 * all.page_bytes() -
+                        all.slot_bytes() * all.num_checkpoints;
+  const MemoryPlan least = plan_of(little, little);
+  ASSERT_LT(least.num_pages, all.num_pages);
+  ASSERT_LT(least.num_checkpoints, all.num_checkpoints);
+
+  for (const MemoryPlan& plan :
+       {plan_of(little, much), plan_of(much, little)}) {
+    EXPECT_EQ(plan.num_pages, least.num_pages);
+    EXPECT_EQ(plan.num_checkpoints, least.num_checkpoints);
+    EXPECT_EQ(plan.total(), least.total());
+  }
+}
+
+TEST(RankedModelTest, ARankWithoutRoomIsNamed) {
+  RankedModelOptions options = SmallModel();
+  options.num_ranks = 2;
+  const absl::Status status =
+      RankedModel::LoadOn(
+          [](const RankedModelOptions&, std::shared_ptr<Communicator> ranks) {
+            const size_t bytes = ranks->rank().index == 0 ? size_t{1} << 36 : 0;
+            return std::make_unique<RoomyBackend>(std::move(ranks), bytes);
+          },
+          options)
+          .status();
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1 of 2 has left"),
+                                      HasSubstr("no room for")));
 }
 
 }  // namespace
