@@ -13,7 +13,8 @@
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine_flags.h"
 #include "worker_service/loaded_model.h"
-#include "worker_service/ranks/ranked_model.h"
+#include "worker_service/ranks/rank_main.h"
+#include "worker_service/ranks/ranked_model_options.h"
 #include "worker_service/serving_flags.h"
 #include "worker_service/worker_process.h"
 #include "worker_service/worker_server.h"
@@ -24,6 +25,7 @@ struct Flags {
   bole::WorkerServerOptions server;
   bole::ServingFlags serving;
   std::optional<int> step_timeout_seconds;
+  bool rank_processes = false;
   bool no_warm_up = false;
   std::string flight_recorder_dir;
   bole::LogFormat log_format = bole::LogFormat::kText;
@@ -56,6 +58,9 @@ void Flags::AddTo(bole::CommandLine& app) {
          "and memory of its own (tensor parallelism); more than one on a CPU "
          "alone")
       .Range(1, bole::kMaxRanks);
+  app.AddSwitch("--rank-processes", rank_processes,
+                "each of the ranks is a process of its own; otherwise those on "
+                "a CPU are threads of this one");
   bole::AddDraftHeadFlag(app, server.model.draft_head);
   bole::AddDraftWeightsFlag(app, server.model.draft_weights);
   app.Add("--step-timeout-seconds", step_timeout_seconds,
@@ -109,6 +114,9 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
   if (flags.step_timeout_seconds) {
     server.step_timeout = std::chrono::seconds(*flags.step_timeout_seconds);
   }
+  if (flags.rank_processes) {
+    server.model.rank_kind = bole::RankKind::kProcesses;
+  }
   if (flags.no_warm_up) server.model.warm_up = std::chrono::seconds(0);
   return options;
 }
@@ -116,6 +124,9 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto exit_code = bole::RunIfRankProcess(argc, argv)) {
+    return *exit_code;
+  }
   bole::BlockFlightSignal();
   absl::StatusOr<bole::Termination> termination = bole::Termination::Block();
   if (!termination.ok()) return Fail(termination.status());

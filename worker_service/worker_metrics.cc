@@ -50,7 +50,8 @@ struct WorkerMetrics::Families {
   Family<Counter>& failures =
       Counters(registry, "bole_worker_failures_total",
                "Plans that ended the worker, by reason: error (the engine "
-               "failed), hang (no result within the step timeout).");
+               "failed or a rank was lost), hang (no result within the step "
+               "timeout).");
   Counter& errors = failures.Add({{"reason", "error"}});
   Counter& hangs = failures.Add({{"reason", "hang"}});
   Histogram& step_seconds = prometheus::BuildHistogram()
@@ -200,6 +201,8 @@ void WorkerMetrics::Stepped(const ComputeOutcome& outcome) {
       outcome.page_copies * families_->page_bytes.Value());
   families_->bad_logits.Increment(NumBadLogits(*outcome.result));
 }
+
+void WorkerMetrics::Lost() { families_->errors.Increment(); }
 
 void WorkerMetrics::Hung() { families_->hangs.Increment(); }
 

@@ -47,6 +47,8 @@ class WorkerMetrics {
   void Stepped(const ComputeOutcome& outcome);
   // A plan hangs.
   void Hung();
+  // The device was lost while no plan ran.
+  void Lost();
 
  private:
   struct Families;

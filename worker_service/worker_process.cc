@@ -24,7 +24,8 @@ void ExitAfterFailure(const Log& log, const FlightLog& flight,
 void SayWhereItListens(const WorkerServer& server) {
   const RankedModel& model = server.model();
   if (model.num_ranks() > 1) {
-    std::printf("ranks: %d, of which each has\n", model.num_ranks());
+    std::printf("ranks: %d %s, of which each has\n", model.num_ranks(),
+                model.has_processes() ? "processes" : "threads");
   }
   std::printf("memory: %s\n", ToString(model.memory()).c_str());
   if (server.health_port() != 0) {

@@ -33,9 +33,10 @@ using StartWorker = std::function<absl::StatusOr<std::unique_ptr<WorkerServer>>(
 // hastens, or why it could not start. A signal while it starts ends the process
 // with status 0. REQUIRES: BlockFlightSignal().
 //
-// An engine that fails or hangs ends the process within a second: why is on
-// stderr, the last rounds are in the folder for them, and the status is 1. No
-// destructor runs, because destructors wait for the device.
+// An engine that fails or hangs ends the process within a second, and so does
+// the process of a rank that ends: why is on stderr, the last rounds are in the
+// folder for them, and the status is 1. No destructor runs, because destructors
+// wait for the device.
 absl::Status RunWorkerProcess(const WorkerProcessOptions& options,
                               const StartWorker& start,
                               Termination& termination);

@@ -45,6 +45,10 @@ constexpr std::chrono::milliseconds kShutdownGrace(500);
 struct WorkerServer::Parts {
   Parts(std::unique_ptr<RankedModel> loaded, std::optional<Recorder> opened)
       : ranked(std::move(loaded)), recorder(std::move(opened)) {}
+  ~Parts() { ranked->WatchRanks(nullptr); }
+
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
 
   const std::unique_ptr<RankedModel> ranked;
   std::optional<Recorder> recorder;  // For the compute loop's thread.
@@ -185,6 +189,7 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
                                services));
   host->SetServing(kServiceName, true);
   started.set_value(host.get());
+  ranked->WatchRanks([this](const absl::Status& why) { service->Lose(why); });
   return ListenForMetrics(options);
 }
 

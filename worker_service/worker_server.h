@@ -48,10 +48,11 @@ struct WorkerServerOptions {
   // Told what people should know: of the model, of a recording that ends, and
   // of a collector that fails. May be null.
   std::function<void(const std::string&)> note = {};
-  // Called once, on a thread of the server, if the engine fails or hangs; by
-  // then the failure is counted, health says NOT_SERVING and the scheduler has
-  // been told. The process should end without destructors: Stop() and the
-  // destructor wait for the step, which may never end.
+  // Called once, on a thread of the server, if the engine fails or hangs or a
+  // rank's process ends; by then the failure is counted, health says
+  // NOT_SERVING and the scheduler has been told. The process should end without
+  // destructors: Stop() and the destructor wait for the step, which may never
+  // end.
   std::function<void(const absl::Status& why)> on_failure = {};
 };
 

@@ -242,6 +242,18 @@ void WorkerService::Fail(const absl::Status& why) {
   if (options_.on_failure) options_.on_failure(why);
 }
 
+void WorkerService::Lose(const absl::Status& why) {
+  const auto deadline = Clock::now() + kLastWord;
+  {
+    MutexLock lock(mutex_);
+    while (!failed_ && changed_.WaitUntil(mutex_, deadline)) continue;
+    if (failed_) return;
+  }
+  metrics_.Lost();
+  Fail(absl::InternalError(
+      absl::StrCat("this worker has to be restarted: ", why.ToString())));
+}
+
 void WorkerService::SendHeartbeat() {
   MutexLock lock(mutex_);
   if (stream_ != nullptr) stream_->SendHeartbeat(draining_);

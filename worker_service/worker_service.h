@@ -125,6 +125,12 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
       grpc::CallbackServerContext* context,
       const worker::v1::CalibrateRequest* request) override;
 
+  // The device has been lost, perhaps while no step runs: ends all service as
+  // an engine does that fails. A step that runs may say more of why, and has
+  // kLastWord to fail by itself.
+  void Lose(const absl::Status& why);
+  static constexpr std::chrono::milliseconds kLastWord{500};
+
   // Asks the scheduler to send no new requests, and waits until there is no
   // stream, until `deadline`, or until Stop(). Returns whether there is none.
   bool WaitUntilDrained(std::chrono::steady_clock::time_point deadline);

@@ -331,6 +331,35 @@ TEST_F(WorkerServiceTest, AnEngineThatHangsEndsTheStreamAndAllService) {
   worker_->engine.Release();
 }
 
+TEST_F(WorkerServiceTest, ADeviceThatIsLostWhileNothingRunsEndsAllService) {
+  const auto client = OpenAt(1);
+
+  worker_->service().Lose(absl::UnavailableError("rank 1 was killed"));
+
+  const grpc::Status status = client->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(status.error_message(),
+            "this worker has to be restarted: UNAVAILABLE: rank 1 was killed");
+  EXPECT_EQ(worker_->failure.get_future().get().message(),
+            status.error_message());
+  EXPECT_EQ(EndOf({HelloAt(2)}).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(worker_->MetricsText(),
+              HasSubstr("bole_worker_failures_total{reason=\"error\"} 1"));
+}
+
+TEST_F(WorkerServiceTest, AStepThatFailsSaysWhyADeviceIsLost) {
+  const auto client = OpenAt(1);
+  worker_->engine.FailFromNowOn();
+  client->SendPlan(1, 1, NamedPlan(1));
+
+  worker_->service().Lose(absl::UnavailableError("rank 1 was killed"));
+
+  EXPECT_THAT(client->Finish().error_message(),
+              HasSubstr("plan 1 of stream 1 ("));
+  EXPECT_THAT(worker_->MetricsText(),
+              HasSubstr("bole_worker_failures_total{reason=\"error\"} 1"));
+}
+
 TEST_F(WorkerServiceTest, StopEndsTheStream) {
   const auto client = OpenAt(1);
 

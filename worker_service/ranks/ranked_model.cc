@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<RankedModel>> RankedModel::Load(
   RankedModelOptions resolved = options;
   if (options.num_ranks > 1) {
     BOLE_ASSIGN_OR_RETURN(resolved.device, ResolveDevice(options.device));
+    if (IsGpu(resolved.device)) resolved.rank_kind = RankKind::kProcesses;
   }
   return LoadOn(MakeNamedBackend, resolved);
 }
@@ -38,7 +39,7 @@ absl::Status RankedModel::LoadParts(const MakeBackend& make_backend,
   if (options.num_ranks > 1) {
     BOLE_ASSIGN_OR_RETURN(group_, RankGroup::Create(options.num_ranks));
     plans_.emplace(group_);
-    StartOthers(make_backend, options.num_ranks);
+    BOLE_RETURN_IF_ERROR(StartOthers(make_backend, options));
     BOLE_RETURN_IF_ERROR(plans_->Send(EncodeRankOptions(options)));
     ranks = MakeHostCommunicator(group_, 0);
   }
@@ -51,18 +52,26 @@ absl::Status RankedModel::LoadParts(const MakeBackend& make_backend,
   return absl::OkStatus();
 }
 
-void RankedModel::StartOthers(const MakeBackend& make_backend, int num_ranks) {
-  for (int rank = 1; rank < num_ranks; ++rank) {
+absl::Status RankedModel::StartOthers(const MakeBackend& make_backend,
+                                      const RankedModelOptions& options) {
+  if (options.rank_kind == RankKind::kProcesses) {
+    BOLE_ASSIGN_OR_RETURN(processes_,
+                          RankProcesses::Start(group_, options.rank_program));
+    return absl::OkStatus();
+  }
+  for (int rank = 1; rank < options.num_ranks; ++rank) {
     threads_.emplace_back([group = group_, rank, make_backend] {
       // The group has the error.
       FollowFirstRank(group, rank, make_backend, [] {}).IgnoreError();
     });
   }
+  return absl::OkStatus();
 }
 
 RankedModel::~RankedModel() {
   if (plans_) plans_->Close();
   for (std::thread& thread : threads_) thread.join();
+  processes_.reset();
 }
 
 absl::Status RankedModel::Step(const StepPlan& plan, const OnRound& on_round) {
@@ -78,6 +87,10 @@ absl::Status RankedModel::Step(const StepPlan& plan, const OnRound& on_round) {
   });
   // Once ranks differ, the group has ended, and the engine fails for that.
   return agreed.ok() ? run : agreed;
+}
+
+void RankedModel::WatchRanks(RankProcesses::OnLost on_lost) {
+  if (processes_ != nullptr) processes_->Watch(std::move(on_lost));
 }
 
 }  // namespace bole

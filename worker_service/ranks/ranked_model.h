@@ -19,12 +19,13 @@
 #include "worker_service/ranks/plan_channel.h"
 #include "worker_service/ranks/rank_group.h"
 #include "worker_service/ranks/rank_part.h"
+#include "worker_service/ranks/rank_processes.h"
 #include "worker_service/ranks/ranked_model_options.h"
 
 namespace bole {
 
-// The first rank runs on the caller's thread; the others are threads that follow
-// it (FollowFirstRank).
+// The first rank runs on the caller's thread; the others are threads or
+// processes that follow it, and run the same code (FollowFirstRank).
 //
 // Not thread-safe: one thread at a time, which may be another one for each
 // call. The destructor binds the calling thread to the first rank's backend.
@@ -35,8 +36,8 @@ class RankedModel {
   // or which device cannot be used; UNIMPLEMENTED for several ranks on a GPU.
   static absl::StatusOr<std::unique_ptr<RankedModel>> Load(
       const RankedModelOptions& options);
-  // The same with other backends, which `make_backend` makes for each rank, on
-  // the thread that drives it.
+  // The same with other backends, which `make_backend` makes for each rank that
+  // is no process of its own, on the thread that drives it.
   static absl::StatusOr<std::unique_ptr<RankedModel>> LoadOn(
       const MakeBackend& make_backend, const RankedModelOptions& options);
   ~RankedModel();
@@ -49,7 +50,12 @@ class RankedModel {
   // memory undefined; it names the rank that failed, where there are several.
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
 
+  // As RankProcesses::Watch(): calls `on_lost` once if a rank's process has
+  // ended, whether a step runs or not. Ranks that are threads are never lost.
+  void WatchRanks(RankProcesses::OnLost on_lost);
+
   int num_ranks() const { return group_ == nullptr ? 1 : group_->num_ranks(); }
+  bool has_processes() const { return processes_ != nullptr; }
   const LoadedModel& loaded() const { return part_->model; }
   const StepLimits& limits() const { return engine().limits(); }
   bool has_drafter() const { return engine().has_drafter(); }
@@ -68,12 +74,15 @@ class RankedModel {
   const Engine& engine() const { return *part_->engine; }
   absl::Status LoadParts(const MakeBackend& make_backend,
                          const RankedModelOptions& options);
-  void StartOthers(const MakeBackend& make_backend, int num_ranks);
+  absl::Status StartOthers(const MakeBackend& make_backend,
+                           const RankedModelOptions& options);
 
   // Null, and absent, for an only rank.
   std::shared_ptr<RankGroup> group_;
   std::optional<PlanSender> plans_;
-  std::vector<std::thread> threads_;  // Of the other ranks.
+  // The other ranks are one of these.
+  std::vector<std::thread> threads_;
+  std::unique_ptr<RankProcesses> processes_;
   std::unique_ptr<RankPart> part_;  // The first rank's.
 };
 

@@ -16,6 +16,12 @@
 
 namespace bole {
 
+// What the ranks of a model are.
+enum class RankKind {
+  kAuto,       // Processes on GPUs, and threads on the CPU.
+  kProcesses,  // A process for each, of which the first is this one.
+};
+
 struct RankedModelOptions {
   std::string name;            // As LoadModel() takes it.
   std::string device = "cpu";  // As ChooseBackend() reads it.
@@ -25,6 +31,10 @@ struct RankedModelOptions {
   // Parts that the model is cut into, each with threads and memory of its own;
   // at most kMaxRanks. More than one on the CPU alone.
   int num_ranks = 1;
+  RankKind rank_kind = RankKind::kAuto;
+  // What the processes of ranks run: a program whose main() calls
+  // RunIfRankProcess() before anything else.
+  std::string rank_program = "/proc/self/exe";
   // Once the model is loaded, a rank that the others wait for longer than this
   // ends all of them.
   std::chrono::milliseconds rank_deadline{5000};
@@ -43,7 +53,7 @@ struct RankedModelOptions {
 };
 
 // What a rank needs to know of the options, for a process of the same build:
-// all but rank_deadline.
+// all but rank_kind, rank_program and rank_deadline.
 std::vector<std::byte> EncodeRankOptions(const RankedModelOptions& options);
 // INVALID_ARGUMENT for bytes of another origin.
 absl::StatusOr<RankedModelOptions> DecodeRankOptions(
