@@ -14,7 +14,8 @@ some two hours on two cores.
   exact      the exactness suites with all seeds, prompts and settings
   sanitized  everything under AddressSanitizer, slow tests included
   fuzz       every fuzz target for two minutes
-  kills      100 demo workers killed and 100 simulated ones failing under streams
+  kills      100 demo workers killed, 100 that lose a rank and 100 simulated ones
+             failing, under streams
   peers      schedulers killed, stopped and restarted that share their workers
   traffic    the scheduler under floods, with unlike and with failing workers, and
              with prefix caches, in virtual time
@@ -51,7 +52,7 @@ stage_kills() {
   local bazel workers status=0
   read -ra bazel <<<"${BAZEL:-bazel}"
   "${bazel[@]}" build //tests/e2e:kill_workers_test
-  for workers in demo simulated; do
+  for workers in demo ranks simulated; do
     tests/e2e/kill_workers.py --kills 100 --workers "$workers" || status=1
   done
   return "$status"

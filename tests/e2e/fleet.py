@@ -32,6 +32,7 @@ class Worker:
     """A worker that is started again and again at the same address."""
 
     flags = []  # More of them, for the next start.
+    how = {}  # More of how it is started, as Service takes it.
 
     def __init__(self, command):
         self.address = f"127.0.0.1:{free_port()}"
@@ -40,7 +41,7 @@ class Worker:
 
     def start(self):
         self.service = Service(*self._command, *self.flags, "--listen",
-                               self.address)
+                               self.address, **self.how)
 
     def send(self, number):
         self.service.process.send_signal(number)

@@ -4,6 +4,7 @@
     bazel build //tests/e2e:kill_workers_test
     tests/e2e/kill_workers.py --kills 100
     tests/e2e/kill_workers.py --kills 100 --workers simulated
+    tests/e2e/kill_workers.py --kills 20 --workers ranks
 
 Starts three workers and a scheduler, and clients that ask for texts of all
 kinds, half of them for two choices of each. An undisturbed run records every
@@ -12,6 +13,9 @@ of the times while half of the requests or more are in their prefill, and are
 started anew at the same address:
 
   demo       workers of models/demo: SIGKILL and SIGSTOP in turn
+  ranks      workers of models/demo whose two ranks are processes: SIGKILL and
+             SIGSTOP, in turn, of the second rank, upon which the worker ends by
+             itself, in time, and says why
   simulated  bole-sim-worker: it crashes, hangs, returns garbage or is far too
              slow in the round after a signal, which may lie within a lease
 
@@ -47,7 +51,7 @@ os.environ["ASAN_OPTIONS"] = (
 import grpc
 from drawn_requests import draw_requests
 from fleet import Fleet, FleetError, Worker, wait_until
-from services import MODEL, WORKER, built
+from services import MODEL, WORKER, built, runs
 from streams import Clients
 
 SIM_WORKER = "tests/simulation/bole-sim-worker"
@@ -92,6 +96,47 @@ class KilledWorker(Worker):
     def recover(self):
         self.kill()
         self.start()
+
+
+class RankWorker(KilledWorker):
+    """One of two processes, of which the second is killed or stopped."""
+
+    # Until the first process has ended: a rank that is gone is noticed at once,
+    # and one that does not come after 5 s. Then a step has half a second to say
+    # so, and the scheduler a third to hear of it.
+    most_seconds = {"SIGKILL": 2, "SIGSTOP": 7}
+    # What a machine may add that does much else.
+    slack_seconds = 1
+    says = {"SIGKILL": r"rank 1 of 2 \(process \d+\) was killed by signal 9",
+            "SIGSTOP": r"rank 1 of 2 (did not come to call \d+|gave no result "
+                       r"for round \d+|did not finish) within 5000 ms"}
+
+    def __init__(self, number, rng, folder):
+        self._log = pathlib.Path(folder, f"worker{number}.log")
+        super().__init__(number, rng, folder)
+
+    def start(self):
+        self.flags = ["--ranks", "2", "--rank-processes"]
+        with open(self._log, "wb") as log:
+            self.how = {"stderr": log}
+            super().start()
+
+    def strike(self, number):
+        name = ["SIGKILL", "SIGSTOP"][number // 2 % 2]
+        [rank] = self.service.children()
+        began = time.monotonic()
+        os.kill(rank, getattr(signal, name))
+        code = self.service.process.wait(timeout=30)
+        took = time.monotonic() - began
+        said = self._log.read_text(encoding="utf-8")
+        most = self.most_seconds[name] + self.slack_seconds
+        if code != 1 or took > most or not re.search(self.says[name], said):
+            raise FleetError(f"{self.address} ended {took:.2f} s after {name} "
+                             f"of a rank, with {code}: {said}")
+        wait_until(lambda: not runs(rank), 2, f"the end of rank {rank}")
+        print(f"     it ended {took:.2f} s after that, saying: "
+              f"{said.strip().splitlines()[-1]}")
+        return f"{name} of a rank"
 
 
 class FaultyWorker(Worker):
@@ -279,7 +324,7 @@ def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--workers", choices=["demo", "simulated"],
+    parser.add_argument("--workers", choices=["demo", "ranks", "simulated"],
                         default="demo")
     parser.add_argument("--seed", type=int, default=1,
                         help="of requests, of whom is killed and when")
@@ -299,7 +344,8 @@ def main():
     options = parse_options()
     # What was started is ended then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    kind = {"demo": KilledWorker, "simulated": FaultyWorker}[options.workers]
+    kind = {"demo": KilledWorker, "ranks": RankWorker,
+            "simulated": FaultyWorker}[options.workers]
     report = Report()
     table = {}
     rng = random.Random(f"faults {options.seed}")

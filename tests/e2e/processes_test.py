@@ -4,9 +4,11 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True  # The folder may be a source tree.
@@ -17,7 +19,7 @@ import grpc
 from certificates import Authority
 from proto import bole_pb2, bole_pb2_grpc
 from services import (MODEL, SCHEDULER, WORKER, Service, Services, eventually,
-                      series_of)
+                      runs, series_of)
 
 PROMPT = "def fibonacci(n):\n"
 
@@ -57,6 +59,10 @@ HTTP_ERROR = 22
 
 # For drains that have to end by themselves, however slow the machine is.
 PATIENT = ["--drain-seconds", "300"]
+
+
+# A worker of two processes.
+RANKS = ["--ranks", "2", "--rank-processes"]
 
 
 class TlsTest(unittest.TestCase):
@@ -195,6 +201,52 @@ class ProcessesTest(unittest.TestCase):
             services.scheduler.terminate()
             self.assertEqual(services.scheduler.wait(), 0)
             channel.close()
+
+    def test_a_signal_to_all_ranks_lets_the_first_one_drain(self):
+        # As Ctrl-C on a terminal, which goes to all processes there.
+        for number in [signal.SIGTERM, signal.SIGINT]:
+            with Services([*PATIENT, *RANKS], PATIENT,
+                          start_new_session=True) as services:
+                channel, stub = connect(services)
+                want = list(stub.Generate(greedy(300)))
+                call = stub.Generate(greedy(300))
+                first = next(call)
+                [rank] = services.worker.children()
+
+                os.killpg(services.worker.process.pid, number)
+                rest = list(call)
+
+                self.assertEqual(
+                    [i for r in [first, *rest] for i in r.chunk.token_ids],
+                    [i for r in want for i in r.chunk.token_ids])
+                self.assertEqual(services.worker.wait(), 0)
+                self.assertFalse(runs(rank))
+                channel.close()
+
+    def test_ranks_die_with_the_first_one(self):
+        with Services(RANKS) as services:
+            channel, stub = connect(services)
+            call = stub.Generate(greedy(4000))
+            next(call)
+            [rank] = services.worker.children()
+            self.assertTrue(runs(rank))
+
+            services.worker.process.kill()
+
+            self.assertTrue(eventually(lambda: not runs(rank), 2))
+            call.cancel()
+            channel.close()
+
+    def test_a_rank_that_dies_while_nothing_runs_ends_the_worker(self):
+        with Services(RANKS, stderr=subprocess.PIPE) as services:
+            [rank] = services.worker.children()
+            began = time.monotonic()
+            os.kill(rank, signal.SIGKILL)
+            self.assertEqual(services.worker.wait(), 1)
+            self.assertLess(time.monotonic() - began, 2 + 1)
+            self.assertIn(
+                f"rank 1 of 2 (process {rank}) was killed by signal 9",
+                services.worker.process.stderr.read())
 
     def test_a_drain_ends_at_its_deadline(self):
         with Services(worker_flags=["--drain-seconds", "1",

@@ -1,6 +1,7 @@
 """Both services as processes of their own, on free ports."""
 
 import os
+import pathlib
 import queue
 import re
 import signal
@@ -26,11 +27,12 @@ def series_of(scrape):
 
 
 class Service:
-    """A process that says on its standard output where it listens."""
+    """A process that says on its standard output where it listens.
+    Keyword arguments are those of subprocess.Popen."""
 
-    def __init__(self, *command):
+    def __init__(self, *command, **how):
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True)
+            command, stdout=subprocess.PIPE, text=True, **how)
         self.output = []
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -67,6 +69,12 @@ class Service:
         """The exit code."""
         return self.process.wait(timeout=60)
 
+    def children(self):
+        """The processes that it has started."""
+        return sorted(pid for pid in map(int, filter(str.isdigit,
+                                                     os.listdir("/proc")))
+                      if stat_of(pid)[1] == self.process.pid)
+
     def kill(self):
         self.process.kill()
         self.process.wait()
@@ -75,12 +83,14 @@ class Service:
 
 
 class Services:
-    """A worker and a scheduler, killed at the end of a `with`."""
+    """A worker and a scheduler, killed at the end of a `with`. Keyword arguments
+    are the worker's, as Service takes them."""
 
-    def __init__(self, worker_flags=(), scheduler_flags=()):
+    def __init__(self, worker_flags=(), scheduler_flags=(), **how):
         common = ["--model", MODEL, "--listen", "127.0.0.1:0",
                   "--metrics-listen", "127.0.0.1:0"]
-        self.worker = Service(WORKER, *common, "--threads", "1", *worker_flags)
+        self.worker = Service(WORKER, *common, "--threads", "1", *worker_flags,
+                              **how)
         try:
             self.scheduler = Service(SCHEDULER, *common, "--worker",
                                      self.worker.address, *scheduler_flags)
@@ -94,6 +104,21 @@ class Services:
     def __exit__(self, *_):
         self.scheduler.kill()
         self.worker.kill()
+
+
+def stat_of(pid):
+    """The state of a process, and its parent; "X" and 0 if there is none."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return "X", 0
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def runs(pid):
+    """Whether there is such a process that has not ended."""
+    return stat_of(pid)[0] not in "ZX"
 
 
 def eventually(condition, seconds=30):

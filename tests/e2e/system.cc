@@ -94,6 +94,9 @@ void System::StartWorker(int i) {
   worker.address = Loopback(workers_[i].port);
   worker.model.num_threads = options_.num_threads;
   worker.model.num_ranks = options_.num_ranks;
+  worker.model.rank_kind = options_.rank_kind;
+  // This program is none that a rank can run.
+  worker.model.rank_program = "worker_service/bole-worker";
   worker.model.engine = options_.engine;
   worker.heartbeat_interval = options_.heartbeat_interval;
   worker.cost_table_path = options_.cost_table_path;

@@ -14,6 +14,7 @@
 #include "scheduler_service/door/door_limits.h"
 #include "scheduler_service/scheduler_server.h"
 #include "tests/e2e/tcp_relay.h"
+#include "worker_service/ranks/ranked_model_options.h"
 #include "worker_service/worker_server.h"
 
 namespace bole::e2e {
@@ -36,6 +37,7 @@ struct SystemOptions {
   std::chrono::milliseconds heartbeat_interval{1000};
   int num_threads = 1;  // The engine's. Tests run side by side.
   int num_ranks = 1;    // Each worker cuts the model into so many.
+  RankKind rank_kind = RankKind::kAuto;
   // As the scheduler's --model; empty: model_directory.
   std::string scheduler_model = {};
   DoorLimits door = {};
