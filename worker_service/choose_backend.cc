@@ -2,10 +2,13 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/reference/reference_backend.h"
@@ -16,79 +19,105 @@
 namespace bole {
 namespace {
 
+constexpr char kAuto[] = "auto";
 constexpr char kCpu[] = "cpu";
 constexpr char kCuda[] = "cuda";
 
+// A GPU, or the GPUs of all ranks.
+struct GpuNames {
+  std::vector<int> gpus;
+  ElementType type = ElementType::kBFloat16;
+
+  // The one place that knows which rank is on which GPU.
+  absl::StatusOr<int> Of(Rank rank) const {
+    if (gpus.size() == 1) return gpus[0] + rank.index;
+    if (std::ssize(gpus) == rank.count) {
+      return gpus[static_cast<size_t>(rank.index)];
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(gpus.size(), " GPUs for ", rank.count, " ranks"));
+  }
+};
+
 #ifdef BOLE_WITH_CUDA
-absl::StatusOr<std::unique_ptr<Backend>> Gpu(int index, ElementType type) {
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<cuda::CudaBackend> backend,
-                        cuda::CudaBackend::Create(index, type));
+absl::StatusOr<std::unique_ptr<Backend>> Gpu(
+    const GpuNames& names, std::shared_ptr<Communicator> ranks,
+    CollectivesKind collectives) {
+  BOLE_ASSIGN_OR_RETURN(const int gpu,
+                        names.Of(ranks == nullptr ? Rank{} : ranks->rank()));
+  BOLE_ASSIGN_OR_RETURN(
+      std::unique_ptr<cuda::CudaBackend> backend,
+      cuda::CudaBackend::Create(
+          gpu, names.type,
+          {.ranks = std::move(ranks), .collectives = collectives}));
   return backend;
 }
 #else
-absl::StatusOr<std::unique_ptr<Backend>> Gpu(int /*index*/,
-                                             ElementType /*type*/) {
+absl::StatusOr<std::unique_ptr<Backend>> Gpu(
+    const GpuNames& /*names*/, const std::shared_ptr<Communicator>& /*ranks*/,
+    CollectivesKind /*collectives*/) {
   return absl::UnavailableError(
       "this program was built without CUDA: no toolkit was found");
 }
 #endif
 
-// The one place that knows which rank is on which GPU.
-absl::StatusOr<std::unique_ptr<Backend>> GpuOfRank(
-    int first, ElementType type, const std::shared_ptr<Communicator>& ranks) {
-  if (ranks == nullptr) return Gpu(first, type);
-  const Rank rank = ranks->rank();
-  return absl::UnimplementedError(
-      absl::StrCat("rank ", rank.index, " of ", rank.count, " on GPU ",
-                   first + rank.index, ": only a CPU has several ranks"));
+absl::Status NoDevice(const std::string& device) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device is \"", device,
+      "\", not cpu, cuda, cuda:N, cuda:N,M, cuda:N:float32 or auto"));
 }
 
-// What follows "cuda": nothing, ":N" or ":N:float32".
-absl::StatusOr<std::unique_ptr<Backend>> GpuOf(
-    const std::string& device, const std::shared_ptr<Communicator>& ranks) {
+// What follows "cuda": nothing, ":N", ":N,M" or ":N:float32".
+absl::StatusOr<GpuNames> ParseGpus(const std::string& device) {
   std::string_view rest =
       std::string_view(device).substr(std::string_view(kCuda).size());
-  ElementType type = ElementType::kBFloat16;
+  GpuNames names;
   constexpr std::string_view kFloat32 = ":float32";
   if (rest.ends_with(kFloat32)) {
-    type = ElementType::kFloat32;
+    names.type = ElementType::kFloat32;
     rest.remove_suffix(kFloat32.size());
   }
-  if (rest.empty()) return GpuOfRank(0, type, ranks);
-  int index = 0;
-  const std::string number(rest.substr(1));
-  if (rest[0] != ':' || !absl::SimpleAtoi(number, &index) || index < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device is \"", device,
-                     "\", not cpu, cuda, cuda:N, cuda:N:float32 or auto"));
+  if (rest.empty()) {
+    names.gpus = {0};
+    return names;
   }
-  return GpuOfRank(index, type, ranks);
+  if (rest[0] != ':') return NoDevice(device);
+  const std::string numbers(rest.substr(1));
+  for (const absl::string_view number : absl::StrSplit(numbers, ',')) {
+    int gpu = 0;
+    if (!absl::SimpleAtoi(number, &gpu) || gpu < 0) return NoDevice(device);
+    if (absl::c_linear_search(names.gpus, gpu)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "device is \"", device, "\", which has GPU ", gpu, " twice"));
+    }
+    names.gpus.push_back(gpu);
+  }
+  return names;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
     const std::string& device, int num_threads,
-    std::shared_ptr<Communicator> ranks) {
-  BOLE_CHECK(device != "auto" || ranks == nullptr);
-  if (device == "auto") {
-    absl::StatusOr<std::unique_ptr<Backend>> gpu = GpuOf(kCuda, ranks);
+    std::shared_ptr<Communicator> ranks, CollectivesKind collectives) {
+  BOLE_CHECK(device != kAuto || ranks == nullptr);
+  if (device == kAuto) {
+    absl::StatusOr<std::unique_ptr<Backend>> gpu =
+        Gpu({.gpus = {0}}, ranks, collectives);
     if (gpu.ok() || !absl::IsUnavailable(gpu.status())) return gpu;
   }
-  if (device == "auto" || device == kCpu) {
+  if (device == kAuto || device == kCpu) {
     return std::make_unique<ReferenceBackend>(num_threads, std::move(ranks));
   }
-  if (!IsGpu(device)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device is \"", device,
-                     "\", not cpu, cuda, cuda:N, cuda:N:float32 or auto"));
-  }
-  return GpuOf(device, ranks);
+  if (!IsGpu(device)) return NoDevice(device);
+  BOLE_ASSIGN_OR_RETURN(const GpuNames names, ParseGpus(device));
+  return Gpu(names, std::move(ranks), collectives);
 }
 
 absl::StatusOr<std::string> ResolveDevice(const std::string& device) {
-  if (device != "auto") return device;
-  const absl::Status gpu = GpuOf(kCuda, /*ranks=*/nullptr).status();
+  if (device != kAuto) return device;
+  const absl::Status gpu =
+      Gpu({.gpus = {0}}, /*ranks=*/nullptr, CollectivesKind::kPush).status();
   if (gpu.ok()) return std::string(kCuda);
   if (absl::IsUnavailable(gpu)) return std::string(kCpu);
   return gpu;

@@ -74,13 +74,13 @@ class Engine {
   ~Engine();
 
   // Captures the rounds that any policy of a scheduler may choose, the
-  // likeliest first, so that none is captured while it serves; stops at
-  // `deadline`. Calls on_progress after each shape. Slots and pages stay as
-  // they are; with a backend that keeps no graphs nothing is done. Errors as of
-  // Step().
-  using OnProgress = std::function<void(int done, int total)>;
-  absl::Status WarmUp(std::chrono::steady_clock::time_point deadline,
-                      const OnProgress& on_progress);
+  // likeliest first, so that none is captured while it serves. Calls
+  // on_progress before each shape and after the last; it returns whether to go
+  // on, on all ranks alike. Slots and pages stay as they are; with a backend
+  // that keeps no graphs nothing is done. Errors are those of Step() and
+  // on_progress.
+  using OnProgress = std::function<absl::StatusOr<bool>(int done, int total)>;
+  absl::Status WarmUp(const OnProgress& on_progress);
 
   // Runs the chunks and the forest in one forward, then the further rounds of a
   // lease: the device has the next round queued when a result is handed out. A

@@ -1,5 +1,4 @@
 // The engine's part for rounds that are captured before they are needed.
-#include <algorithm>
 #include <vector>
 
 #include "common/status_macros.h"
@@ -32,19 +31,18 @@ absl::Status Engine::WarmUp(const RoundShape& shape) {
   return backend_.AwaitMark(kPrefillMark);
 }
 
-absl::Status Engine::WarmUp(std::chrono::steady_clock::time_point deadline,
-                            const OnProgress& on_progress) {
+absl::Status Engine::WarmUp(const OnProgress& on_progress) {
   if (graphs_->capacity() == 0) return absl::OkStatus();
   BOLE_RETURN_IF_ERROR(failure_);
   const std::vector<RoundShape> shapes =
       ReachableShapes(UsualProfile(options_, has_drafter()), options_);
+  const int total = static_cast<int>(shapes.size());
   const int64_t before = graphs_->num_misses();
-  int done = 0;
-  for (const RoundShape& shape : shapes) {
-    if (std::chrono::steady_clock::now() >= deadline) break;
-    failure_ = WarmUp(shape);
+  for (int done = 0;; ++done) {
+    BOLE_ASSIGN_OR_RETURN(const bool goes_on, on_progress(done, total));
+    if (!goes_on || done == total) break;
+    failure_ = WarmUp(shapes[static_cast<size_t>(done)]);
     BOLE_RETURN_IF_ERROR(failure_);
-    on_progress(++done, static_cast<int>(shapes.size()));
   }
   warmed_up_ += graphs_->num_misses() - before;
   return absl::OkStatus();

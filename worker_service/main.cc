@@ -3,12 +3,16 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/command_line.h"
 #include "common/flight/flight_signals.h"
 #include "common/log/log.h"
 #include "common/termination.h"
+#include "kernels/collectives_kind.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine_flags.h"
@@ -25,6 +29,7 @@ struct Flags {
   bole::WorkerServerOptions server;
   bole::ServingFlags serving;
   std::optional<int> step_timeout_seconds;
+  std::vector<int> devices;
   bool rank_processes = false;
   bool no_warm_up = false;
   std::string flight_recorder_dir;
@@ -46,18 +51,29 @@ void Flags::AddTo(bole::CommandLine& app) {
       .Check(CheckModel);
   serving.AddTo(app);
   server.model.device = "auto";
-  app.Add(
+  const auto device = app.Add(
       "--device", server.model.device,
-      "what computes: cpu, cuda, cuda:N, or auto for a GPU if there is one");
+      "what computes: cpu, cuda, cuda:N, or auto for a GPU if there is one; "
+      "rank R of several is on GPU N + R");
   app.Add("--threads", server.model.num_threads,
           "threads of the CPU; 0: one for each processor, at most 16")
       .Range(0, 1024);
-  app.Add(
-         "--ranks", server.model.num_ranks,
-         "parts that the model is cut into, each with its share of the threads "
-         "and memory of its own (tensor parallelism); more than one on a CPU "
-         "alone")
-      .Range(1, bole::kMaxRanks);
+  const auto ranks =
+      app.Add("--ranks", server.model.num_ranks,
+              "parts that the model is cut into (tensor parallelism), each on "
+              "a GPU "
+              "of its own, or with its share of the CPU's threads")
+          .Range(1, bole::kMaxRanks);
+  app.Add("--devices", devices,
+          "a GPU for each rank, such as 2,3, in place of --device and --ranks")
+      .Range(0, 1024)
+      .Excludes(device)
+      .Excludes(ranks);
+  app.AddChoice("--collectives", server.model.collectives,
+                {{"push", bole::CollectivesKind::kPush},
+                 {"nccl", bole::CollectivesKind::kNccl}},
+                "how GPUs exchange what they compute together: kernels that "
+                "write into each other's memory, or NCCL");
   app.AddSwitch("--rank-processes", rank_processes,
                 "each of the ranks is a process of its own; otherwise those on "
                 "a CPU are threads of this one");
@@ -113,6 +129,11 @@ bole::WorkerProcessOptions ProcessOptions(const Flags& flags) {
   server.scheduler_timeout = flags.serving.scheduler_timeout();
   if (flags.step_timeout_seconds) {
     server.step_timeout = std::chrono::seconds(*flags.step_timeout_seconds);
+  }
+  if (!flags.devices.empty()) {
+    server.model.device =
+        absl::StrCat("cuda:", absl::StrJoin(flags.devices, ","));
+    server.model.num_ranks = static_cast<int>(flags.devices.size());
   }
   if (flags.rank_processes) {
     server.model.rank_kind = bole::RankKind::kProcesses;

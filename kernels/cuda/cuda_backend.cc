@@ -240,6 +240,8 @@ absl::Status CudaBackend::Embed(const EmbedParams& params) {
 
 absl::Status CudaBackend::MatMul(const MatMulParams& params) {
   const auto* weight = static_cast<const DeviceMatrix*>(params.weight);
+  // A rank may have none of the tokens that a drafter chooses among.
+  if (weight->rows == 0) return absl::OkStatus();
   Product product = ProductOf(params);
   if (weight->int7 == nullptr || !int7_products_->Takes(product, on_.type)) {
     return matmuls_->Run(product, on_);

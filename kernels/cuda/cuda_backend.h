@@ -10,9 +10,9 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/attention/tile_attention.h"
-#include "kernels/cuda/collectives_kind.h"
 #include "kernels/cuda/host_copies.h"
 #include "kernels/cuda/moe/moe.h"
 #include "kernels/cuda/operators.h"

@@ -27,7 +27,8 @@ uint16_t RoundToBFloat16(float x) {
 
 absl::StatusOr<std::unique_ptr<DeviceMatrix>> CudaBackend::NewMatrix(
     int rows, int columns) const {
-  const size_t size = static_cast<size_t>(rows) * columns;
+  // A rank's part may have no rows.
+  const size_t size = std::max<size_t>(static_cast<size_t>(rows) * columns, 1);
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, size * ElementBytes(on_.type));
   if (error != cudaSuccess) {
@@ -69,6 +70,12 @@ absl::StatusOr<const WeightMatrix*> CudaBackend::GatherMatrix(
     const WeightMatrix& matrix, std::span<const int32_t> row) {
   const auto& from = static_cast<const DeviceMatrix&>(matrix);
   const int rows = static_cast<int>(row.size());
+  if (rows == 0) {
+    BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> none,
+                          NewMatrix(0, from.columns));
+    matrices_.push_back(std::move(none));
+    return matrices_.back().get();
+  }
   BOLE_ASSIGN_OR_RETURN(
       const DeviceMemory index,
       Allocate(sizeof(rows) + row.size_bytes(), "rows of a matrix"));
@@ -107,6 +114,7 @@ absl::StatusOr<const WeightMatrix*> CudaBackend::QuantizeMatrix(
       std::find_if(matrices_.begin(), matrices_.end(),
                    [&](const auto& owned) { return owned.get() == &matrix; });
   BOLE_CHECK(kept != matrices_.end() && (*kept)->int7 == nullptr);
+  if (matrix.rows == 0) return kept->get();
   BOLE_RETURN_IF_ERROR(int7_products_->Quantize(**kept, on_));
   return kept->get();
 }

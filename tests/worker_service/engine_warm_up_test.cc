@@ -27,8 +27,6 @@
 namespace bole::testing_support {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // What operators were given: where their arrays are, and how large.
 using Calls = std::vector<std::variant<const void*, int>>;
 
@@ -111,8 +109,6 @@ class KeepingBackend final : public ReferenceBackend {
  private:
   Calls calls_;
 };
-
-constexpr Clock::time_point kNever = Clock::time_point::max();
 
 class EngineWarmUpTest : public ::testing::Test {
  protected:
@@ -271,7 +267,7 @@ TEST_F(EngineWarmUpTest, NoRoundOfAnyPolicyIsCapturedWhileItServes) {
     const auto engine =
         Engine::Create(model_->config, *model_->weights, *backend_, sizes);
     ASSERT_TRUE(engine.ok()) << engine.status();
-    ASSERT_TRUE((*engine)->WarmUp(kNever, [](int, int) {}).ok());
+    ASSERT_TRUE((*engine)->WarmUp([](int, int) { return true; }).ok());
     const RoundProfile profile = UsualProfile(sizes, /*has_drafter=*/true);
     std::mt19937 rng(1);
     AnyRounds rounds(**engine, profile);
@@ -296,9 +292,10 @@ TEST_F(EngineWarmUpTest, NoRoundOfAUsualSchedulerIsCapturedWhileItServes) {
     const std::unique_ptr<Engine> warm = MakeEngine(options);
     std::vector<int> progress;
 
-    const absl::Status status = warm->WarmUp(kNever, [&](int done, int total) {
+    const absl::Status status = warm->WarmUp([&](int done, int total) {
       progress.push_back(done);
       EXPECT_LE(done, total);
+      return true;
     });
 
     ASSERT_TRUE(status.ok()) << status;
@@ -311,14 +308,18 @@ TEST_F(EngineWarmUpTest, NoRoundOfAUsualSchedulerIsCapturedWhileItServes) {
   }
 }
 
-TEST_F(EngineWarmUpTest, StopsAtItsDeadline) {
+TEST_F(EngineWarmUpTest, StopsWhenItIsTold) {
   const GenerateOptions options = Tree(9, 3);
   const std::unique_ptr<Engine> engine = MakeEngine(options);
 
-  const absl::Status status = engine->WarmUp(
-      Clock::now(), [](int, int) { ADD_FAILURE() << "too late"; });
+  int last = 0;
+  const absl::Status status = engine->WarmUp([&](int done, int) {
+    last = done;
+    return done < 2;
+  });
 
   EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(last, 2);
   Texts(*engine, options);
   EXPECT_GT(engine->graph_misses(), 0);
 }
@@ -331,8 +332,10 @@ TEST_F(EngineWarmUpTest, ABackendWithoutGraphsHasNothingToDo) {
       Engine::Create(model_->config, *model_->weights, *backend_, options);
   ASSERT_TRUE(engine.ok()) << engine.status();
 
-  const absl::Status status = (*engine)->WarmUp(
-      kNever, [](int, int) { ADD_FAILURE() << "nothing to capture"; });
+  const absl::Status status = (*engine)->WarmUp([](int, int) {
+    ADD_FAILURE() << "nothing to capture";
+    return true;
+  });
 
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ((*engine)->num_graphs(), 0);

@@ -9,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/command_line.h"
 #include "common/status_macros.h"
+#include "kernels/communicator.h"
 #include "nlohmann/json.hpp"
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/eval/bench_prefill.h"
 #include "worker_service/eval/bench_report.h"
 #include "worker_service/eval/commands.h"
+#include "worker_service/eval/every_rank.h"
 #include "worker_service/eval/flags.h"
 #include "worker_service/eval/json_file.h"
 
@@ -201,8 +203,9 @@ class Bench {
   Json out_;
 };
 
-absl::Status RunCommand(const Flags& flags) {
-  BOLE_ASSIGN_OR_RETURN(const RunningModel running, Load(flags.model));
+absl::Status RunOnRank(const Flags& flags,
+                       const std::shared_ptr<Communicator>& ranks) {
+  BOLE_ASSIGN_OR_RETURN(const RunningModel running, Load(flags.model, ranks));
   const LoadedModel& model = running.model;
   if (!model.weights->drafter && (flags.breakdown || flags.modes.size() > 1)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -214,7 +217,9 @@ absl::Status RunCommand(const Flags& flags) {
   std::fflush(stdout);
   Bench bench(flags, model, *running.backend);
   absl::Status status = bench.Run();
-  if (!flags.json.empty()) status.Update(WriteJson(flags.json, bench.out()));
+  if (!flags.json.empty() && IsFirst(ranks.get())) {
+    status.Update(WriteJson(flags.json, bench.out()));
+  }
   return status;
 }
 
@@ -275,9 +280,15 @@ Command AddBenchCommand(CommandLine& app) {
                      "Time offline decoding at a fixed batch in several ways, "
                      "and the parts of a round.");
   flags->model.AddTo(command);
+  flags->model.AddRanksTo(command);
   AddDecodeFlags(command, *flags);
   AddPartFlags(command, *flags);
-  return [flags] { return RunCommand(*flags); };
+  return [flags] {
+    return OnEveryRank(flags->model.num_ranks,
+                       [&](const std::shared_ptr<Communicator>& ranks) {
+                         return RunOnRank(*flags, ranks);
+                       });
+  };
 }
 
 }  // namespace bole

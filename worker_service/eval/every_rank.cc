@@ -20,6 +20,16 @@ namespace {
 
 using Run = std::function<absl::Status(std::shared_ptr<Communicator>)>;
 
+// Nobody leaves before all are done.
+absl::Status RunToTheEnd(const Run& run,
+                         const std::shared_ptr<RankGroup>& group, int rank) {
+  const std::shared_ptr<Communicator> ranks = MakeHostCommunicator(group, rank);
+  absl::Status status = run(ranks);
+  if (status.ok()) return ranks->AllGather({}, {});
+  ranks->Abort(status);
+  return status;
+}
+
 // The life of a copy of this process.
 [[noreturn]] void BeRank(const RankGroup& parents, int rank, const Run& run) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -30,10 +40,7 @@ using Run = std::function<absl::Status(std::shared_ptr<Communicator>)>;
   if (status.ok() && std::freopen("/dev/null", "w", stdout) == nullptr) {
     status = absl::InternalError("standard output cannot be closed");
   }
-  if (status.ok()) {
-    status = run(MakeHostCommunicator(*group, rank));
-    if (!status.ok()) (*group)->Leave(rank, status);
-  }
+  if (status.ok()) status = RunToTheEnd(run, *group, rank);
   // A device that hangs is not waited for.
   _exit(status.ok() ? 0 : 1);
 }
@@ -44,12 +51,12 @@ void Follow(pid_t pid, int rank, RankGroup& group) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  group.End(0, absl::UnavailableError(absl::StrCat(
-                   "rank ", rank,
-                   WIFSIGNALED(status) ? " was ended by signal "
-                                       : " ended with status ",
-                   WIFSIGNALED(status) ? WTERMSIG(status)
-                                       : WEXITSTATUS(status))));
+  group.End(
+      0,
+      absl::UnavailableError(absl::StrCat(
+          "rank ", rank,
+          WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
+          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status))));
 }
 
 }  // namespace
@@ -76,12 +83,9 @@ absl::Status OnEveryRank(int num_ranks, const Run& run) {
   for (const auto& [pid, rank] : others) {
     followers.emplace_back(Follow, pid, rank, std::ref(*group));
   }
-  if (status.ok()) {
-    status = run(MakeHostCommunicator(group, 0));
-    if (!status.ok()) group->Leave(0, status);
-  }
+  if (status.ok()) status = RunToTheEnd(run, group, 0);
   for (std::thread& follower : followers) follower.join();
-  return status.ok() ? group->failure() : status;
+  return status;
 }
 
 }  // namespace bole

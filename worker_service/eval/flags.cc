@@ -1,11 +1,13 @@
 #include "worker_service/eval/flags.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker_service/choose_backend.h"
 #include "worker_service/default_threads.h"
+#include "worker_service/ranks/rank_group.h"
 
 namespace bole {
 
@@ -29,11 +31,30 @@ void ModelFlags::AddTo(CommandLine& command) {
   AddDraftWeightsFlag(command, draft_weights);
 }
 
-absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
+void ModelFlags::AddRanksTo(CommandLine& command) {
+  command
+      .Add("--ranks", num_ranks,
+           "processes that the model is cut among (tensor parallelism); rank R "
+           "of \"cuda:N\" is on GPU N + R")
+      .Range(1, kMaxRanks);
+  command.AddChoice(
+      "--collectives", collectives,
+      {{"push", CollectivesKind::kPush}, {"nccl", CollectivesKind::kNccl}},
+      "how GPUs exchange what they compute together");
+}
+
+absl::StatusOr<RunningModel> Load(const ModelFlags& flags,
+                                  std::shared_ptr<Communicator> ranks) {
+  if (ranks != nullptr && flags.device == "auto") {
+    return absl::InvalidArgumentError(
+        "--ranks needs a --device that is named, cpu or cuda");
+  }
+  const int threads =
+      std::max(1, ThreadsOrDefault(flags.num_threads) / flags.num_ranks);
   RunningModel running;
-  BOLE_ASSIGN_OR_RETURN(
-      running.backend,
-      ChooseBackend(flags.device, ThreadsOrDefault(flags.num_threads)));
+  BOLE_ASSIGN_OR_RETURN(running.backend,
+                        ChooseBackend(flags.device, threads, std::move(ranks),
+                                      flags.collectives));
   BOLE_ASSIGN_OR_RETURN(running.model, LoadModel(flags.name, *running.backend));
   PrintNotes("bole-eval", running.model);
   BOLE_RETURN_IF_ERROR(SetDraftHead(flags.name, flags.draft_head,
@@ -43,8 +64,9 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags) {
   return running;
 }
 
-absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags) {
-  BOLE_ASSIGN_OR_RETURN(RunningModel running, Load(flags));
+absl::StatusOr<RunningModel> LoadWithTokenizer(
+    const ModelFlags& flags, std::shared_ptr<Communicator> ranks) {
+  BOLE_ASSIGN_OR_RETURN(RunningModel running, Load(flags, std::move(ranks)));
   if (running.model.tokenizer == nullptr) {
     return absl::NotFoundError(
         absl::StrCat(flags.name,

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "common/command_line.h"
 #include "kernels/backend.h"
+#include "kernels/collectives_kind.h"
+#include "kernels/communicator.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/eval/generator.h"
@@ -21,10 +23,14 @@ struct ModelFlags {
   std::string name;            // As LoadModel() takes it.
   std::string device = "cpu";  // As ChooseBackend() reads it.
   int num_threads = 0;         // 0: one for each processor.
+  int num_ranks = 1;           // Processes that run the command together.
+  CollectivesKind collectives = CollectivesKind::kPush;
   DraftHead draft_head = DraftHead::kAuto;
   DraftWeights draft_weights = DraftWeights::kAuto;
 
   void AddTo(CommandLine& command);
+  // --ranks too, for commands that run OnEveryRank().
+  void AddRanksTo(CommandLine& command);
 };
 
 // A loaded checkpoint together with its backend.
@@ -32,10 +38,13 @@ struct RunningModel {
   std::unique_ptr<Backend> backend;
   LoadedModel model;
 };
-absl::StatusOr<RunningModel> Load(const ModelFlags& flags);
+// `ranks`: this rank's end of the group, or null for an only rank.
+absl::StatusOr<RunningModel> Load(
+    const ModelFlags& flags, std::shared_ptr<Communicator> ranks = nullptr);
 
 // Like Load(), and an error if the checkpoint has no tokenizer.
-absl::StatusOr<RunningModel> LoadWithTokenizer(const ModelFlags& flags);
+absl::StatusOr<RunningModel> LoadWithTokenizer(
+    const ModelFlags& flags, std::shared_ptr<Communicator> ranks = nullptr);
 
 struct GenerateFlags {
   GenerateFlags() { sampling.temperature = 0; }

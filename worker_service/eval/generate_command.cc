@@ -7,8 +7,10 @@
 
 #include "common/command_line.h"
 #include "common/status_macros.h"
+#include "kernels/communicator.h"
 #include "nlohmann/json.hpp"
 #include "worker_service/eval/commands.h"
+#include "worker_service/eval/every_rank.h"
 #include "worker_service/eval/flags.h"
 #include "worker_service/eval/json_file.h"
 
@@ -113,11 +115,12 @@ absl::Status Report(const Flags& flags, const Run& run) {
   return absl::OkStatus();
 }
 
-absl::Status RunCommand(const Flags& flags) {
+absl::Status RunOnRank(const Flags& flags,
+                       const std::shared_ptr<Communicator>& ranks) {
   BOLE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                         ReadPrompts(flags.prompts));
   BOLE_ASSIGN_OR_RETURN(const RunningModel running,
-                        LoadWithTokenizer(flags.model));
+                        LoadWithTokenizer(flags.model, ranks));
   const LoadedModel& model = running.model;
   BOLE_RETURN_IF_ERROR(
       Validate(flags.generate.sampling, model.config.vocab_size));
@@ -150,6 +153,7 @@ absl::Status RunCommand(const Flags& flags) {
   const double seconds =
       std::chrono::duration<double>(Clock::now() - start).count();
 
+  if (!IsFirst(ranks.get())) return absl::OkStatus();
   return Report(flags, {.prompts = prompts,
                         .requests = requests,
                         .results = results,
@@ -164,6 +168,7 @@ Command AddGenerateCommand(CommandLine& app) {
   CommandLine& command = app.AddCommand(
       "generate", "Continue prompts and write texts and acceptance.");
   flags->model.AddTo(command);
+  flags->model.AddRanksTo(command);
   command.Add("--prompts", flags->prompts, "JSON array of strings")
       .Required()
       .ExistingFile();
@@ -171,7 +176,12 @@ Command AddGenerateCommand(CommandLine& app) {
   command.AddSwitch("--logprobs", flags->logprobs,
                     "also write the tokens' log probabilities");
   command.Add("--out", flags->out, "JSON file to write").Required();
-  return [flags] { return RunCommand(*flags); };
+  return [flags] {
+    return OnEveryRank(flags->model.num_ranks,
+                       [&](const std::shared_ptr<Communicator>& ranks) {
+                         return RunOnRank(*flags, ranks);
+                       });
+  };
 }
 
 }  // namespace bole

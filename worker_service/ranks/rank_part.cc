@@ -61,32 +61,45 @@ absl::StatusOr<PlannedEngine> FitToRanks(const RankedModelOptions& options,
   return fit(planned.options);
 }
 
+// What the first rank says, on all ranks.
+absl::StatusOr<bool> OfFirstRank(bool own, Communicator* ranks) {
+  if (ranks == nullptr) return own;
+  const auto said = static_cast<std::byte>(own);
+  std::byte whole{};
+  BOLE_RETURN_IF_ERROR(
+      ranks->AllGather(std::span(&said, ranks->rank().index == 0 ? 1 : 0),
+                       std::span(&whole, 1)));
+  return whole != std::byte{};
+}
+
 // The first rank tells how far it is every few seconds, and what was done.
-absl::Status WarmUp(std::chrono::seconds limit, Rank rank, Engine& engine) {
+absl::Status WarmUp(std::chrono::seconds limit, Communicator* ranks,
+                    Engine& engine) {
   using Clock = std::chrono::steady_clock;
   if (limit == limit.zero() || engine.num_graphs() == 0) {
     return absl::OkStatus();
   }
   constexpr std::chrono::seconds kBetweenReports(2);
+  const bool is_first = ranks == nullptr || ranks->rank().index == 0;
   const Clock::time_point begin = Clock::now();
   Clock::time_point next_report = begin + kBetweenReports;
   int num_done = 0;
   int num_all = 0;
   const auto report = [&](const char* end) {
-    if (rank.index > 0) return;
+    if (!is_first) return;
     std::printf("warming up: %d of %d kinds of rounds captured%s\n", num_done,
                 num_all, end);
     std::fflush(stdout);
   };
-  // All ranks run the same rounds, and no two have the same clock.
-  const Clock::time_point end =
-      rank.count == 1 ? begin + limit : Clock::time_point::max();
-  BOLE_RETURN_IF_ERROR(engine.WarmUp(end, [&](int done, int all) {
+  BOLE_RETURN_IF_ERROR(engine.WarmUp([&](int done, int all) {
     num_done = done;
     num_all = all;
-    if (done == all || Clock::now() < next_report) return;
-    next_report = Clock::now() + kBetweenReports;
-    report(" ...");
+    const Clock::time_point now = Clock::now();
+    if (done < all && now >= next_report) {
+      next_report = now + kBetweenReports;
+      report(" ...");
+    }
+    return OfFirstRank(now < begin + limit, ranks);
   }));
   const std::chrono::duration<double> took = Clock::now() - begin;
   report(absl::StrFormat(" in %.1f s", took.count()).c_str());
@@ -108,7 +121,7 @@ absl::Status Load(const MakeBackend& make_backend,
   BOLE_ASSIGN_OR_RETURN(part.engine,
                         Engine::Create(part.model.config, *part.model.weights,
                                        *part.backend, part.planned.options));
-  return WarmUp(options.warm_up, part.backend->rank(), *part.engine);
+  return WarmUp(options.warm_up, part.ranks.get(), *part.engine);
 }
 
 absl::Status RunPlans(PlanReceiver& plans, Engine& engine) {
@@ -127,7 +140,7 @@ absl::Status RunPlans(PlanReceiver& plans, Engine& engine) {
 absl::StatusOr<std::unique_ptr<Backend>> MakeNamedBackend(
     const RankedModelOptions& options, std::shared_ptr<Communicator> ranks) {
   return ChooseBackend(options.device, options.ThreadsOfRank(),
-                       std::move(ranks));
+                       std::move(ranks), options.collectives);
 }
 
 absl::StatusOr<std::unique_ptr<RankPart>> LoadPart(

@@ -33,7 +33,7 @@ namespace bole {
 class RankedModel {
  public:
   // Loads the model. Errors say what cannot be read or cut, what does not fit,
-  // or which device cannot be used; UNIMPLEMENTED for several ranks on a GPU.
+  // or which device cannot be used.
   static absl::StatusOr<std::unique_ptr<RankedModel>> Load(
       const RankedModelOptions& options);
   // The same with other backends, which `make_backend` makes for each rank that

@@ -15,6 +15,7 @@ namespace {
 struct Fixed {
   size_t name_bytes;
   size_t device_bytes;
+  CollectivesKind collectives;
   int num_threads;
   int num_ranks;
   DraftHead draft_head;
@@ -34,6 +35,7 @@ int RankedModelOptions::ThreadsOfRank() const {
 std::vector<std::byte> EncodeRankOptions(const RankedModelOptions& options) {
   const Fixed fixed{.name_bytes = options.name.size(),
                     .device_bytes = options.device.size(),
+                    .collectives = options.collectives,
                     .num_threads = options.num_threads,
                     .num_ranks = options.num_ranks,
                     .draft_head = options.draft_head,
@@ -67,6 +69,7 @@ absl::StatusOr<RankedModelOptions> DecodeRankOptions(
   return RankedModelOptions{
       .name = std::string(texts, fixed.name_bytes),
       .device = std::string(texts + fixed.name_bytes, fixed.device_bytes),
+      .collectives = fixed.collectives,
       .num_threads = fixed.num_threads,
       .num_ranks = fixed.num_ranks,
       .draft_head = fixed.draft_head,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/collectives_kind.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine_options.h"
@@ -25,11 +26,12 @@ enum class RankKind {
 struct RankedModelOptions {
   std::string name;            // As LoadModel() takes it.
   std::string device = "cpu";  // As ChooseBackend() reads it.
+  CollectivesKind collectives = CollectivesKind::kPush;  // Between GPUs.
   // Threads that compute on the CPU, for all ranks together, one for each at
   // least; 0 means one for each processor.
   int num_threads = 0;
   // Parts that the model is cut into, each with threads and memory of its own;
-  // at most kMaxRanks. More than one on the CPU alone.
+  // at most kMaxRanks.
   int num_ranks = 1;
   RankKind rank_kind = RankKind::kAuto;
   // What the processes of ranks run: a program whose main() calls

@@ -13,6 +13,7 @@
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "kernels/collectives.h"
+#include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "nlohmann/json.hpp"

@@ -191,7 +191,10 @@ class Run(Campaign):
                 self.bundle.program("bole-worker"), "--model", name, "--device",
                 "cuda", "--ranks", str(ranks), "--collectives", collectives,
                 *LISTEN])
-            worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
+            try:
+                worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
+            except RuntimeError as error:
+                raise Failure(f"{error}: {log.read().strip()}") from error
             try:
                 others = subprocess.run(
                     ["pgrep", "-P", str(worker.process.pid)],

@@ -20,6 +20,7 @@ DEPS = [
     "//kernels:attention",
     "//kernels:backend",
     "//kernels:collectives",
+    "//kernels:collectives_kind",
     "//kernels:dense",
     "//kernels:drafting",
     "//kernels:gdn",

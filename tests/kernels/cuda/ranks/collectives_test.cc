@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "kernels/collectives_kind.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/graph_set.h"
 #include "tests/kernels/cuda/cuda_test.h"
@@ -24,7 +25,6 @@
 namespace bole::testing {
 namespace {
 
-using cuda::CollectivesKind;
 using cuda::CudaBackend;
 
 // Rows of which `used` are there.

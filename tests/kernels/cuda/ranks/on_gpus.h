@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cuda_runtime_api.h"
 #include "gtest/gtest.h"
+#include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/worker_service/ranks/on_ranks.h"
@@ -40,7 +41,7 @@ inline std::vector<int> RankCounts() {
 struct GpuGroup {
   int num_ranks;
   ElementType type = ElementType::kBFloat16;
-  cuda::CollectivesKind kind = cuda::CollectivesKind::kPush;
+  CollectivesKind kind = CollectivesKind::kPush;
   std::chrono::milliseconds deadline{20000};
 };
 
