@@ -111,6 +111,7 @@ MoeTask TaskOf(const MoeParams& params, const MoeExperts& experts) {
           .experts_per_token = params.experts_per_token,
           .x = params.x,
           .out = params.out,
+          .accumulate = params.accumulate,
           .experts = experts,
           .scratch = {}};
 }
@@ -152,9 +153,6 @@ absl::StatusOr<const MoeExperts*> MoeRunner::ExpertsOf(const MoeParams& params,
 
 absl::Status MoeRunner::Run(const MoeParams& params, void* scratch,
                             const Launch& on) {
-  if (!params.accumulate) {
-    return absl::UnimplementedError("Moe: only to add to what is there");
-  }
   BOLE_ASSIGN_OR_RETURN(const MoeExperts* experts, ExpertsOf(params, on));
   if (params.experts_per_token < 1 ||
       params.experts_per_token > experts->num_experts) {

@@ -163,7 +163,8 @@ __global__ void __launch_bounds__(kThreads) DownKernel(MoeTask t) {
   }
 }
 
-// out += sum of weight * y. Grid: rows, columns in groups of kThreads.
+// out += sum of weight * y, or out = that. Grid: rows, columns in groups of
+// kThreads.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) SumKernel(MoeTask t) {
   WaitForPrevious();
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(kThreads) SumKernel(MoeTask t) {
   if (row >= *t.rows.count || column >= hidden) return;
   T* out = As<T>(t.out) + static_cast<int64_t>(row) * hidden + column;
   const int64_t first_entry = static_cast<int64_t>(row) * t.places();
-  float sum = ToFloat(*out);
+  float sum = t.accumulate ? ToFloat(*out) : 0;
 #pragma unroll 4
   for (int place = 0; place < t.places(); ++place) {
     const int64_t entry = first_entry + place;

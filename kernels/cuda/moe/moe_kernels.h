@@ -55,7 +55,8 @@ struct MoeTask {
   RowCount rows;
   int experts_per_token;
   const Activation* x;  // [N, H]
-  Activation* out;      // [N, H], accumulated into.
+  Activation* out;      // [N, H]
+  bool accumulate;      // Add to `out`, or write it without reading it.
   MoeExperts experts;
   MoeScratch scratch;
 

@@ -101,6 +101,7 @@ struct MoeProblem {
   std::vector<Ffn> experts;
   GuardedBuffer<int32_t> count;
   GuardedBuffer<float> x, out;
+  bool accumulate = true;
 };
 
 // The weights as a backend has them.
@@ -150,6 +151,7 @@ class MoeTest : public CudaTest {
   MoeProblem Run(const LoadedMoe& weights, MoeProblem& p) {
     DeviceCopies copies(*cuda_);
     MoeParams params = weights.Params(p.sizes.experts_per_token);
+    params.accumulate = p.accumulate;
     params.rows = {.count = copies.Of(p.count),
                    .max = p.sizes.num_rows + kSpareRows};
     params.x = copies.Activations(p.x);
@@ -164,6 +166,7 @@ class MoeTest : public CudaTest {
   void RunReference(MoeProblem& p) {
     const LoadedMoe weights(reference_, p);
     MoeParams params = weights.Params(p.sizes.experts_per_token);
+    params.accumulate = p.accumulate;
     params.rows = {.count = p.count.data(),
                    .max = p.sizes.num_rows + kSpareRows};
     params.x = AsActivations(p.x.data());
@@ -259,6 +262,31 @@ TEST_P(MoeTest, IsTheReferenceOnSizesOfModels) {
   for (const MoeSizes& sizes : kSizes) {
     SCOPED_TRACE(Text(sizes));
     MoeProblem p(rng_, sizes);
+
+    ExpectIsTheReference(p);
+  }
+}
+
+// What was there before is not read: it is NaN. Both for plain kernels and for
+// tensor cores.
+TEST_P(MoeTest, WritesWithoutReading) {
+  constexpr MoeSizes kSizes[] = {{.num_rows = 5,
+                                  .hidden = 40,
+                                  .num_experts = 7,
+                                  .experts_per_token = 2,
+                                  .width = 12,
+                                  .shared_width = 20},
+                                 {.num_rows = 12,
+                                  .hidden = 96,
+                                  .num_experts = 20,
+                                  .experts_per_token = 8,
+                                  .width = 32,
+                                  .shared_width = 64}};
+  for (const MoeSizes& sizes : kSizes) {
+    SCOPED_TRACE(Text(sizes));
+    MoeProblem p(rng_, sizes);
+    p.accumulate = false;
+    std::ranges::fill(p.out.span(0, p.used()), NAN);
 
     ExpectIsTheReference(p);
   }
