@@ -20,19 +20,11 @@
 #include "kernels/gdn.h"
 #include "kernels/generate.h"
 #include "kernels/graph_set.h"
+#include "kernels/matrix_source.h"
 #include "kernels/rank.h"
 #include "kernels/sampling.h"
 
 namespace bole {
-
-// Weights as the loader hands them over: rows of float32, in order.
-struct MatrixSource {
-  int rows;
-  int columns;
-  // The matrix is the vertical concatenation of these blocks, each
-  // [. , columns] row-major; their rows add up to `rows`.
-  std::span<const std::span<const float>> blocks;
-};
 
 // Frees memory of the backend that gave it out; the backend must outlive it.
 class Backend;
@@ -125,7 +117,13 @@ class Backend {
   virtual absl::Status DownloadActivations(std::span<float> host,
                                            const Activation* device) = 0;
 
-  // Packs a weight matrix; the backend keeps it for its own lifetime.
+  // Converts a weight matrix to what products read and packs it; the backend
+  // keeps it for its own lifetime. Each element is exact in float32, and the
+  // nearest bfloat16 where activations are; NaN stays NaN, and infinities and
+  // what rounds to them are kept. The source's bytes may be gone when this
+  // returns, though copies to the device may still be queued: operators that
+  // are called later see the whole matrix. RESOURCE_EXHAUSTED without memory.
+  // COST: reads the source's elements once, with several threads.
   virtual absl::StatusOr<const WeightMatrix*> LoadMatrix(
       const MatrixSource& source) = 0;
   // A matrix of its own with the rows `row` of `matrix`, in that order; copied

@@ -41,20 +41,21 @@ struct GpuNames {
 
 #ifdef BOLE_WITH_CUDA
 absl::StatusOr<std::unique_ptr<Backend>> Gpu(
-    const GpuNames& names, std::shared_ptr<Communicator> ranks,
+    const GpuNames& names, int num_threads, std::shared_ptr<Communicator> ranks,
     CollectivesKind collectives) {
   BOLE_ASSIGN_OR_RETURN(const int gpu,
                         names.Of(ranks == nullptr ? Rank{} : ranks->rank()));
   BOLE_ASSIGN_OR_RETURN(
       std::unique_ptr<cuda::CudaBackend> backend,
       cuda::CudaBackend::Create(
-          gpu, names.type,
+          gpu, names.type, num_threads,
           {.ranks = std::move(ranks), .collectives = collectives}));
   return backend;
 }
 #else
 absl::StatusOr<std::unique_ptr<Backend>> Gpu(
-    const GpuNames& /*names*/, const std::shared_ptr<Communicator>& /*ranks*/,
+    const GpuNames& /*names*/, int /*num_threads*/,
+    const std::shared_ptr<Communicator>& /*ranks*/,
     CollectivesKind /*collectives*/) {
   return absl::UnavailableError(
       "this program was built without CUDA: no toolkit was found");
@@ -103,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
   BOLE_CHECK(device != kAuto || ranks == nullptr);
   if (device == kAuto) {
     absl::StatusOr<std::unique_ptr<Backend>> gpu =
-        Gpu({.gpus = {0}}, ranks, collectives);
+        Gpu({.gpus = {0}}, num_threads, ranks, collectives);
     if (gpu.ok() || !absl::IsUnavailable(gpu.status())) return gpu;
   }
   if (device == kAuto || device == kCpu) {
@@ -111,13 +112,14 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
   }
   if (!IsGpu(device)) return NoDevice(device);
   BOLE_ASSIGN_OR_RETURN(const GpuNames names, ParseGpus(device));
-  return Gpu(names, std::move(ranks), collectives);
+  return Gpu(names, num_threads, std::move(ranks), collectives);
 }
 
 absl::StatusOr<std::string> ResolveDevice(const std::string& device) {
   if (device != kAuto) return device;
-  const absl::Status gpu =
-      Gpu({.gpus = {0}}, /*ranks=*/nullptr, CollectivesKind::kPush).status();
+  const absl::Status gpu = Gpu({.gpus = {0}}, /*num_threads=*/1,
+                               /*ranks=*/nullptr, CollectivesKind::kPush)
+                               .status();
   if (gpu.ok()) return std::string(kCuda);
   if (absl::IsUnavailable(gpu)) return std::string(kCpu);
   return gpu;

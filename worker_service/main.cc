@@ -56,7 +56,8 @@ void Flags::AddTo(bole::CommandLine& app) {
       "what computes: cpu, cuda, cuda:N, or auto for a GPU if there is one; "
       "rank R of several is on GPU N + R");
   app.Add("--threads", server.model.num_threads,
-          "threads of the CPU; 0: one for each processor, at most 16")
+          "threads of the CPU, which compute, or load weights to a GPU; 0: one "
+          "for each processor, at most 16")
       .Range(0, 1024);
   const auto ranks =
       app.Add("--ranks", server.model.num_ranks,

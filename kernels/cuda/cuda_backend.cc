@@ -73,9 +73,10 @@ absl::Status CheckDevice(int device) {
 }
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
-    int device, ElementType type, const GpuRank& rank) {
+    int device, ElementType type, int num_threads, const GpuRank& rank) {
   BOLE_RETURN_IF_ERROR(CheckDevice(device));
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(device, type));
+  std::unique_ptr<CudaBackend> backend(
+      new CudaBackend(device, type, num_threads));
   BOLE_RETURN_IF_ERROR(backend->BindThread());
   cudaDeviceProp properties;
   BOLE_RETURN_IF_ERROR(
@@ -102,9 +103,6 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   BOLE_RETURN_IF_ERROR(backend->JoinRanks(rank));
   return backend;
 }
-
-CudaBackend::CudaBackend(int device, ElementType type)
-    : device_(device), on_{.type = type, .stream = nullptr} {}
 
 absl::Status CudaBackend::BindThread() {
   return ToStatus(cudaSetDevice(device_), "choice of the GPU");

@@ -14,6 +14,7 @@
 #include "kernels/communicator.h"
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/host_copies.h"
+#include "kernels/cuda/matrix_uploads.h"
 #include "kernels/cuda/moe/moe.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/products/int7_products.h"
@@ -44,14 +45,16 @@ struct GpuRank {
 //
 // One thread at a time. CUDA chooses the device for each thread separately, and
 // a thread that has chosen none uses GPU 0: BindThread() is the only place
-// where a thread chooses.
+// where a caller's thread chooses. LoadMatrix() has threads of its own.
 class CudaBackend final : public Backend {
  public:
-  // UNAVAILABLE as CheckDevice(). With several ranks all of them call it
-  // together; errors are also those of GpuCollectives::Create().
+  // `num_threads` read weights in LoadMatrix(), the calling one included; more
+  // than 16 count as 16. UNAVAILABLE as CheckDevice(). With several ranks all
+  // of them call it together; errors are also those of
+  // GpuCollectives::Create().
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
       int device = 0, ElementType type = ElementType::kBFloat16,
-      const GpuRank& rank = {});
+      int num_threads = 4, const GpuRank& rank = {});
   ~CudaBackend() override;  // Binds the calling thread.
 
   absl::Status BindThread() override;
@@ -151,7 +154,10 @@ class CudaBackend final : public Backend {
   size_t ScratchBytes(const TopKParams& params) const;
 
  private:
-  CudaBackend(int device, ElementType type);
+  CudaBackend(int device, ElementType type, int num_threads)
+      : device_(device),
+        num_threads_(num_threads),
+        on_{.type = type, .stream = nullptr} {}
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
   // Whether both products are run as one.
@@ -164,12 +170,14 @@ class CudaBackend final : public Backend {
   absl::Status CheckRanks() const;
 
   const int device_;
+  const int num_threads_;
   std::string name_;
   Launch on_;
   std::shared_ptr<Communicator> ranks_;          // Null for an only rank.
   std::unique_ptr<GpuCollectives> collectives_;  // The same.
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   std::unique_ptr<HostCopies> host_copies_;
+  std::unique_ptr<MatrixUploads> uploads_;  // Null until LoadMatrix().
   std::unique_ptr<MatMuls> matmuls_;
   std::unique_ptr<Int7Products> int7_products_;
   std::vector<std::unique_ptr<DeviceMatrix>> matrices_;

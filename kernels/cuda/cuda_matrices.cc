@@ -2,28 +2,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/matrix_uploads.h"
 #include "kernels/cuda/products/int7_products.h"
 #include "kernels/generated_element.h"
 
 namespace bole::cuda {
-namespace {
-
-uint16_t RoundToBFloat16(float x) {
-  uint32_t bits;
-  static_assert(sizeof(bits) == sizeof(x));
-  __builtin_memcpy(&bits, &x, sizeof(bits));
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;  // NaN stays NaN.
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceMatrix>> CudaBackend::NewMatrix(
     int rows, int columns) const {
@@ -42,26 +31,13 @@ absl::StatusOr<std::unique_ptr<DeviceMatrix>> CudaBackend::NewMatrix(
 
 absl::StatusOr<const WeightMatrix*> CudaBackend::LoadMatrix(
     const MatrixSource& source) {
-  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
-                        NewMatrix(source.rows, source.columns));
-  char* const memory = static_cast<char*>(matrix->data);
-  size_t done = 0;
-  std::vector<uint16_t> narrow;
-  for (const std::span<const float> block : source.blocks) {
-    const void* from = block.data();
-    if (on_.type == ElementType::kBFloat16) {
-      narrow.resize(block.size());
-      for (size_t i = 0; i < block.size(); ++i) {
-        narrow[i] = RoundToBFloat16(block[i]);
-      }
-      from = narrow.data();
-    }
-    BOLE_RETURN_IF_ERROR(ToStatus(
-        cudaMemcpy(memory + done, from, block.size() * ElementBytes(on_.type),
-                   cudaMemcpyHostToDevice),
-        "copy of a matrix to the GPU"));
-    done += block.size() * ElementBytes(on_.type);
+  if (uploads_ == nullptr) {
+    BOLE_ASSIGN_OR_RETURN(uploads_,
+                          MatrixUploads::Create(*this, device_, num_threads_));
   }
+  BOLE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMatrix> matrix,
+                        NewMatrix(source.rows(), source.columns));
+  BOLE_RETURN_IF_ERROR(uploads_->Upload(source, matrix->data, on_));
   matrices_.push_back(std::move(matrix));
   return matrices_.back().get();
 }

@@ -26,7 +26,8 @@ class PackedMatrix : public WeightMatrix {
   const float* panel(int index) const {
     return data_.get() + PanelOffset(index);
   }
-  // Fills rows first_row .. from `values` [n, columns], row-major.
+  // Fills rows first_row .. from `values` [n, columns], row-major. Threads may
+  // fill different rows at once.
   void SetRows(int first_row, std::span<const float> values);
   // Copies matrix row `row` to out [columns].
   void CopyRow(int row, float* out) const;

@@ -11,6 +11,7 @@
 #include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/generated_element.h"
+#include "kernels/matrix_source.h"
 #include "kernels/reference/activations.h"
 #include "kernels/reference/advance_requests.h"
 #include "kernels/reference/attention.h"
@@ -147,11 +148,20 @@ ReferenceBackend::NewMatrix(int rows, int columns) {
 
 absl::StatusOr<const WeightMatrix*> ReferenceBackend::LoadMatrix(
     const MatrixSource& source) {
-  BOLE_ASSIGN_OR_RETURN(auto matrix, NewMatrix(source.rows, source.columns));
-  int row = 0;
-  for (std::span<const float> block : source.blocks) {
-    matrix->SetRows(row, block);
-    row += static_cast<int>(block.size()) / source.columns;
+  BOLE_ASSIGN_OR_RETURN(auto matrix, NewMatrix(source.rows(), source.columns));
+  constexpr int kTaskRows = reference::PackedMatrix::kPanelRows;
+  int first = 0;
+  for (const MatrixBlock& block : source.blocks) {
+    const int num_tasks = (block.rows + kTaskRows - 1) / kTaskRows;
+    pool_.ParallelFor(num_tasks, [&](int task) {
+      std::vector<float> values(source.columns);
+      const int end = std::min(block.rows, (task + 1) * kTaskRows);
+      for (int row = task * kTaskRows; row < end; ++row) {
+        Widen(block.type, block.row(row), values);
+        matrix->SetRows(first + row, values);
+      }
+    });
+    first += block.rows;
   }
   matrices_.push_back(std::move(matrix));
   return matrices_.back().get();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
+#include "common/status_macros.h"
 
 namespace bole {
 namespace {
@@ -45,37 +46,14 @@ const DtypeInfo& InfoOf(StoredDtype dtype) {
   return kDtypes[static_cast<size_t>(dtype)];
 }
 
-float FloatFromBFloat16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-float FloatFromHalf(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1f;
-  const uint32_t fraction = bits & 0x3ff;
-  if (exponent == 0) {  // Zero or subnormal: fraction * 2^-24, exactly.
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-  }
-  // Infinity and NaN keep the top exponent; others move from bias 15 to 127.
-  const uint32_t wide_exponent = exponent == 31 ? 255 : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | wide_exponent << 23 | fraction << 13);
-}
-
-// Reads every element as a Stored, from any address, and converts it.
-template <typename Stored, typename Value, typename Convert>
-void ConvertAll(std::span<const std::byte> data, std::span<Value> out,
-                Convert convert) {
+// Reads every element as a Stored, from any address.
+template <typename Stored>
+void WidenAll(std::span<const std::byte> data, std::span<int64_t> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     Stored element;
     std::memcpy(&element, data.data() + i * sizeof(Stored), sizeof(Stored));
-    out[i] = convert(element);
+    out[i] = int64_t{element};
   }
-}
-
-template <typename Stored>
-void WidenAll(std::span<const std::byte> data, std::span<int64_t> out) {
-  ConvertAll<Stored>(data, out, [](Stored v) { return int64_t{v}; });
 }
 
 absl::Status CheckCount(const TensorView& tensor, size_t count) {
@@ -143,23 +121,24 @@ TensorView Entry(const TensorView& tensor, int64_t index) {
   return entry;
 }
 
-absl::Status ConvertToFloat(const TensorView& tensor, std::span<float> out) {
-  if (absl::Status s = CheckCount(tensor, out.size()); !s.ok()) return s;
+absl::StatusOr<SourceType> SourceTypeOf(const TensorView& tensor) {
   switch (tensor.dtype) {
     case StoredDtype::kF32:
-      if (!out.empty()) {
-        std::memcpy(out.data(), tensor.data.data(), tensor.data.size());
-      }
-      return absl::OkStatus();
+      return SourceType::kFloat32;
     case StoredDtype::kBF16:
-      ConvertAll<uint16_t>(tensor.data, out, FloatFromBFloat16);
-      return absl::OkStatus();
+      return SourceType::kBFloat16;
     case StoredDtype::kF16:
-      ConvertAll<uint16_t>(tensor.data, out, FloatFromHalf);
-      return absl::OkStatus();
+      return SourceType::kFloat16;
     default:
       return DtypeError(tensor, "F32, BF16 or F16");
   }
+}
+
+absl::Status ConvertToFloat(const TensorView& tensor, std::span<float> out) {
+  if (absl::Status s = CheckCount(tensor, out.size()); !s.ok()) return s;
+  BOLE_ASSIGN_OR_RETURN(const SourceType type, SourceTypeOf(tensor));
+  Widen(type, tensor.data.data(), out);
+  return absl::OkStatus();
 }
 
 absl::Status ConvertToInt64(const TensorView& tensor, std::span<int64_t> out) {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/matrix_source.h"
 
 namespace bole {
 
@@ -75,6 +77,10 @@ TensorView Rows(const TensorView& tensor, int64_t begin, int64_t end);
 // Entry `index` of the first dimension: a shape [n, ...] becomes [...].
 // REQUIRES: 0 <= index < shape[0].
 TensorView Entry(const TensorView& tensor, int64_t index);
+
+// How a backend reads the elements, if they are F32, BF16 or F16.
+// INVALID_ARGUMENT, naming the tensor: another element type.
+absl::StatusOr<SourceType> SourceTypeOf(const TensorView& tensor);
 
 // Every element as float32, exactly, from F32, BF16 or F16. NaN stays NaN.
 // INVALID_ARGUMENT: another element type, or out.size() is not num_elements().

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/status_macros.h"
@@ -29,32 +30,40 @@ TensorCut WholeOf(const TensorView& tensor) {
           .columns = {0, ColumnsOf(tensor)}};
 }
 
-absl::Status ConvertToFloat(const WeightSlice& slice, std::span<float> out) {
+absl::Status AppendBlocks(const WeightSlice& slice,
+                          std::vector<MatrixBlock>& blocks) {
   const TensorView& tensor = slice.tensor;
-  if (static_cast<size_t>(slice.num_elements()) != out.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a slice of tensor ", QuotedName(tensor.name), " has ",
-                     slice.num_elements(), " elements, not ", out.size()));
-  }
-  const int64_t columns = ColumnsOf(tensor);
+  BOLE_ASSIGN_OR_RETURN(const SourceType type, SourceTypeOf(tensor));
+  const int columns = ColumnsOf(tensor);
   const IndexRange& part = slice.cut.columns;
   BOLE_CHECK(part.first >= 0 && part.end() <= columns);
-  // Whole rows lie together in the file.
-  const bool is_whole = part.count == columns;
-  const auto element_bytes = static_cast<size_t>(DtypeBytes(tensor.dtype));
-  TensorView run = tensor;  // Elements that lie together, as a vector.
+  const size_t row_stride = static_cast<size_t>(columns) * SourceBytes(type);
+  const std::byte* const first_column =
+      tensor.data.data() + static_cast<size_t>(part.first) * SourceBytes(type);
   for (const IndexRange& rows : slice.cut.rows) {
     BOLE_CHECK(rows.first >= 0 && rows.end() <= tensor.shape[0]);
-    const int64_t count = is_whole ? rows.count * columns : part.count;
-    const auto size = static_cast<size_t>(count);
-    run.shape = {count};
-    for (int row = rows.first; row < rows.end();
-         row += is_whole ? rows.count : 1) {
-      const auto first = static_cast<size_t>(row * columns + part.first);
-      run.data =
-          tensor.data.subspan(first * element_bytes, size * element_bytes);
-      BOLE_RETURN_IF_ERROR(ConvertToFloat(run, out.first(size)));
-      out = out.subspan(size);
+    blocks.push_back(
+        {.data = first_column + static_cast<size_t>(rows.first) * row_stride,
+         .type = type,
+         .rows = rows.count,
+         .row_stride = row_stride});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConvertToFloat(const WeightSlice& slice, std::span<float> out) {
+  if (static_cast<size_t>(slice.num_elements()) != out.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slice of tensor ", QuotedName(slice.tensor.name), " has ",
+        slice.num_elements(), " elements, not ", out.size()));
+  }
+  std::vector<MatrixBlock> blocks;
+  BOLE_RETURN_IF_ERROR(AppendBlocks(slice, blocks));
+  const auto columns = static_cast<size_t>(slice.cut.columns.count);
+  for (const MatrixBlock& block : blocks) {
+    for (int row = 0; row < block.rows; ++row) {
+      Widen(block.type, block.row(row), out.first(columns));
+      out = out.subspan(columns);
     }
   }
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/matrix_source.h"
 #include "worker_service/model/tensor_view.h"
 
 namespace bole {
@@ -48,6 +49,12 @@ struct WeightSlice {
     return int64_t{cut.num_rows()} * cut.columns.count;
   }
 };
+
+// Appends a block for each range of the slice's rows, which points into the
+// tensor's bytes. INVALID_ARGUMENT, naming the tensor: it is not F32, BF16 or
+// F16. Data is not read.
+absl::Status AppendBlocks(const WeightSlice& slice,
+                          std::vector<MatrixBlock>& blocks);
 
 // The slice's elements as float32, row by row; exact, as ConvertToFloat() of a
 // whole tensor. Errors are those of that function.

@@ -2,17 +2,17 @@
 
 #include <cmath>
 #include <initializer_list>
-#include <span>
 #include <utility>
 
 #include "common/status_macros.h"
+#include "kernels/matrix_source.h"
 #include "worker_service/model/weight_slice.h"
 
 namespace bole {
 namespace {
 
-// Converts tensors one at a time and hands them to the backend. The first
-// error sticks, so that a layer reads as the list of its weights.
+// Hands tensors to the backend one at a time. The first error sticks, so that a
+// layer reads as the list of its weights.
 class Loader {
  public:
   Loader(const ModelShard& shard, Backend& backend, DeviceArrays& arrays)
@@ -45,19 +45,15 @@ class Loader {
 
   // The slices' rows one below the other.
   const WeightMatrix* Matrix(std::initializer_list<WeightSlice> slices) {
-    std::vector<std::vector<float>> values;
-    std::vector<std::span<const float>> blocks;
-    int rows = 0;
+    std::vector<MatrixBlock> blocks;
     int columns = 0;
     for (const WeightSlice& slice : slices) {
-      values.push_back(Floats(slice));
-      rows += slice.cut.num_rows();
+      if (status_.ok()) status_ = AppendBlocks(slice, blocks);
       columns = slice.cut.columns.count;
     }
-    blocks.assign(values.begin(), values.end());
     if (!status_.ok()) return nullptr;
-    absl::StatusOr<const WeightMatrix*> matrix = backend_.LoadMatrix(
-        {.rows = rows, .columns = columns, .blocks = blocks});
+    absl::StatusOr<const WeightMatrix*> matrix =
+        backend_.LoadMatrix({.columns = columns, .blocks = blocks});
     if (!matrix.ok()) {
       status_ = matrix.status();
       return nullptr;
@@ -173,6 +169,9 @@ absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
   }
   if (tensors.drafter) weights.drafter = loader.Drafter(*tensors.drafter);
   BOLE_RETURN_IF_ERROR(loader.status());
+  // Copies may still be queued: errors of theirs are errors of loading.
+  BOLE_RETURN_IF_ERROR(backend.SetMark(0));
+  BOLE_RETURN_IF_ERROR(backend.AwaitMark(0));
   weights.matrix_bytes = loader.matrix_bytes();
   return weights;
 }

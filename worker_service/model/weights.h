@@ -88,10 +88,11 @@ struct Weights {
 };
 
 // Converts, folds and packs the rank's part of every tensor.
-// Errors: RESOURCE_EXHAUSTED when the backend has no room.
+// Errors: RESOURCE_EXHAUSTED when the backend has no room; INTERNAL when copies
+// to it failed.
 // REQUIRES: `tensors` were resolved with shard.whole.
-// COST: reads the part once, and no other bytes of what is cut; one matrix at a
-// time in float32 on the host.
+// COST: reads the part once, and no other bytes of what is cut; waits for the
+// device once, at the end.
 absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
                                     const ModelShard& shard, Backend& backend);
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "common/status_macros.h"
 #include "kernels/attention.h"
 #include "kernels/cuda/operators.h"
+#include "kernels/matrix_source.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/cuda/attention_layers.h"
 #include "tests/bench/cuda/gpu_bench.h"
@@ -61,10 +61,10 @@ struct Rates {
 absl::StatusOr<double> MatrixRate(CudaBackend& backend) {
   constexpr int kSize = 8192;
   const std::vector<float> part(int64_t{kSize} * 64, 0.37f);
-  const std::vector<std::span<const float>> blocks(kSize / 64, part);
+  const std::vector<MatrixBlock> blocks(kSize / 64, FloatBlock(part, kSize));
   BOLE_ASSIGN_OR_RETURN(
       const WeightMatrix* weight,
-      backend.LoadMatrix({.rows = kSize, .columns = kSize, .blocks = blocks}));
+      backend.LoadMatrix({.columns = kSize, .blocks = blocks}));
   constexpr int64_t kElements = int64_t{kSize} * kSize;
   BOLE_ASSIGN_OR_RETURN(const DeviceMemory x,
                         RandomActivations(backend, kElements, 1, 1));

@@ -131,6 +131,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> BackendOf(
   const int device = ranks->rank().index;
   return CudaBackend::Create(
       device, ElementType::kBFloat16,
+      /*num_threads=*/1,
       {.ranks = std::move(ranks),
        .collectives =
            kind == "push" ? CollectivesKind::kPush : CollectivesKind::kNccl});

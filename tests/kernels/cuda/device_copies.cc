@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
+#include "kernels/matrix_source.h"
 
 namespace bole::testing {
 namespace {
@@ -111,9 +112,10 @@ void DeviceCopies::Fetch() {
 
 const WeightMatrix* LoadRows(Backend& backend, int rows, int columns,
                              std::span<const float> content) {
-  const std::span<const float> blocks[] = {content};
+  const MatrixBlock block = FloatBlock(content, columns);
+  EXPECT_EQ(block.rows, rows);
   const absl::StatusOr<const WeightMatrix*> matrix =
-      backend.LoadMatrix({.rows = rows, .columns = columns, .blocks = blocks});
+      backend.LoadMatrix({.columns = columns, .blocks = {&block, 1}});
   EXPECT_TRUE(matrix.ok()) << matrix.status();
   return matrix.ok() ? *matrix : nullptr;
 }

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <random>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
 #include "kernels/dense.h"
+#include "kernels/matrix_source.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/testing/activations.h"
 #include "tests/testing/matrices.h"
@@ -160,9 +160,9 @@ struct CutProduct {
     const int count = 32 / n;
     const std::vector<float> own_x = Columns(x, rank * count, count);
     const std::vector<float> own_weight = Columns(weight, rank * count, count);
-    const std::span<const float> block(own_weight);
-    const absl::StatusOr<const WeightMatrix*> matrix = backend.LoadMatrix(
-        {.rows = kWidth, .columns = count, .blocks = {&block, 1}});
+    const MatrixBlock block = FloatBlock(own_weight, count);
+    const absl::StatusOr<const WeightMatrix*> matrix =
+        backend.LoadMatrix({.columns = count, .blocks = {&block, 1}});
     EXPECT_TRUE(matrix.ok()) << matrix.status();
     std::vector<float> partial(kSize);
     Result result;

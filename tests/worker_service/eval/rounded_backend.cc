@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "kernels/matrix_source.h"
 
 namespace bole::testing_support {
 namespace {
@@ -39,17 +40,19 @@ absl::Status RoundedBackend::RoundOut(const GdnCoreParams& params) {
 
 absl::StatusOr<const WeightMatrix*> RoundedBackend::LoadMatrix(
     const MatrixSource& source) {
-  std::vector<std::vector<float>> rounded;
-  std::vector<std::span<const float>> blocks;
-  rounded.reserve(source.blocks.size());
-  blocks.reserve(source.blocks.size());
-  for (const std::span<const float> block : source.blocks) {
-    std::vector<float>& copy = rounded.emplace_back(block.begin(), block.end());
-    rounding_.Round(copy.data(), std::ssize(copy));
-    blocks.emplace_back(copy);
+  std::vector<float> rounded(static_cast<size_t>(source.rows()) *
+                             source.columns);
+  std::span<float> rest = rounded;
+  for (const MatrixBlock& block : source.blocks) {
+    for (int row = 0; row < block.rows; ++row) {
+      Widen(block.type, block.row(row), rest.first(source.columns));
+      rest = rest.subspan(source.columns);
+    }
   }
+  rounding_.Round(rounded.data(), std::ssize(rounded));
+  const MatrixBlock block = FloatBlock(rounded, source.columns);
   return ReferenceBackend::LoadMatrix(
-      {.rows = source.rows, .columns = source.columns, .blocks = blocks});
+      {.columns = source.columns, .blocks = {&block, 1}});
 }
 
 absl::Status RoundedBackend::Embed(const EmbedParams& params) {

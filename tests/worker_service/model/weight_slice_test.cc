@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "kernels/matrix_source.h"
 
 namespace bole {
 namespace {
@@ -75,6 +76,28 @@ TEST_F(WeightSliceTest, ElementsOfTwoBytesAreFoundAtAnyAddress) {
             (std::vector<float>{1.5f, 1, 32, 64}));
 }
 
+TEST_F(WeightSliceTest, ABlockIsARangeOfRowsWhereItIsStored) {
+  std::vector<MatrixBlock> blocks;
+
+  ASSERT_TRUE(
+      AppendBlocks(
+          {Floats(), {.rows = {{3, 1}, {0, 2}, {1, 0}}, .columns = {2, 3}}},
+          blocks)
+          .ok());
+
+  ASSERT_EQ(blocks.size(), 3u);
+  const std::byte* const data = Floats().data.data();
+  EXPECT_EQ(blocks[0].data, data + 4 * (3 * 6 + 2));
+  EXPECT_EQ(blocks[0].rows, 1);
+  EXPECT_EQ(blocks[1].data, data + 4 * 2);
+  EXPECT_EQ(blocks[1].rows, 2);
+  EXPECT_EQ(blocks[2].rows, 0);
+  for (const MatrixBlock& block : blocks) {
+    EXPECT_EQ(block.type, SourceType::kFloat32);
+    EXPECT_EQ(block.row_stride, 4u * 6);
+  }
+}
+
 TEST_F(WeightSliceTest, AWrongTypeAndAWrongSizeAreErrors) {
   std::vector<float> out(6);
   const TensorCut row{.rows = {{0, 1}}, .columns = {0, 6}};
@@ -83,6 +106,10 @@ TEST_F(WeightSliceTest, AWrongTypeAndAWrongSizeAreErrors) {
 
   EXPECT_EQ(ConvertToFloat({integers, row}, out).message(),
             "tensor \"t\" is I32, expected F32, BF16 or F16");
+  std::vector<MatrixBlock> blocks;
+  EXPECT_EQ(AppendBlocks({integers, row}, blocks).message(),
+            "tensor \"t\" is I32, expected F32, BF16 or F16");
+  EXPECT_TRUE(blocks.empty());
   EXPECT_EQ(ConvertToFloat({Floats(), row}, std::span(out).first(5)).message(),
             "a slice of tensor \"t\" has 6 elements, not 5");
 }

@@ -53,6 +53,7 @@ inline void OnGpus(
     const std::shared_ptr<Communicator> ranks = std::move(communicator);
     auto backend =
         cuda::CudaBackend::Create(ranks->rank().index % NumGpus(), group.type,
+                                  /*num_threads=*/1,
                                   {.ranks = ranks,
                                    .collectives = group.kind,
                                    .deadline = group.deadline});
