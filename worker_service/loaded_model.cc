@@ -130,7 +130,8 @@ void NoteDrafter(LoadedModel& model) {
 }
 
 absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
-                                           Backend& backend) {
+                                           Backend& backend,
+                                           const OnLoadProgress& on_progress) {
   LoadedModel model;
   BOLE_ASSIGN_OR_RETURN(model.config, LoadModelConfig(directory));
   BOLE_RETURN_IF_ERROR(LoadGeneration(directory, model));
@@ -141,7 +142,8 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
                         ResolveTensors(checkpoint.tensors(), model.config));
   BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
                         ShardOf(model.config, backend.rank()));
-  BOLE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(tensors, shard, backend));
+  BOLE_ASSIGN_OR_RETURN(Weights weights,
+                        LoadWeights(tensors, shard, backend, on_progress));
   model.config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   NoteDrafter(model);
@@ -151,9 +153,10 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(const std::string& model,
-                                      Backend& backend) {
+                                      Backend& backend,
+                                      const OnLoadProgress& on_progress) {
   return IsSynthetic(model) ? MakeSynthetic(model, backend)
-                            : LoadCheckpoint(model, backend);
+                            : LoadCheckpoint(model, backend, on_progress);
 }
 
 void PrintNotes(const char* program, const LoadedModel& model) {

@@ -47,9 +47,11 @@ struct LoadedModel {
 // synthetic one, if `model` is the name of such (model/synthetic_spec.h).
 // Errors name the file and what is wrong with it, and are those of ShardOf().
 // INVALID_ARGUMENT also for a checkpoint that has a chat template and no stop
-// token: no answer of it would ever end.
-absl::StatusOr<LoadedModel> LoadModel(const std::string& model,
-                                      Backend& backend);
+// token: no answer of it would ever end. `on_progress` is that of
+// LoadWeights(); a synthetic model has none.
+absl::StatusOr<LoadedModel> LoadModel(
+    const std::string& model, Backend& backend,
+    const OnLoadProgress& on_progress = nullptr);
 
 // Writes the notes to standard error, each after "PROGRAM: ".
 void PrintNotes(const char* program, const LoadedModel& model);

@@ -2,8 +2,11 @@
 // they contradict one another or are missing.
 #include "worker_service/loaded_model.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +26,7 @@
 #include "worker_service/model/checkpoint.h"
 #include "worker_service/model/safetensors_writer.h"
 #include "worker_service/model/tensor_view.h"
+#include "worker_service/model/weights.h"
 
 namespace bole {
 namespace {
@@ -94,6 +98,30 @@ TEST_F(LoadedModelTest, ACompleteCheckpointNeedsNoWord) {
   EXPECT_EQ(model.num_valid_tokens(), 303);
   EXPECT_EQ(model.generation.min_p, 0.25);
   EXPECT_TRUE(model.weights->drafter.has_value());
+}
+
+TEST_F(LoadedModelTest, ProgressGoesFromNothingToTheBytesOfAllMatrices) {
+  WriteComplete();
+  folder_.Write("config.json", config_.dump());
+  int64_t all_bytes = 0;
+  const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Open(kGolden);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  for (const auto& [name, tensor] : checkpoint->tensors()) {
+    if (tensor.shape.size() == 2) all_bytes += std::ssize(tensor.data);
+  }
+  std::vector<int64_t> done;
+
+  const absl::StatusOr<LoadedModel> model =
+      LoadModel(folder_.path(), backend_, [&](const LoadProgress& progress) {
+        EXPECT_EQ(progress.all_bytes, all_bytes);
+        done.push_back(progress.done_bytes);
+      });
+
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_GT(done.size(), 10u);
+  EXPECT_EQ(done.front(), 0);
+  EXPECT_EQ(done.back(), all_bytes);
+  for (size_t i = 1; i < done.size(); ++i) EXPECT_GT(done[i], done[i - 1]);
 }
 
 TEST_F(LoadedModelTest, AMissingGenerationConfigIsSaidWithTheDefaults) {

@@ -1,12 +1,14 @@
 #include "worker_service/eval/flags.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker_service/choose_backend.h"
 #include "worker_service/default_threads.h"
+#include "worker_service/loading_report.h"
 #include "worker_service/ranks/rank_group.h"
 
 namespace bole {
@@ -55,7 +57,12 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags,
   BOLE_ASSIGN_OR_RETURN(running.backend,
                         ChooseBackend(flags.device, threads, std::move(ranks),
                                       flags.collectives));
-  BOLE_ASSIGN_OR_RETURN(running.model, LoadModel(flags.name, *running.backend));
+  // The first rank speaks for all.
+  const bool is_first = running.backend->rank().index == 0;
+  BOLE_ASSIGN_OR_RETURN(
+      running.model,
+      LoadModel(flags.name, *running.backend,
+                is_first ? ReportLoading(stderr) : OnLoadProgress()));
   PrintNotes("bole-eval", running.model);
   BOLE_RETURN_IF_ERROR(SetDraftHead(flags.name, flags.draft_head,
                                     *running.backend, running.model));

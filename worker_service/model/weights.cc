@@ -15,17 +15,39 @@ namespace {
 // layer reads as the list of its weights.
 class Loader {
  public:
-  Loader(const ModelShard& shard, Backend& backend, DeviceArrays& arrays)
-      : shard_(shard), backend_(backend), arrays_(arrays) {}
+  // Fills `weights`, and calls `on_progress`, if there is one, after each
+  // matrix but the last. `all_bytes`: source_bytes() after everything.
+  Loader(const ModelShard& shard, Backend& backend, Weights& weights,
+         const OnLoadProgress& on_progress, int64_t all_bytes)
+      : shard_(shard),
+        backend_(backend),
+        weights_(weights),
+        on_progress_(&on_progress),
+        all_bytes_(all_bytes) {}
+  // Only counts what the other one would read: no data is touched, and every
+  // matrix and vector is null. REQUIRES: weights.arrays is measuring.
+  Loader(const ModelShard& shard, Backend& backend, Weights& weights)
+      : shard_(shard), backend_(backend), weights_(weights) {}
 
-  absl::Status status() const {
-    return status_.ok() ? arrays_.status() : status_;
+  void Everything(const CheckpointTensors& t) {
+    weights_.embedding = Matrix(t.embedding);
+    weights_.head = Head(t, weights_.embedding);
+    weights_.norm = ZeroCentred(t.final_norm);
+    for (const LayerTensors& layer : t.layers) {
+      weights_.layers.push_back(Layer(layer));
+    }
+    if (t.drafter) weights_.drafter = Drafter(*t.drafter);
   }
 
-  size_t matrix_bytes() const { return matrix_bytes_; }
+  absl::Status status() const {
+    return status_.ok() ? weights_.arrays.status() : status_;
+  }
+  // Bytes of the matrices so far, as they are stored.
+  int64_t source_bytes() const { return source_bytes_; }
 
+ private:
   const float* Vector(const WeightSlice& slice) {
-    return arrays_.Copy(Floats(slice), "weights");
+    return weights_.arrays.Copy(Floats(slice), "weights");
   }
   const float* Vector(const TensorView& tensor) {
     return Vector({tensor, WholeOf(tensor)});
@@ -34,13 +56,13 @@ class Loader {
   const float* ZeroCentred(const TensorView& tensor) {
     std::vector<float> values = Floats({tensor, WholeOf(tensor)});
     for (float& value : values) value += 1;
-    return arrays_.Copy(values, "weights");
+    return weights_.arrays.Copy(values, "weights");
   }
   // -exp(A_log)
   const float* NegativeExp(const WeightSlice& slice) {
     std::vector<float> values = Floats(slice);
     for (float& value : values) value = -std::exp(value);
-    return arrays_.Copy(values, "weights");
+    return weights_.arrays.Copy(values, "weights");
   }
 
   // The slices' rows one below the other.
@@ -52,13 +74,18 @@ class Loader {
       columns = slice.cut.columns.count;
     }
     if (!status_.ok()) return nullptr;
-    absl::StatusOr<const WeightMatrix*> matrix =
-        backend_.LoadMatrix({.columns = columns, .blocks = blocks});
+    const MatrixSource source{.columns = columns, .blocks = blocks};
+    source_bytes_ += source.bytes();
+    if (is_counting()) return nullptr;
+    absl::StatusOr<const WeightMatrix*> matrix = backend_.LoadMatrix(source);
     if (!matrix.ok()) {
       status_ = matrix.status();
       return nullptr;
     }
-    matrix_bytes_ += backend_.MatrixBytes(**matrix);
+    weights_.matrix_bytes += backend_.MatrixBytes(**matrix);
+    if (*on_progress_ && source_bytes_ < all_bytes_) {
+      (*on_progress_)({.done_bytes = source_bytes_, .all_bytes = all_bytes_});
+    }
     return *matrix;
   }
   const WeightMatrix* Matrix(const TensorView& tensor) {
@@ -138,8 +165,10 @@ class Loader {
     return Matrix({{t.head.value_or(t.embedding), shard_.head}});
   }
 
- private:
+  bool is_counting() const { return on_progress_ == nullptr; }
+
   std::vector<float> Floats(const WeightSlice& slice) {
+    if (is_counting()) return {};
     std::vector<float> values(static_cast<size_t>(slice.num_elements()));
     if (status_.ok()) status_ = ConvertToFloat(slice, values);
     return values;
@@ -147,32 +176,42 @@ class Loader {
 
   const ModelShard& shard_;
   Backend& backend_;
-  DeviceArrays& arrays_;
+  Weights& weights_;
+  const OnLoadProgress* on_progress_ = nullptr;
+  int64_t all_bytes_ = 0;
+  int64_t source_bytes_ = 0;
   absl::Status status_;
-  size_t matrix_bytes_ = 0;
 };
+
+int64_t BytesToRead(const CheckpointTensors& tensors, const ModelShard& shard,
+                    Backend& backend) {
+  Weights counted(backend);
+  counted.arrays = DeviceArrays::Measuring(backend);
+  Loader loader(shard, backend, counted);
+  loader.Everything(tensors);
+  return loader.source_bytes();
+}
 
 }  // namespace
 
 absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
-                                    const ModelShard& shard, Backend& backend) {
+                                    const ModelShard& shard, Backend& backend,
+                                    const OnLoadProgress& on_progress) {
+  const int64_t all_bytes = BytesToRead(tensors, shard, backend);
+  if (on_progress) on_progress({.done_bytes = 0, .all_bytes = all_bytes});
   Weights weights(backend);
-  Loader loader(shard, backend, weights.arrays);
-  weights.embedding = loader.Matrix(tensors.embedding);
-  weights.head = loader.Head(tensors, weights.embedding);
+  Loader loader(shard, backend, weights, on_progress, all_bytes);
+  loader.Everything(tensors);
   weights.head_rows = HeadRows(shard);
-  weights.norm = loader.ZeroCentred(tensors.final_norm);
   weights.inverse_frequency = weights.arrays.Copy(
       InverseFrequencies(shard.config.rope), "rotary frequencies");
-  for (const LayerTensors& layer : tensors.layers) {
-    weights.layers.push_back(loader.Layer(layer));
-  }
-  if (tensors.drafter) weights.drafter = loader.Drafter(*tensors.drafter);
   BOLE_RETURN_IF_ERROR(loader.status());
   // Copies may still be queued: errors of theirs are errors of loading.
   BOLE_RETURN_IF_ERROR(backend.SetMark(0));
   BOLE_RETURN_IF_ERROR(backend.AwaitMark(0));
-  weights.matrix_bytes = loader.matrix_bytes();
+  if (on_progress) {
+    on_progress({.done_bytes = all_bytes, .all_bytes = all_bytes});
+  }
   return weights;
 }
 

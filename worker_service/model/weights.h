@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -87,14 +88,24 @@ struct Weights {
   DeviceArrays arrays;      // Owns the vectors; the backend owns the matrices.
 };
 
-// Converts, folds and packs the rank's part of every tensor.
+// How much of the rank's matrices the backend has, in bytes as they are stored.
+struct LoadProgress {
+  int64_t done_bytes;
+  int64_t all_bytes;
+};
+using OnLoadProgress = std::function<void(const LoadProgress&)>;
+
+// Converts, folds and packs the rank's part of every tensor. `on_progress`, if
+// there is one, is called before the first matrix, after each, and once more
+// with all bytes when everything is in the backend's memory.
 // Errors: RESOURCE_EXHAUSTED when the backend has no room; INTERNAL when copies
 // to it failed.
 // REQUIRES: `tensors` were resolved with shard.whole.
 // COST: reads the part once, and no other bytes of what is cut; waits for the
 // device once, at the end.
-absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
-                                    const ModelShard& shard, Backend& backend);
+absl::StatusOr<Weights> LoadWeights(
+    const CheckpointTensors& tensors, const ModelShard& shard, Backend& backend,
+    const OnLoadProgress& on_progress = nullptr);
 
 }  // namespace bole
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "common/step.h"
@@ -17,6 +18,7 @@
 #include "worker_service/choose_backend.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
+#include "worker_service/loading_report.h"
 #include "worker_service/ranks/host_communicator.h"
 #include "worker_service/ranks/plan_channel.h"
 #include "worker_service/ranks/plan_codec.h"
@@ -110,7 +112,15 @@ absl::Status Load(const MakeBackend& make_backend,
                   const RankedModelOptions& options, RankPart& part) {
   BOLE_ASSIGN_OR_RETURN(part.backend, make_backend(options, part.ranks));
   BOLE_RETURN_IF_ERROR(part.backend->BindThread());
-  BOLE_ASSIGN_OR_RETURN(part.model, LoadModel(options.name, *part.backend));
+  const Rank rank = part.backend->rank();
+  const std::string whose =
+      rank.count == 1 ? "" : absl::StrCat(" on each of ", rank.count, " ranks");
+  // The others are as far as the first.
+  BOLE_ASSIGN_OR_RETURN(
+      part.model,
+      LoadModel(
+          options.name, *part.backend,
+          rank.index == 0 ? ReportLoading(stdout, {.whose = whose}) : nullptr));
   BOLE_RETURN_IF_ERROR(SetDraftHead(options.name, options.draft_head,
                                     *part.backend, part.model));
   BOLE_RETURN_IF_ERROR(SetDraftWeights(options.draft_weights, *part.backend,
