@@ -49,7 +49,7 @@ from services import Service
 MODELS = ("9B", "27B", "35B-A3B", "122B-A10B")
 WHAT = ("sums", "steps", "decode", "serve", "rounds", "kill")
 # (requests, nodes of each) of the steps: rows are their product.
-STEPS = [(1, 16), (1, 64), (1, 128), (8, 8), (16, 16), (64, 16)]
+STEPS = [(1, 16), (1, 64), (1, 128), (8, 8), (16, 16), (16, 64)]
 DECODE_REQUESTS = [1, 4, 8, 16]
 # What a measurement may take, in seconds, before it must not begin.
 LONGEST = {"sums": 60, "steps": 100, "decode": 150, "serve": 250, "rounds": 150,
@@ -120,7 +120,6 @@ class Run(Campaign):
     def steps(self, model, accept, ranks, collectives):
         report = self.evaluate(
             model, accept, ranks, collectives, "--modes", "none", "--breakdown",
-            "--output-tokens", "96",
             "--batch", ",".join(str(batch) for batch, _ in STEPS),
             "--tree-nodes", ",".join(str(nodes) for _, nodes in STEPS))
         return report["phases"]
@@ -190,7 +189,7 @@ class Run(Campaign):
             command = shlex.join([
                 self.bundle.program("bole-worker"), "--model", name, "--device",
                 "cuda", "--ranks", str(ranks), "--collectives", collectives,
-                *LISTEN])
+                "--no-warm-up", *LISTEN])
             try:
                 worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
             except RuntimeError as error:
