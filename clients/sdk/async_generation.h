@@ -18,7 +18,8 @@ namespace bole {
 
 // Called one after another, by threads of gRPC, which they must not keep: the
 // next response is read when on_event has returned. Neither may destroy the
-// client. Both are destroyed after on_done, so they may own what keeps the call.
+// client. Both are destroyed after on_done, so they may own what keeps the
+// call.
 struct GenerateHandlers {
   std::function<void(const v1::GenerateResponse&)> on_event =
       [](const v1::GenerateResponse&) {};

@@ -1,54 +1,36 @@
 #include "kernels/cuda/products/cublas_lt.h"
 
-#include <dlfcn.h>
-
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "kernels/cuda/shared_library.h"
 
 namespace bole::cuda {
 namespace {
-
-constexpr char kLibrary[] = "libcublasLt.so.13";
 
 struct Loaded {
   CublasLt functions = {};
   absl::Status status;
 
   Loaded() {
-    void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps one per thread.
-      const char* why = dlerror();
-      status = absl::UnavailableError(
-          absl::StrCat("the GPU's matrix products cannot be loaded: ", why));
-      return;
-    }
-    Find(library, "cublasLtGetStatusString", functions.GetStatusString);
-    Find(library, "cublasLtCreate", functions.Create);
-    Find(library, "cublasLtDestroy", functions.Destroy);
-    Find(library, "cublasLtMatmulDescCreate", functions.MatmulDescCreate);
-    Find(library, "cublasLtMatmulDescDestroy", functions.MatmulDescDestroy);
-    Find(library, "cublasLtMatmulDescSetAttribute",
-         functions.MatmulDescSetAttribute);
-    Find(library, "cublasLtMatrixLayoutCreate", functions.MatrixLayoutCreate);
-    Find(library, "cublasLtMatrixLayoutDestroy", functions.MatrixLayoutDestroy);
-    Find(library, "cublasLtMatmulPreferenceCreate",
-         functions.MatmulPreferenceCreate);
-    Find(library, "cublasLtMatmulPreferenceDestroy",
-         functions.MatmulPreferenceDestroy);
-    Find(library, "cublasLtMatmulPreferenceSetAttribute",
-         functions.MatmulPreferenceSetAttribute);
-    Find(library, "cublasLtMatmulAlgoGetHeuristic",
-         functions.MatmulAlgoGetHeuristic);
-    Find(library, "cublasLtMatmul", functions.Matmul);
-  }
-
-  template <typename Function>
-  void Find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    if (function != nullptr || !status.ok()) return;
-    status = absl::UnavailableError(
-        absl::StrCat(kLibrary, " has no function ", name));
+    SharedLibrary library("libcublasLt.so.13", "the GPU's matrix products");
+    library.Find("cublasLtGetStatusString", functions.GetStatusString);
+    library.Find("cublasLtCreate", functions.Create);
+    library.Find("cublasLtDestroy", functions.Destroy);
+    library.Find("cublasLtMatmulDescCreate", functions.MatmulDescCreate);
+    library.Find("cublasLtMatmulDescDestroy", functions.MatmulDescDestroy);
+    library.Find("cublasLtMatmulDescSetAttribute",
+                 functions.MatmulDescSetAttribute);
+    library.Find("cublasLtMatrixLayoutCreate", functions.MatrixLayoutCreate);
+    library.Find("cublasLtMatrixLayoutDestroy", functions.MatrixLayoutDestroy);
+    library.Find("cublasLtMatmulPreferenceCreate",
+                 functions.MatmulPreferenceCreate);
+    library.Find("cublasLtMatmulPreferenceDestroy",
+                 functions.MatmulPreferenceDestroy);
+    library.Find("cublasLtMatmulPreferenceSetAttribute",
+                 functions.MatmulPreferenceSetAttribute);
+    library.Find("cublasLtMatmulAlgoGetHeuristic",
+                 functions.MatmulAlgoGetHeuristic);
+    library.Find("cublasLtMatmul", functions.Matmul);
+    status = library.status();
   }
 };
 

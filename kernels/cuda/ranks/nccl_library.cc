@@ -1,7 +1,5 @@
 #include "kernels/cuda/ranks/nccl_library.h"
 
-#include <dlfcn.h>
-
 #include <cstddef>
 #include <cstdlib>
 #include <span>
@@ -9,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/cuda/shared_library.h"
 
 namespace bole::cuda {
 namespace {
-
-constexpr char kLibrary[] = "libnccl.so.2";
 
 struct Loaded {
   Nccl functions = {};
@@ -22,31 +19,17 @@ struct Loaded {
   Loaded() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): once, before NCCL reads it.
     setenv("NCCL_NVLS_ENABLE", "0", /*replace=*/0);
-    void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps one per thread.
-      const char* why = dlerror();
-      status =
-          absl::UnavailableError(absl::StrCat("NCCL cannot be loaded: ", why));
-      return;
-    }
-    Find(library, "ncclGetErrorString", functions.GetErrorString);
-    Find(library, "ncclGetUniqueId", functions.GetUniqueId);
-    Find(library, "ncclCommInitRank", functions.CommInitRank);
-    Find(library, "ncclCommAbort", functions.CommAbort);
-    Find(library, "ncclCommGetAsyncError", functions.CommGetAsyncError);
-    Find(library, "ncclAllGather", functions.AllGather);
-    Find(library, "ncclBroadcast", functions.Broadcast);
-    Find(library, "ncclGroupStart", functions.GroupStart);
-    Find(library, "ncclGroupEnd", functions.GroupEnd);
-  }
-
-  template <typename Function>
-  void Find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    if (function != nullptr || !status.ok()) return;
-    status = absl::UnavailableError(
-        absl::StrCat(kLibrary, " has no function ", name));
+    SharedLibrary library("libnccl.so.2", "NCCL");
+    library.Find("ncclGetErrorString", functions.GetErrorString);
+    library.Find("ncclGetUniqueId", functions.GetUniqueId);
+    library.Find("ncclCommInitRank", functions.CommInitRank);
+    library.Find("ncclCommAbort", functions.CommAbort);
+    library.Find("ncclCommGetAsyncError", functions.CommGetAsyncError);
+    library.Find("ncclAllGather", functions.AllGather);
+    library.Find("ncclBroadcast", functions.Broadcast);
+    library.Find("ncclGroupStart", functions.GroupStart);
+    library.Find("ncclGroupEnd", functions.GroupEnd);
+    status = library.status();
   }
 };
 
