@@ -47,9 +47,8 @@ absl::StatusOr<std::unique_ptr<Backend>> Gpu(
                         names.Of(ranks == nullptr ? Rank{} : ranks->rank()));
   BOLE_ASSIGN_OR_RETURN(
       std::unique_ptr<cuda::CudaBackend> backend,
-      cuda::CudaBackend::Create(
-          gpu, names.type, num_threads,
-          {.ranks = std::move(ranks), .collectives = collectives}));
+      cuda::CudaBackend::Create(gpu, names.type, num_threads,
+                                {.ranks = ranks, .collectives = collectives}));
   return backend;
 }
 #else
@@ -112,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
   }
   if (!IsGpu(device)) return NoDevice(device);
   BOLE_ASSIGN_OR_RETURN(const GpuNames names, ParseGpus(device));
-  return Gpu(names, num_threads, std::move(ranks), collectives);
+  return Gpu(names, num_threads, ranks, collectives);
 }
 
 absl::StatusOr<std::string> ResolveDevice(const std::string& device) {

@@ -36,6 +36,9 @@ struct Flags {
   bole::LogFormat log_format = bole::LogFormat::kText;
 
   void AddTo(bole::CommandLine& app);
+
+ private:
+  void AddDevicesTo(bole::CommandLine& app);
 };
 
 // What is wrong with a model's name, or "".
@@ -43,13 +46,7 @@ std::string CheckModel(const std::string& model) {
   return std::string(bole::CheckModelName(model).message());
 }
 
-void Flags::AddTo(bole::CommandLine& app) {
-  app.Add("--model", server.model.name,
-          "folder of a checkpoint, or synthetic:SIZE for a model made up on "
-          "the spot, such as synthetic:9B,accept=6.9")
-      .Required()
-      .Check(CheckModel);
-  serving.AddTo(app);
+void Flags::AddDevicesTo(bole::CommandLine& app) {
   server.model.device = "auto";
   const auto device = app.Add(
       "--device", server.model.device,
@@ -60,10 +57,10 @@ void Flags::AddTo(bole::CommandLine& app) {
           "for each processor, at most 16")
       .Range(0, 1024);
   const auto ranks =
-      app.Add("--ranks", server.model.num_ranks,
-              "parts that the model is cut into (tensor parallelism), each on "
-              "a GPU "
-              "of its own, or with its share of the CPU's threads")
+      app.Add(
+             "--ranks", server.model.num_ranks,
+             "parts that the model is cut into (tensor parallelism), each on a "
+             "GPU of its own, or with its share of the CPU's threads")
           .Range(1, bole::kMaxRanks);
   app.Add("--devices", devices,
           "a GPU for each rank, such as 2,3, in place of --device and --ranks")
@@ -78,6 +75,16 @@ void Flags::AddTo(bole::CommandLine& app) {
   app.AddSwitch("--rank-processes", rank_processes,
                 "each of the ranks is a process of its own; otherwise those on "
                 "a CPU are threads of this one");
+}
+
+void Flags::AddTo(bole::CommandLine& app) {
+  app.Add("--model", server.model.name,
+          "folder of a checkpoint, or synthetic:SIZE for a model made up on "
+          "the spot, such as synthetic:9B,accept=6.9")
+      .Required()
+      .Check(CheckModel);
+  serving.AddTo(app);
+  AddDevicesTo(app);
   bole::AddDraftHeadFlag(app, server.model.draft_head);
   bole::AddDraftWeightsFlag(app, server.model.draft_weights);
   app.Add("--step-timeout-seconds", step_timeout_seconds,

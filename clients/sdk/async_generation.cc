@@ -89,6 +89,8 @@ void AsyncGeneration::End(const grpc::Status& status) {
     ended = std::move(attempt_);
     cancelled = cancelled_;
   }
+  // The attempt's own may go with it.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const grpc::Status kept = status;
   // Before the end is known: then the process may exit, and a call that lives
   // on would outlive gRPC.
