@@ -106,7 +106,7 @@ class RankWorker(KilledWorker):
     # so, and the scheduler a third to hear of it.
     most_seconds = {"SIGKILL": 2, "SIGSTOP": 7}
     # What a machine may add that does much else.
-    slack_seconds = 1
+    slack_seconds = 3
     says = {"SIGKILL": r"rank 1 of 2 \(process \d+\) was killed by signal 9",
             "SIGSTOP": r"rank 1 of 2 (did not come to call \d+|gave no result "
                        r"for round \d+|did not finish) within 5000 ms"}

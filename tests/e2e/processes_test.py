@@ -243,7 +243,7 @@ class ProcessesTest(unittest.TestCase):
             began = time.monotonic()
             os.kill(rank, signal.SIGKILL)
             self.assertEqual(services.worker.wait(), 1)
-            self.assertLess(time.monotonic() - began, 2 + 1)
+            self.assertLess(time.monotonic() - began, 2 + 3)  # Busy or not.
             self.assertIn(
                 f"rank 1 of 2 (process {rank}) was killed by signal 9",
                 services.worker.process.stderr.read())
