@@ -35,31 +35,36 @@ struct GpuNames {
       return gpus[static_cast<size_t>(rank.index)];
     }
     return absl::InvalidArgumentError(
-        absl::StrCat(gpus.size(), " GPUs for ", rank.count, " ranks"));
+        absl::StrCat(gpus.size(), " GPUs for ", rank.count,
+                     rank.count == 1 ? " rank" : " ranks"));
   }
 };
 
 #ifdef BOLE_WITH_CUDA
 absl::StatusOr<std::unique_ptr<Backend>> Gpu(
-    const GpuNames& names, int num_threads, std::shared_ptr<Communicator> ranks,
-    CollectivesKind collectives) {
-  BOLE_ASSIGN_OR_RETURN(const int gpu,
-                        names.Of(ranks == nullptr ? Rank{} : ranks->rank()));
+    int gpu, ElementType type, int num_threads,
+    const std::shared_ptr<Communicator>& ranks, CollectivesKind collectives) {
   BOLE_ASSIGN_OR_RETURN(
       std::unique_ptr<cuda::CudaBackend> backend,
-      cuda::CudaBackend::Create(gpu, names.type, num_threads,
+      cuda::CudaBackend::Create(gpu, type, num_threads,
                                 {.ranks = ranks, .collectives = collectives}));
   return backend;
 }
 #else
 absl::StatusOr<std::unique_ptr<Backend>> Gpu(
-    const GpuNames& /*names*/, int /*num_threads*/,
+    int /*gpu*/, ElementType /*type*/, int /*num_threads*/,
     const std::shared_ptr<Communicator>& /*ranks*/,
     CollectivesKind /*collectives*/) {
   return absl::UnavailableError(
       "this program was built without CUDA: no toolkit was found");
 }
 #endif
+
+// What "auto" prefers.
+absl::StatusOr<std::unique_ptr<Backend>> FirstGpu(int num_threads) {
+  return Gpu(/*gpu=*/0, ElementType::kBFloat16, num_threads, /*ranks=*/nullptr,
+             CollectivesKind::kPush);
+}
 
 absl::Status NoDevice(const std::string& device) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -102,8 +107,7 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
     std::shared_ptr<Communicator> ranks, CollectivesKind collectives) {
   BOLE_CHECK(device != kAuto || ranks == nullptr);
   if (device == kAuto) {
-    absl::StatusOr<std::unique_ptr<Backend>> gpu =
-        Gpu({.gpus = {0}}, num_threads, ranks, collectives);
+    absl::StatusOr<std::unique_ptr<Backend>> gpu = FirstGpu(num_threads);
     if (gpu.ok() || !absl::IsUnavailable(gpu.status())) return gpu;
   }
   if (device == kAuto || device == kCpu) {
@@ -111,14 +115,14 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
   }
   if (!IsGpu(device)) return NoDevice(device);
   BOLE_ASSIGN_OR_RETURN(const GpuNames names, ParseGpus(device));
-  return Gpu(names, num_threads, ranks, collectives);
+  BOLE_ASSIGN_OR_RETURN(const int gpu,
+                        names.Of(ranks == nullptr ? Rank{} : ranks->rank()));
+  return Gpu(gpu, names.type, num_threads, ranks, collectives);
 }
 
 absl::StatusOr<std::string> ResolveDevice(const std::string& device) {
   if (device != kAuto) return device;
-  const absl::Status gpu = Gpu({.gpus = {0}}, /*num_threads=*/1,
-                               /*ranks=*/nullptr, CollectivesKind::kPush)
-                               .status();
+  const absl::Status gpu = FirstGpu(/*num_threads=*/1).status();
   if (gpu.ok()) return std::string(kCuda);
   if (absl::IsUnavailable(gpu)) return std::string(kCpu);
   return gpu;
