@@ -82,6 +82,7 @@ class Bench {
     constexpr int kGroup = 512;
     const int groups = flags_.vocabulary / kGroup;
     std::vector<int> widths;
+    widths.reserve(static_cast<size_t>(ranks));
     for (int r = 0; r < ranks; ++r) {
       widths.push_back((groups / ranks + (r < groups % ranks ? 1 : 0)) *
                        kGroup);
