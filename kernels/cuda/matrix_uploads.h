@@ -68,7 +68,7 @@ class MatrixUploads {
                      const Job& job);
 
   const int device_;
-  HostMemory memory_;  // Of all stages.
+  HostMemory memory_;  // All stages lie in it.
   std::vector<Sender> senders_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;

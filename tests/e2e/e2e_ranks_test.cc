@@ -24,7 +24,7 @@ v1::GenerateRequest RequestFor(int i) {
       "def f" + std::to_string(i) + "(a, b):\n    return", kMaxTokens);
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
   sampling.set_seed(i);
-  sampling.set_logprobs(0);  // Of the tokens alone.
+  sampling.set_logprobs(0);  // No alternatives are reported.
   if (i % 2 == 1) sampling.set_temperature(0.8f);
   if (i % 3 == 2) sampling.set_presence_penalty(0.6f);
   return request;

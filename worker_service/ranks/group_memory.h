@@ -22,7 +22,7 @@ struct CollectiveMemory {
   enum class Kind : int32_t { kAllReduce, kAllGather };
   struct Call {
     Kind kind;
-    uint64_t part_bytes;    // Of this rank.
+    uint64_t part_bytes;    // This rank gives so many.
     uint64_t result_bytes;  // On every rank.
 
     friend bool operator==(const Call&, const Call&) = default;

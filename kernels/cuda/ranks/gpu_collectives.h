@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -13,13 +12,12 @@
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/operators.h"
-#include "kernels/cuda/ranks/nccl_library.h"
-#include "kernels/cuda/ranks/peer_arena.h"
 #include "kernels/cuda/ranks/push.h"
+#include "kernels/rank.h"
 
 namespace bole::cuda {
 
-// One rank's end. Both kinds give the same bits, on every rank, and all ranks
+// One rank's end. Every kind gives the same bits, on every rank, and all ranks
 // must have the same kind.
 //
 // One thread at a time, bound to the rank's GPU, and one stream.
@@ -31,7 +29,7 @@ class GpuCollectives {
   static absl::StatusOr<std::unique_ptr<GpuCollectives>> Create(
       int device, CollectivesKind kind, std::chrono::milliseconds deadline,
       Communicator& ranks, const Launch& on);
-  ~GpuCollectives();
+  virtual ~GpuCollectives() = default;
 
   // Queued, as the operators. UNIMPLEMENTED for widths that CheckReduceWidth()
   // refuses.
@@ -42,36 +40,26 @@ class GpuCollectives {
   absl::Status AllGather(RowCount rows, std::span<const int> widths,
                          const float* part, float* whole, const Launch& on);
 
-  // DEADLINE_EXCEEDED, with its name, once this rank's GPU has waited for
-  // another one in vain: from then on results are wrong. To be asked when what
-  // was queued has been done.
-  absl::Status status() const;
+  // The error of an exchange, which names the rank that did not come where that
+  // is known: from then on results are wrong. To be asked when what was queued
+  // has been done.
+  virtual absl::Status status() const = 0;
+
+ protected:
+  explicit GpuCollectives(Rank rank) : rank_(rank) {}
+  Rank rank() const { return rank_; }
 
  private:
-  struct FreeHost {
-    void operator()(void* memory) const;
-  };
-  struct FreeDevice {
-    void operator()(void* memory) const;
-  };
+  // Rows first_row .. first_row + num_rows - 1, which fit kSlotBytes.
+  virtual absl::Status ReduceRows(const AllReduceAddNormParams& params,
+                                  int first_row, int num_rows,
+                                  const Launch& on) = 0;
+  // `widths` are those of all ranks.
+  virtual absl::Status GatherRows(const GatherRange& range,
+                                  std::span<const int> widths,
+                                  const Launch& on) = 0;
 
-  GpuCollectives() = default;
-  absl::Status PreparePush(int device, Communicator& ranks, const Launch& on);
-  absl::Status PrepareNccl(Communicator& ranks);
-  absl::Status GatherByNccl(const GatherRange& range,
-                            std::span<const int> widths, const Launch& on);
-
-  Rank rank_;
-  std::chrono::milliseconds deadline_{};
-  CollectivesKind kind_ = CollectivesKind::kPush;
-  // Of kPush.
-  std::unique_ptr<PeerArena> arena_;
-  std::unique_ptr<PushFailure, FreeHost> failure_;
-  PushGroup group_ = {};
-  // Of kNccl.
-  const Nccl* nccl_ = nullptr;
-  std::optional<NcclComm> comm_;
-  std::unique_ptr<void, FreeDevice> parts_;  // Of all ranks.
+  const Rank rank_;
 };
 
 }  // namespace bole::cuda

@@ -26,8 +26,8 @@ struct PushFailure {
 // grid have added to already: the quotient changes with the last of them.
 inline constexpr uint64_t kCallUnits = uint64_t{1} << 16;
 struct PushCounts {
-  uint64_t reductions;          // Of this rank.
-  uint64_t gathers;             // The same.
+  uint64_t reductions;          // Calls that this rank has made.
+  uint64_t gathers;             // Calls that this rank has made.
   uint64_t arrived[kMaxPeers];  // Gathers whose part has come, by rank.
   uint64_t taken[kMaxPeers];    // Gathers that a rank has read, by rank.
   uint32_t has_failed;          // Not 0: nobody waits any more.
@@ -66,7 +66,7 @@ struct PushGroup {
   int rank;
   int count;
   char* arena[kMaxPeers];  // By rank.
-  PushFailure* failure;    // Of this rank, in mapped memory of the host.
+  PushFailure* failure;    // This rank writes it to the host's mapped memory.
   uint64_t patience;       // Nanoseconds to wait for another rank.
 };
 

@@ -66,7 +66,7 @@ class Bench {
         .weight = arrays_.Copy(std::vector<float>(width, 1.0f), "weights"),
         .out = arrays_.Activations(size, "out")};
     BOLE_RETURN_IF_ERROR(arrays_.status());
-    constexpr int kCalls = 96;  // Of a step of the 122B.
+    constexpr int kCalls = 96;  // A step of the 122B has so many.
     BOLE_ASSIGN_OR_RETURN(
         const double us,
         MedianMicroseconds(

@@ -113,7 +113,7 @@ TEST(HostCommunicatorTest, LongPartsComeWhole) {
           ranks.AllReduce(PartOf(r, call, kFloats), sum);
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_TRUE(testing::SameBits(sum, SumOf(3, call, kFloats)));
-      // Of which one gives nothing, and one what is given at once.
+      // One rank gives nothing, and one as much as goes at once.
       const auto size_of = [](int rank) {
         return rank * CollectiveMemory::kPartBytes / 4;
       };

@@ -207,7 +207,7 @@ TEST_P(CollectivesTest, ReplaysFollowOneAnotherWithOtherRows) {
   constexpr int kWidth = 512;
   constexpr int kRows = 40;
   constexpr size_t kSize = kRows * kWidth;
-  constexpr int kCalls = 5;  // Of a replay.
+  constexpr int kCalls = 5;  // A replay has so many.
   SameOnAllRanks same;
   OnGpus(Group(2), [&](CudaBackend& backend, Communicator& ranks) {
     GuardedBuffer<float> partial(kSize);

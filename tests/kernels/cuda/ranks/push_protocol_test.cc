@@ -24,7 +24,7 @@ struct State {
   std::array<std::array<std::array<int8_t, kMostRanks>, kMostRanks>,
              kMostBuffers>
       slot;
-  std::array<int8_t, kMostRanks> next;  // Of a rank's operations.
+  std::array<int8_t, kMostRanks> next;  // The operation that a rank does next.
 
   friend auto operator<=>(const State&, const State&) = default;
 };
