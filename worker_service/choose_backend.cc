@@ -128,6 +128,14 @@ absl::StatusOr<std::string> ResolveDevice(const std::string& device) {
   return gpu;
 }
 
+void AddCollectivesFlag(CommandLine& command, CollectivesKind& kind) {
+  command.AddChoice(
+      "--collectives", kind,
+      {{"push", CollectivesKind::kPush}, {"nccl", CollectivesKind::kNccl}},
+      "how GPUs exchange what they compute together: kernels that write into "
+      "each other's memory, or NCCL");
+}
+
 bool IsGpu(const std::string& device) {
   return std::string_view(device).starts_with(kCuda);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "kernels/backend.h"
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
@@ -33,6 +34,9 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
 // What "auto" stands for on this machine; another name is itself. COST: that of
 // using a GPU for a moment, if there is one.
 absl::StatusOr<std::string> ResolveDevice(const std::string& device);
+
+// Adds --collectives, which sets `kind`; what it holds is the default.
+void AddCollectivesFlag(CommandLine& command, CollectivesKind& kind);
 
 // REQUIRES: `device` is not "auto".
 bool IsGpu(const std::string& device);

@@ -12,7 +12,7 @@
 #include "common/flight/flight_signals.h"
 #include "common/log/log.h"
 #include "common/termination.h"
-#include "kernels/collectives_kind.h"
+#include "worker_service/choose_backend.h"
 #include "worker_service/draft_head.h"
 #include "worker_service/draft_weights.h"
 #include "worker_service/engine_flags.h"
@@ -67,11 +67,7 @@ void Flags::AddDevicesTo(bole::CommandLine& app) {
       .Range(0, 1024)
       .Excludes(device)
       .Excludes(ranks);
-  app.AddChoice("--collectives", server.model.collectives,
-                {{"push", bole::CollectivesKind::kPush},
-                 {"nccl", bole::CollectivesKind::kNccl}},
-                "how GPUs exchange what they compute together: kernels that "
-                "write into each other's memory, or NCCL");
+  bole::AddCollectivesFlag(app, server.model.collectives);
   app.AddSwitch("--rank-processes", rank_processes,
                 "each of the ranks is a process of its own; otherwise those on "
                 "a CPU are threads of this one");

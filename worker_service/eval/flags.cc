@@ -39,10 +39,7 @@ void ModelFlags::AddRanksTo(CommandLine& command) {
            "processes that the model is cut among (tensor parallelism); rank R "
            "of \"cuda:N\" is on GPU N + R")
       .Range(1, kMaxRanks);
-  command.AddChoice(
-      "--collectives", collectives,
-      {{"push", CollectivesKind::kPush}, {"nccl", CollectivesKind::kNccl}},
-      "how GPUs exchange what they compute together");
+  AddCollectivesFlag(command, collectives);
 }
 
 absl::StatusOr<RunningModel> Load(const ModelFlags& flags,
