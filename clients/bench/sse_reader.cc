@@ -37,7 +37,7 @@ absl::Status SseReader::EndLine(std::string_view line, const OnData& on_data) {
   if (line.empty()) {
     if (!has_data_) return absl::OkStatus();
     has_data_ = false;
-    const absl::Status status = on_data(data_);
+    absl::Status status = on_data(data_);
     data_.clear();
     return status;
   }

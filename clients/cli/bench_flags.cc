@@ -122,6 +122,9 @@ void AddLoadFlags(BenchFlags& flags, CommandLine& command) {
       .Add("--warmup", flags.warmup,
            "sessions that are sent before, and not counted")
       .Range(0, kMaxLength);
+}
+
+void AddConnectionFlags(BenchFlags& flags, CommandLine& command) {
   const Flag connections =
       command
           .Add("--connections", flags.connections,
@@ -201,6 +204,7 @@ int NumSessions(const BenchFlags& flags, int in_workload) {
 void BenchFlags::AddTo(CommandLine& command) {
   AddWorkloadFlags(*this, command);
   AddLoadFlags(*this, command);
+  AddConnectionFlags(*this, command);
   AddReportFlags(*this, command);
   sampling.AddTo(command);
   targets.AddTo(command);

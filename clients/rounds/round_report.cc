@@ -92,6 +92,7 @@ std::string OutcomesOf(const RoundFile& file) {
   std::map<std::string, int> counts;
   for (const FlightRound& round : file.rounds) ++counts[round.word("outcome")];
   std::vector<std::string> parts;
+  parts.reserve(counts.size());
   for (const auto& [outcome, count] : counts) {
     parts.push_back(absl::StrCat(count, " ", outcome));
   }

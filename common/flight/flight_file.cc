@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<FlightFile>> FlightFile::Open(
   if (error != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("no files can be made in the folder ", folder, ": ",
-                     std::strerror(error)));
+                     strerrordesc_np(error)));
   }
   if (folder.size() + service.size() + kMaxSuffix > kMaxPath) {
     return absl::InvalidArgumentError(
@@ -124,7 +124,7 @@ absl::StatusOr<std::string> FlightFile::Write(FlightReason reason) const {
   const int error = WriteTo(path.data(), reason);
   if (error == 0) return std::string(path.data());
   return absl::InternalError(
-      absl::StrCat("writing ", path.data(), ": ", std::strerror(error)));
+      absl::StrCat("writing ", path.data(), ": ", strerrordesc_np(error)));
 }
 
 int FlightFile::WriteInHandler(FlightReason reason) const {

@@ -95,7 +95,7 @@ std::variant<Identity, Refusal> FrontDoor::Identified(
 std::optional<Refusal> FrontDoor::Authorize(const RequestHead& head,
                                             std::optional<Scope> scope) const {
   auto who = Identified(head, scope);
-  if (auto* refusal = std::get_if<Refusal>(&who)) return *std::move(refusal);
+  if (auto* refusal = std::get_if<Refusal>(&who)) return std::move(*refusal);
   return std::nullopt;
 }
 

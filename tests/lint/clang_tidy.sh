@@ -24,7 +24,7 @@ tidy_one() {
   # The flags that .bazelrc and third_party give to every file; no compilation
   # database is needed.
   local flags=(-std=c++20 -I. -isystem "$GENERATED" -isystem "$CUDA_HOME/include"
-    -Wall -Wextra -DPCRE2_CODE_UNIT_WIDTH=8)
+    -Wall -Wextra -DPCRE2_CODE_UNIT_WIDTH=8 -DCPPHTTPLIB_OPENSSL_SUPPORT)
   said=$(g++ -fsyntax-only -Werror "${flags[@]}" "$3" 2>&1 &&
     clang-tidy-14 --quiet "${checks[@]}" "$3" -- "${flags[@]}" \
       -Wthread-safety 2>&1) || status=1

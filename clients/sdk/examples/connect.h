@@ -14,12 +14,15 @@
 // makes no sense, says so and ends the program.
 inline std::unique_ptr<bole::Client> Connect() {
   bole::ClientOptions options;
-  if (const char* server = std::getenv("BOLE_SERVER")) options.address = server;
+  // Nothing else runs yet.
+  const char* const server =
+      std::getenv("BOLE_SERVER");  // NOLINT(concurrency-mt-unsafe)
+  if (server != nullptr) options.address = server;
   absl::StatusOr<std::unique_ptr<bole::Client>> client =
       bole::Client::Create(options);
   if (client.ok()) return *std::move(client);
   std::cerr << client.status() << "\n";
-  std::exit(2);
+  std::exit(2);  // NOLINT(concurrency-mt-unsafe)
 }
 
 #endif  // BOLE_CLIENTS_SDK_EXAMPLES_CONNECT_H_

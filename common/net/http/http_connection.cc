@@ -40,8 +40,8 @@ class HttpConnection::Exchange : public HttpExchange {
     });
   }
   void Begin(HttpAnswer head) override {
-    Post([head = std::move(head)](HttpConnection& connection) mutable {
-      connection.Begin(std::move(head));
+    Post([head = std::move(head)](HttpConnection& connection) {
+      connection.Begin(head);
     });
   }
   void Write(std::string bytes, bool last) override {
@@ -267,7 +267,7 @@ void HttpConnection::Answer(HttpAnswer answer) {
         .after = After::kEndExchange});
 }
 
-void HttpConnection::Begin(HttpAnswer head) {
+void HttpConnection::Begin(const HttpAnswer& head) {
   if (!is_http_1_1_) keep_alive_ = false;
   told_close_ = closes();
   begun_ = EncodeHead(head, is_http_1_1_ ? Framing::kChunked : Framing::kClose,

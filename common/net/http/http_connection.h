@@ -81,7 +81,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // The exchange's methods, on the strand.
   void Answer(HttpAnswer answer);
-  void Begin(HttpAnswer head);
+  void Begin(const HttpAnswer& head);
   void Write(std::string bytes, bool last);
   // An answer of the connection's own, after which it ends. What was read of
   // the request is dropped.

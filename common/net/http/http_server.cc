@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -140,10 +141,13 @@ void HttpServer::Parts::Accept() {
 void HttpServer::Parts::Open(tcp::socket socket) {
   Configure(socket, options.limits);
   std::shared_ptr<HttpConnection> connection;
+  std::optional<tcp::socket> refused;
   {
     MutexLock lock(mutex);
     if (stopping) return;
-    if (connections.size() < options.limits.max_connections) {
+    if (connections.size() >= options.limits.max_connections) {
+      refused = std::move(socket);
+    } else {
       const uint64_t id = next_id++;
       connection = std::make_shared<HttpConnection>(
           HttpStream::Create(std::move(socket),
@@ -152,8 +156,7 @@ void HttpServer::Parts::Open(tcp::socket socket) {
       connections.emplace(id, connection);
     }
   }
-  if (connection == nullptr)
-    return TurnAway(std::move(socket), options.tls != nullptr);
+  if (refused) return TurnAway(*std::move(refused), options.tls != nullptr);
   connection->Start();
 }
 

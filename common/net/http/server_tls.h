@@ -48,8 +48,7 @@ class ServerTls {
 
  private:
   ServerTls(ServerTlsOptions options,
-            std::shared_ptr<boost::asio::ssl::context> context,
-            std::string stamp);
+            std::shared_ptr<boost::asio::ssl::context> tls, std::string stamp);
 
   void Reload();
 
