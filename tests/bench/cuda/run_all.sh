@@ -133,6 +133,7 @@ bench gdn_verify gdn_verify_bench --errors --accepted 7
 bench gdn_layer gdn_layer_bench
 bench gdn_verify_layer gdn_layer_bench --shapes 4B,27B --batch 1,2,4 \
   --nodes 8,16,32,64 --prefill 0
+bench moe moe_bench
 bench products products_bench
 bench products_neighbours products_bench --neighbours --models 4B,9B
 bench attention attention_bench
