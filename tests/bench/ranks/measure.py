@@ -56,6 +56,25 @@ LONGEST = {"sums": 60, "steps": 100, "decode": 150, "serve": 250, "rounds": 150,
            "kill": 90}
 
 
+# Seconds after which a worker should long have ended that has lost a rank.
+LATE = 20
+
+
+def whereabouts(pid):
+    """Where the threads of a process are, of one that does not end."""
+    threads = {}
+    for folder in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*")):
+        try:
+            threads[folder.name] = {
+                "name": (folder / "comm").read_text().strip(),
+                "state": (folder / "stat").read_text().rsplit(")", 1)[1][1],
+                "waits_in": (folder / "wchan").read_text(),
+                "stack": (folder / "stack").read_text().splitlines()[:12]}
+        except OSError as error:
+            threads[folder.name] = str(error)
+    return {"pid": pid, "threads": threads}
+
+
 class Run(Campaign):
     """One call of this program."""
 
@@ -209,14 +228,20 @@ class Run(Campaign):
                     time.sleep(3)
                     begin = time.monotonic()
                     os.kill(int(others[-1]), sent)
-                    code = worker.wait()
-                    seconds = time.monotonic() - begin
+                    lost = {}
+                    try:
+                        lost["code"] = worker.process.wait(timeout=LATE)
+                    except subprocess.TimeoutExpired:
+                        lost["left"] = [whereabouts(pid) for pid in
+                                        (worker.process.pid, int(others[-1]))]
+                    lost["seconds"] = time.monotonic() - begin
                     client.kill()
                     client.wait()
             finally:
                 worker.kill()
-            said = [line for line in log.read().splitlines() if "rank" in line]
-            return {"seconds": seconds, "code": code, "said": said[-1:]}
+            lines = log.read().splitlines()
+            said = [line for line in lines if "rank" in line] or lines[-3:]
+            return {**lost, "said": said[-1:]}
 
 
 def parse():

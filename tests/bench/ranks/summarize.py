@@ -144,9 +144,9 @@ def ends_page(rounds, kills):
     rows = [[model, str(ranks), f"{measured['rounds']} rounds without a "
              f"difference in {measured['seconds']:.0f} s"]
             for (model, _, ranks, _), measured in sorted(rounds.items())]
-    rows += [[model, str(ranks), f"a rank is {how}: ended with "
-              f"{one['code']} after {one['seconds']:.2f} s: "
-              f"{' '.join(one['said'])}"]
+    rows += [[model, str(ranks), f"a rank is {how}: " +
+              (f"ended with {one['code']}" if "code" in one else "not ended") +
+              f" after {one['seconds']:.2f} s: {' '.join(one['said'])}"]
              for (model, _, ranks, _), measured in sorted(kills.items())
              for how, one in measured.items()]
     return table(["model", "ranks", "what was seen"], rows)
