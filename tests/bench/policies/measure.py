@@ -110,8 +110,11 @@ class Run(Campaign):
         options = self.options
         with self.bundle.scheduler(model, worker,
                                    *self.settings[name][0]) as scheduler:
-            self.bundle.bench(scheduler, options.load, max(loads),
-                              max(loads) * options.warmup)
+            # A fixed setting has nothing to learn.
+            learns = self.settings[name][1] is None
+            self.bundle.bench(
+                scheduler, options.load if learns else options.warmup_load,
+                max(loads), max(loads) * options.warmup)
             for requests in loads:
                 self.check_time()
                 sessions = max(options.min_sessions,
@@ -149,6 +152,8 @@ def parse():
     parser.add_argument("--min-sessions", type=int, default=6)
     parser.add_argument("--warmup", type=int, default=1,
                         help="sessions before, for each request at once")
+    parser.add_argument("--warmup-load", default="64:64",
+                        help="of these, where the setting is a fixed one")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=500,
                         help="nothing new begins after so many")

@@ -78,7 +78,9 @@ def measure_pairs(bundle, options, model, table, pairs):
 
 
 def document(options, pairs):
-    return {"model": options.model, "shuffled": options.shuffle_drafter,
+    # What lies in the source tree is named from there.
+    model = options.model.removeprefix(f"{serving.ROOT}/")
+    return {"model": model, "shuffled": options.shuffle_drafter,
             "device": options.device, "policy": options.policy,
             "load": options.load, "sessions": options.sessions, "pairs": pairs}
 
