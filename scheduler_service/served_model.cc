@@ -111,6 +111,7 @@ absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
   if (!any_fits && never) return *std::move(never);
   if (!any_free) return nullptr;
   std::vector<RouteOption> options;
+  options.reserve(replicas.size());
   for (const Replica* replica : replicas) {
     options.push_back(replica->OptionFor(job, now));
   }

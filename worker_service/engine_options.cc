@@ -8,42 +8,39 @@
 namespace bole {
 namespace {
 
-absl::Status AtLeastOne(const char* field, int value) {
-  if (value >= 1) return absl::OkStatus();
+absl::Status AtLeast(int least, const char* field, int value) {
+  if (value >= least) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(field, " is ", value, ", not at least 1"));
+      absl::StrCat(field, " is ", value, ", not at least ", least));
+}
+
+absl::Status AtLeastOne(const char* field, int value) {
+  return AtLeast(1, field, value);
+}
+
+absl::Status FromOneTo(int most, const char* field, int value) {
+  if (value >= 1 && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, ", not in [1, ", most, "]"));
 }
 
 }  // namespace
 
 absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_requests", options.max_requests));
-  if (options.max_prefill_tokens < kPrefillGrid) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_prefill_tokens is ", options.max_prefill_tokens,
-                     ", not at least ", kPrefillGrid));
-  }
+  BOLE_RETURN_IF_ERROR(
+      AtLeast(kPrefillGrid, "max_prefill_tokens", options.max_prefill_tokens));
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_slots", options.num_slots));
-  if (options.num_checkpoints < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "num_checkpoints is ", options.num_checkpoints, ", not at least 0"));
-  }
+  BOLE_RETURN_IF_ERROR(AtLeast(0, "num_checkpoints", options.num_checkpoints));
   BOLE_RETURN_IF_ERROR(AtLeastOne("num_pages", options.num_pages));
-  if (options.num_host_slots < 0 || options.num_host_pages < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "num_host_slots is ", options.num_host_slots, " and num_host_pages ",
-        options.num_host_pages, ", not both at least 0"));
-  }
+  BOLE_RETURN_IF_ERROR(AtLeast(0, "num_host_slots", options.num_host_slots));
+  BOLE_RETURN_IF_ERROR(AtLeast(0, "num_host_pages", options.num_host_pages));
   BOLE_RETURN_IF_ERROR(AtLeastOne("page_size", options.page_size));
   BOLE_RETURN_IF_ERROR(AtLeastOne("max_context", options.max_context));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft depth", options.max_draft.depth));
   BOLE_RETURN_IF_ERROR(AtLeastOne("draft top-k", options.max_draft.top_k));
-  if (options.max_lease_rounds < 1 ||
-      options.max_lease_rounds > kMaxLeaseRounds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_lease_rounds is ", options.max_lease_rounds,
-                     ", not in [1, ", kMaxLeaseRounds, "]"));
-  }
+  BOLE_RETURN_IF_ERROR(
+      FromOneTo(kMaxLeaseRounds, "max_lease_rounds", options.max_lease_rounds));
   if (options.max_context > config.max_context()) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_context is ", options.max_context, ", the model has ",
@@ -54,11 +51,8 @@ absl::Status Validate(const EngineOptions& options, const ModelConfig& config) {
         "max_nodes is ", options.max_nodes,
         ", less than one for each of max_requests = ", options.max_requests));
   }
-  if (options.max_nodes_per_tree < 1 || options.max_nodes_per_tree > 128) {
-    return absl::InvalidArgumentError(absl::StrCat("max_nodes_per_tree is ",
-                                                   options.max_nodes_per_tree,
-                                                   ", not in [1, 128]"));
-  }
+  BOLE_RETURN_IF_ERROR(
+      FromOneTo(128, "max_nodes_per_tree", options.max_nodes_per_tree));
   if (options.max_draft.top_k > kMaxDraftTopK ||
       options.max_draft.depth > kMaxDraftDepth) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -12,10 +12,10 @@ void TableWatch::Observe(const RoundReport& report) {
   if (predicted <= 0) return;
   // A round that stood still, or whose time means nothing, counts as much as
   // one that is four times off.
-  const double kMost = std::log(4.0);
+  const double most = std::log(4.0);
   constexpr double kShare = 0.01;
   const double ratio =
-      std::clamp(std::log(report.step_seconds / predicted), -kMost, kMost);
+      std::clamp(std::log(report.step_seconds / predicted), -most, most);
   log_ratio_ += kShare * (ratio - log_ratio_);
   ++num_rounds_;
 }
