@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { chart, refusal, text } from "./render.mjs";
+import { chart, objects, refusal, text } from "./render.mjs";
 
 const pool = (values) => ({ pools: [{ name: "a", model: "demo", ...values }] });
 const model = (source) => ({ models: [{ name: "demo", source }] });
@@ -83,6 +83,23 @@ test("what is false or zero is above a default", () => {
 
 test("large numbers are written in full", () => {
   assert.match(text(pool({ engine: { context: 1048576 } })), /--context=1048576\n/);
+});
+
+test("the cache on the host comes on top of a worker's memory", () => {
+  for (const [gib, memory, sum] of [
+    [0, "2Gi", "2Gi"], [16, "2Gi", "18Gi"], [0.5, "1.5Gi", "2Gi"], [0.3, "2Gi", "2356Mi"],
+    [1, "512Mi", "1536Mi"], [1, "1G", "1978Mi"], [1, 1073741825, "2049Mi"], [16384, "1Ti", "17408Gi"],
+  ]) {
+    const [worker] = objects(pool({ engine: { hostCacheGb: gib }, resources: {
+      requests: { memory }, limits: { memory },
+    } })).filter(({ kind }) => kind === "StatefulSet");
+    const { initContainers, containers } = worker.spec.template.spec;
+    for (const { resources } of [...initContainers, ...containers]) {
+      const { requests, limits } = resources;
+      assert.deepEqual([requests.memory, limits.memory], [sum, sum], `${memory} and ${gib} GiB`);
+      assert.equal(requests.cpu, "2");
+    }
+  }
 });
 
 // Paths of an object's leaves; lists and free maps are leaves.

@@ -93,8 +93,29 @@ env:
   {{- end }}
 {{- end }}
 
+{{/* A quantity of memory and so many GiB more, in whole MiB or GiB. Takes
+     {quantity, gib}. */}}
+{{- define "bole.moreMemory" -}}
+{{- $bytes := dict "" 1 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $number := .quantity }}
+{{- $unit := "" }}
+{{- if kindIs "string" .quantity }}
+{{- $number = regexFind "^[0-9.]+" .quantity | float64 }}
+{{- $unit = regexFind "[A-Za-z]*$" .quantity }}
+{{- end }}
+{{- $mib := addf (divf (mulf $number (get $bytes $unit)) 1048576) (mulf .gib 1024) | ceil | int64 }}
+{{- if mod $mib 1024 }}{{ $mib }}Mi{{ else }}{{ div $mib 1024 }}Gi{{ end }}
+{{- end }}
+
 {{- define "bole.workerResources" -}}
 {{- $resources := deepCopy .pool.resources }}
+{{- with .pool.engine.hostCacheGb }}
+{{- range $kind, $quantities := $resources }}
+{{- with get $quantities "memory" }}
+{{- $_ := set $quantities "memory" (include "bole.moreMemory" (dict "quantity" . "gib" $.pool.engine.hostCacheGb)) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if gt (int .pool.gpu.count) 0 }}
 {{- $limits := deepCopy (get $resources "limits" | default dict) }}
 {{- $_ := set $limits .pool.gpu.resource (int .pool.gpu.count) }}
