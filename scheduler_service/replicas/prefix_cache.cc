@@ -280,6 +280,7 @@ PrefixCache::Checkpoint* PrefixCache::First(
 
 std::optional<SlotLease> PrefixCache::SlotFor(int known, int position,
                                               int num_pages) {
+  if (memory_.pages().available() < num_pages) return std::nullopt;
   const double worth = reuse_[1].ShareFound(0) * SecondsFor(known, position) /
                        BytesFrom(known, position);
   while (memory_.slots().free == 0 || memory_.pages().free < num_pages) {

@@ -106,6 +106,16 @@ TEST_F(HostTierTest, AFullHostTakesWhatIsWorthMore) {
   EXPECT_TRUE(Finds(second) && Finds(third));
 }
 
+TEST_F(HostTierTest, WhatHasNoRoomAtAllEvictsNothing) {
+  UseHost(4, 10);
+  const Text text = RandomText(rng_, 100);
+  ASSERT_TRUE(MoveToHost(text));
+  EXPECT_FALSE(MoveToHost(RandomText(rng_, 161))) << "eleven pages";
+  EXPECT_TRUE(Finds(text));
+  EXPECT_TRUE(MoveToHost(RandomText(rng_, 160)));
+  EXPECT_FALSE(Finds(text));
+}
+
 TEST_F(HostTierTest, APlaceThatIsBeingCopiedToIsNotGivenAway) {
   UseHost(1, 64);
   const Text text = RandomText(rng_, 100);
