@@ -1,5 +1,6 @@
 #include "scheduler_service/replicas/host_tier.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -39,15 +40,23 @@ double HostTier::SecondsToRun(int from, int to) const {
 
 void HostTier::Keep(const PrefixCache::Leaving& leaving) {
   CheckpointFacts facts = leaving.hit.from;
+  const auto pages_here = [&](int most, bool drafted) {
+    return cache_.Known(leaving.key, leaving.tokens, most, drafted);
+  };
+  PageLease pages = pages_here(facts.position / options_.cache.page_size,
+                               /*drafted=*/false);
+  const int known = pages.size();
+  // Pages that are here already are not copied again, so that the drafter may
+  // have seen less of them than of those that leave.
+  const int needed = std::min(known, leaving.hit.first_written);
+  if (pages_here(needed, /*drafted=*/true).size() < needed) {
+    facts.has_drafter = false;
+  }
   const std::optional<int> above =
       cache_.AboveOf(leaving.key, leaving.tokens, facts);
   if (!above) return;
   const std::vector<PageId>& from = leaving.hit.pages->ids();
   const int count = static_cast<int>(from.size());
-  PageLease pages = cache_.Known(leaving.key, leaving.tokens,
-                                 facts.position / options_.cache.page_size,
-                                 /*drafted=*/false);
-  const int known = pages.size();
   std::optional<SlotLease> slot =
       cache_.SlotFor(*above, facts.position, count - known);
   if (!slot || !pages.GrowTo(count)) return;

@@ -46,6 +46,17 @@ class HostTierTest : public PrefixCacheTest {
     EXPECT_EQ(host_->Audit({}), "");
     return !plan.to_host.slots.empty();
   }
+  // The same of 96 tokens, which fill six pages.
+  void MoveFullPagesToHost(const Text& tokens, bool has_drafter) {
+    PageLease pages(memory_);
+    ASSERT_TRUE(pages.GrowTo(6));
+    cache_->Add(
+        "", tokens, pages, *memory_.TakeSlot(),
+        {.position = 96, .prompt_length = 96, .has_drafter = has_drafter});
+    EvictAll();
+    host_->Done();
+  }
+
   std::optional<HostTier> host_;
 };
 
@@ -149,6 +160,22 @@ TEST_F(HostTierTest, PagesThatTheOtherSideHasAreNotCopied) {
   EXPECT_EQ(hit.shared->size(), 6);
   EXPECT_EQ(host_->status().num_hits, 1);
   EXPECT_EQ(host_->status().num_hit_tokens, 146 - 96);
+}
+
+// The host keeps its own pages, so the drafter knows no more of them than it
+// did when they were copied.
+TEST_F(HostTierTest, PagesWithoutTheDrafterStayWithoutIt) {
+  UseHost(1, 64);
+  const Text text = RandomText(rng_, 96);
+  MoveFullPagesToHost(text, /*has_drafter=*/false);
+  MoveFullPagesToHost(text, /*has_drafter=*/true);
+  EXPECT_FALSE(host_->Take(QueryOf(text + Text{1})).from.has_drafter);
+
+  const Text longer = text + RandomText(rng_, 200);
+  ASSERT_TRUE(MoveToHost(longer));  // In the place of the other.
+  const PrefixCache::Hit hit = host_->Take(QueryOf(longer + Text{1}));
+  EXPECT_EQ(hit.from.position, 296);
+  EXPECT_FALSE(hit.from.has_drafter);
 }
 
 TEST_F(HostTierTest, WhatTakesLongerToCopyIsRunAgain) {
