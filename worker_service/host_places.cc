@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kWhat[] = "the prefix cache on the host (--host-cache-gb)";
 
-char* Places(int count, size_t item_bytes, DeviceArrays& arrays) {
+char* AllocatePlaces(int count, size_t item_bytes, DeviceArrays& arrays) {
   if (count == 0) return nullptr;
   return arrays.HostBytes(
       static_cast<int64_t>(count) * static_cast<int64_t>(item_bytes), kWhat);
@@ -34,13 +34,13 @@ HostPlaces::HostPlaces(const SequenceMemory& memory, const Size& size,
                        Backend& backend, DeviceArrays& arrays)
     : memory_(memory),
       backend_(backend),
-      slots_(Places(size.num_slots, memory.slot_bytes(), arrays)),
-      pages_(Places(size.num_pages, memory.page_bytes(), arrays)),
+      slots_(AllocatePlaces(size.num_slots, memory.slot_bytes(), arrays)),
+      pages_(AllocatePlaces(size.num_pages, memory.page_bytes(), arrays)),
       leaving_slots_(memory.states.num_slots),
       leaving_pages_(memory.pages.num_pages) {}
 
-void HostPlaces::Append(const Parts& parts, int item, char* place,
-                        std::vector<HostCopy>& copies) {
+void HostPlaces::AppendParts(const Parts& parts, int item, char* place,
+                             std::vector<HostCopy>& copies) {
   for (const MemoryPart& part : parts) {
     char* const first = static_cast<char*>(part.first);
     copies.push_back(
@@ -58,20 +58,20 @@ std::vector<HostCopy> HostPlaces::CopiesOf(const MemoryCopies& copies,
                  copies.pages.size() * memory_.page_parts.size());
   for (const SlotCopy& copy : copies.slots) {
     const size_t place = (to_host ? copy.to : copy.from).value();
-    Append(memory_.slot_parts, (to_host ? copy.from : copy.to).value(),
-           slots_ + place * memory_.slot_bytes(), pieces);
+    AppendParts(memory_.slot_parts, (to_host ? copy.from : copy.to).value(),
+                slots_ + place * memory_.slot_bytes(), pieces);
   }
   for (const PageCopy& copy : copies.pages) {
     const size_t place = (to_host ? copy.to : copy.from).value();
-    Append(memory_.page_parts, (to_host ? copy.from : copy.to).value(),
-           pages_ + place * memory_.page_bytes(), pieces);
+    AppendParts(memory_.page_parts, (to_host ? copy.from : copy.to).value(),
+                pages_ + place * memory_.page_bytes(), pieces);
   }
   return pieces;
 }
 
-bool HostPlaces::WritesOneOf(const SequencePlan& sequence) const {
+bool HostPlaces::WritesLeaving(const SequencePlan& sequence) const {
   if (leaving_slots_[sequence.slot.value()]) return true;
-  // As Validate() has it: the drafter's rows of a tail come first.
+  // The drafter writes the rows of its tail, which are committed already.
   const int tail = static_cast<int>(sequence.draft_tail.size());
   const int first =
       std::max(sequence.committed - tail, 0) / memory_.pages.page_size;
@@ -81,9 +81,9 @@ bool HostPlaces::WritesOneOf(const SequencePlan& sequence) const {
       [this](PageId page) { return leaving_pages_[page.value()]; });
 }
 
-bool HostPlaces::Writes(const StepPlan& plan) const {
+bool HostPlaces::WritesLeaving(const StepPlan& plan) const {
   const auto writes = [this](const SequencePlan& sequence) {
-    return WritesOneOf(sequence);
+    return WritesLeaving(sequence);
   };
   return WritesMarked(plan.copies.slots, leaving_slots_) ||
          WritesMarked(plan.copies.pages, leaving_pages_) ||
@@ -105,7 +105,8 @@ absl::Status HostPlaces::QueueCopies(const StepPlan& plan) {
     BOLE_RETURN_IF_ERROR(
         backend_.CopyFromHost(CopiesOf(plan.from_host, /*to_host=*/false)));
   }
-  const bool waits = !plan.from_host.empty() || (any_leaving_ && Writes(plan));
+  const bool waits =
+      !plan.from_host.empty() || (any_leaving_ && WritesLeaving(plan));
   if (!waits) return absl::OkStatus();
   BOLE_RETURN_IF_ERROR(backend_.AwaitHostCopies());
   if (any_leaving_) {

@@ -1,4 +1,4 @@
-// Places of host memory where slots and pages are kept that left the device.
+// Host memory for what slots and pages held before they were evicted.
 #ifndef BOLE_WORKER_SERVICE_HOST_PLACES_H_
 #define BOLE_WORKER_SERVICE_HOST_PLACES_H_
 
@@ -13,8 +13,8 @@
 
 namespace bole {
 
-// As many bytes for each place as a slot or a page has, allocated at start. The
-// content of a place lives as long as the scheduler counts on it.
+// A place has as many bytes as a slot or a page, and is allocated at start. The
+// scheduler says what it holds, and for how long.
 //
 // Copies run beside the rounds. A round waits for copies from the host that its
 // plan brings, and for copies to the host whose slot or page its plan writes;
@@ -38,19 +38,20 @@ class HostPlaces {
 
  private:
   using Parts = std::vector<MemoryPart>;
-  // The bytes of device item `item`, and of a place that begins at `place`.
-  static void Append(const Parts& parts, int item, char* place,
-                     std::vector<HostCopy>& copies);
+  // Adds a copy for each part of the device's item, from or to its place.
+  static void AppendParts(const Parts& parts, int item, char* place,
+                          std::vector<HostCopy>& copies);
   std::vector<HostCopy> CopiesOf(const MemoryCopies& copies,
                                  bool to_host) const;
-  bool Writes(const StepPlan& plan) const;
-  bool WritesOneOf(const SequencePlan& sequence) const;
+  // Whether the round writes a slot or page that is leaving.
+  bool WritesLeaving(const StepPlan& plan) const;
+  bool WritesLeaving(const SequencePlan& sequence) const;
 
   const SequenceMemory& memory_;
   Backend& backend_;
   char* slots_;  // [num_slots, memory_.slot_bytes()]
   char* pages_;  // [num_pages, memory_.page_bytes()]
-  // Of the device: those with copies to the host that no round has waited for.
+  // The device's slots and pages that copies to the host may still be reading.
   std::vector<bool> leaving_slots_;
   std::vector<bool> leaving_pages_;
   bool any_leaving_ = false;

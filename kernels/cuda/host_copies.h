@@ -12,9 +12,9 @@
 
 namespace bole::cuda {
 
-// A stream of their own, ordered with that of the operators by events alone, so
-// that a graph is captured and replayed as without it. As Backend::CopyToHost()
-// and those that follow.
+// Backend::CopyToHost() and the functions after it. The copies have a stream of
+// their own, which only events order with that of the operators, so that graphs
+// are captured and replayed as without it.
 class HostCopies {
  public:
   // On the device of the calling thread.
@@ -28,7 +28,7 @@ class HostCopies {
   absl::Status ToHost(std::span<const HostCopy> copies, cudaStream_t operators);
   absl::Status FromHost(std::span<const HostCopy> copies,
                         cudaStream_t operators);
-  // What is queued on `operators` from now on comes after all copies so far.
+  // What is queued on `operators` from now on waits for all copies so far.
   absl::Status Await(cudaStream_t operators);
 
  private:

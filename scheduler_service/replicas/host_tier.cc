@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <utility>
 
 namespace bole {
 namespace {
 
 PrefixCacheOptions CacheOptions(PrefixCacheOptions options) {
-  // Copies may be on their way to pages that would be given back.
+  // A copy may be on its way to a page that would be replaced.
   options.keeps_pages = true;
   return options;
 }
@@ -26,7 +25,6 @@ HostTier::HostTier(PrefixCache& device, const HostTierOptions& options)
 }
 
 double HostTier::SecondsToCopy(int pages) const {
-  // The worker does not tell its bytes.
   if (options_.cache.slot_bytes <= 1) return 0;
   return (options_.cache.slot_bytes + pages * options_.cache.page_bytes) /
          kHostBytesPerSecond;
@@ -69,7 +67,7 @@ void HostTier::Keep(const PrefixCache::Leaving& leaving) {
       cache_.Add(leaving.key, leaving.tokens, pages, *std::move(slot), facts));
 }
 
-int HostTier::Beyond(const CacheQuery& query, int known) const {
+int HostTier::PositionOnHost(const CacheQuery& query, int known) const {
   const int position = cache_.Look(query).position;
   if (position <= known) return 0;
   const int page_size = options_.cache.page_size;
@@ -79,22 +77,20 @@ int HostTier::Beyond(const CacheQuery& query, int known) const {
 
 PrefixCache::Match HostTier::Look(const CacheQuery& query) const {
   const PrefixCache::Match match = device_.Look(query);
-  const int position = Beyond(query, match.position);
+  const int position = PositionOnHost(query, match.position);
   return position > 0 ? device_.Look(query, position) : match;
 }
 
 PrefixCache::Hit HostTier::Take(const CacheQuery& query) {
   const int known = device_.Look(query).position;
-  if (Beyond(query, known) == 0) return device_.Take(query);
+  if (PositionOnHost(query, known) == 0) return device_.Take(query);
   device_.Miss(query);
   PrefixCache::Hit hit = cache_.Take(query);
   ++counts_.num_hits;
   counts_.num_hit_tokens += hit.from.position - known;
   hit.on_host = true;
-  const int read_only =
-      (hit.from.position - hit.num_undrafted() + 1) / options_.cache.page_size;
-  hit.shared =
-      device_.Known(query.key, query.tokens, read_only, hit.from.has_drafter);
+  hit.shared = device_.Known(query.key, query.tokens, hit.first_written,
+                             hit.from.has_drafter);
   hit.first_written = hit.shared->size();
   return hit;
 }

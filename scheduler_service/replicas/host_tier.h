@@ -2,7 +2,6 @@
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_HOST_TIER_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_HOST_TIER_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,80 +13,79 @@
 
 namespace bole {
 
-// Bytes that go to the host or come from there in a second: what PCIe 4.0 moves
-// in pieces of a page, and less than what later ones do.
+// What copies between device and host are taken to reach: PCIe 4.0 does, in
+// pieces of a page, and later ones do more.
 inline constexpr double kHostBytesPerSecond = 2e10;
-// A token of a prefill where the worker has no table of costs. A GPU runs it in
-// about as long if the model is small; where it takes longer, more is worth to
-// be kept.
+// The prefill of a token where the worker has no table of costs: what a small
+// model takes on a GPU. With a larger one more would be worth keeping.
 inline constexpr double kLeastTokenSeconds = 1e-5;
 
 struct HostTierOptions {
   int num_slots = 0;
   int num_pages = 0;
-  // As the device's cache has them. Bytes are in bytes, unless the worker does
-  // not tell them: then copies cost nothing.
+  // The device's. A slot of 1 byte says that the worker does not tell its
+  // bytes: then copies cost nothing.
   PrefixCacheOptions cache = {};
-  // Of a prefill with nothing before it.
+  // The prefill of a token at the beginning of a text.
   double token_seconds = kLeastTokenSeconds;
 };
 
-// A second PrefixCache behind the first. What is evicted from the device comes
-// here, if a place is free or has something that is worth less by the same
-// measure. A checkpoint has all the pages before it here, which those of the
-// same text share; what goes on from one leaves it where it is.
+// A second PrefixCache, over places of the worker's host. It takes what the
+// device evicts if a place is free or holds something that is worth less by the
+// same measure. Checkpoints of the same text share their pages here, as on the
+// device. A checkpoint that a request goes on from stays.
 //
-// Copies to the host are planned when something is evicted, and are sent with
-// the next plan: until then nothing else is written to what they read. They are
-// found once the round of that plan has ended. A plan that is refused has
-// copied nothing, and what does not rest on it cannot be told apart: all goes
-// that nobody holds.
+// A copy to the host is planned when its checkpoint is evicted, and comes
+// before all else of the next plan, so that it reads what was evicted. The
+// checkpoint is found once the round of that plan has ended. A plan that is
+// refused has copied nothing, and nobody knows what rests on its pages: then
+// everything goes that no request holds.
 //
 // Not thread-safe. COST: as PrefixCache.
 class HostTier {
  public:
-  // Looks at what leaves `device`, which must outlive it.
+  // Takes over what `device` evicts, which must outlive it.
   HostTier(PrefixCache& device, const HostTierOptions& options);
 
   HostTier(const HostTier&) = delete;
   HostTier& operator=(const HostTier&) = delete;
 
-  // As of a cache of both: a text goes on from the host where that has a deeper
-  // checkpoint than the device, and copying it takes less time than running
-  // what lies between. COST: as PrefixCache, for each of the two.
+  // PrefixCache::Look() and Take() in both caches: a text goes on from the host
+  // where that has a deeper checkpoint than the device, and copying it takes
+  // less time than the prefill of what lies between.
   PrefixCache::Match Look(const CacheQuery& query) const;
   PrefixCache::Hit Take(const CacheQuery& query);
 
-  // Moves what was planned into the plan that is sent, which has the copies
-  // back already.
+  // Moves the planned copies into a plan, which has those from the host
+  // already.
   void Send(StepPlan& plan);
-  // What became of the plan that was sent last.
+  // The round of that plan has ended, or the plan was refused.
   void Done();
   void Refused();
   HostStatus status() const;
-  // As WorkerMemory::Audit(); `held` are places that requests hold.
+  // As WorkerMemory::Audit(). Requests hold the places `held`.
   std::string Audit(MemoryReferences held) const;
 
  private:
-  // Takes over what leaves the device, if it is worth a place.
+  // Plans the copy of what the device evicts, if it is worth a place.
   void Keep(const PrefixCache::Leaving& leaving);
-  // The position to go on from rather than from `known`; 0: none.
-  int Beyond(const CacheQuery& query, int known) const;
+  // Where to go on from the host rather than from `known` on the device; 0: not
+  // from the host.
+  int PositionOnHost(const CacheQuery& query, int known) const;
   double BytesOf(const MemoryCopies& copies) const;
   double SecondsToCopy(int pages) const;
   double SecondsToRun(int from, int to) const;
 
   PrefixCache& device_;
   const HostTierOptions options_;
-  // Each before the one above it goes.
-  WorkerMemory memory_;
+  WorkerMemory memory_;  // Outlives the cache.
   PrefixCache cache_;
-  // Those that are coming. They are held so that their places stay theirs.
-  using Coming = std::vector<std::shared_ptr<const SlotLease>>;
-  MemoryCopies copies_;
-  Coming planned_;
-  Coming sent_;
-  HostStatus counts_;  // The counts alone.
+  // Checkpoints whose copies have not ended hold their places.
+  using Checkpoints = std::vector<std::shared_ptr<const SlotLease>>;
+  MemoryCopies copies_;  // For the next plan.
+  Checkpoints planned_;  // Those of `copies_`.
+  Checkpoints sent_;     // Those of the last plan.
+  HostStatus counts_;    // Hits and bytes; status() adds the others.
 };
 
 }  // namespace bole
