@@ -24,7 +24,7 @@ class HostCopies {
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
-  // After what is queued on `operators` so far.
+  // The copies begin when what is queued on `operators` so far has ended.
   absl::Status ToHost(std::span<const HostCopy> copies, cudaStream_t operators);
   absl::Status FromHost(std::span<const HostCopy> copies,
                         cudaStream_t operators);
