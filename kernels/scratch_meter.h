@@ -4,95 +4,26 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
+#include "kernels/rank.h"
 
 namespace bole {
 
-// Stands in for a backend in a pass of which only the shapes matter: pointers
-// in device memory may be null, nothing is computed, and there is no memory to
-// be had. Operators of several steps are the steps that define them, where the
-// subclass of a backend does not say otherwise; a subclass notes what its
-// operators need.
-class ScratchMeter : public Backend {
+// Stands in for a backend's operators in a pass of which only the shapes
+// matter: pointers in device memory may be null, and nothing is computed.
+// Operators of several steps are the steps that define them, where the subclass
+// of a backend does not say otherwise; a subclass notes what its operators
+// need.
+class ScratchMeter : public OperatorSet {
  public:
-  // `of` must outlive this.
-  explicit ScratchMeter(const Backend& of) : of_(of) {}
+  explicit ScratchMeter(Rank rank) : rank_(rank) {}
 
   // The most that one operator needs, of all that were called.
   size_t bytes() const { return bytes_; }
 
-  std::string description() const override { return of_.description(); }
-  Rank rank() const override { return of_.rank(); }
-  ElementType activation_type() const override { return of_.activation_type(); }
-  size_t MatrixBytes(const WeightMatrix& matrix) const override {
-    return of_.MatrixBytes(matrix);
-  }
-  std::optional<MemoryState> memory() const override { return of_.memory(); }
-  std::unique_ptr<ScratchMeter> MakeScratchMeter() const override {
-    return of_.MakeScratchMeter();
-  }
-  std::unique_ptr<GraphSet> MakeGraphs(int /*capacity*/) override {
-    return std::make_unique<QueuedGraphs>();
-  }
-
-  absl::StatusOr<DeviceMemory> Allocate(size_t, std::string_view) override {
-    return NoMemory();
-  }
-  absl::Status Upload(void*, const void*, size_t) override {
-    return NoMemory();
-  }
-  absl::Status Download(void*, const void*, size_t) override {
-    return NoMemory();
-  }
-  absl::StatusOr<HostMemory> AllocateHost(size_t, std::string_view) override {
-    return NoMemory();
-  }
-  absl::Status QueueDownload(void*, const void*, size_t) override {
-    return NoMemory();
-  }
-  absl::Status CopyDevice(void*, const void*, size_t) override {
-    return NoMemory();
-  }
-  absl::Status CopyToHost(std::span<const HostCopy>) override {
-    return NoMemory();
-  }
-  absl::Status CopyFromHost(std::span<const HostCopy>) override {
-    return NoMemory();
-  }
-  absl::Status AwaitHostCopies() override { return NoMemory(); }
-  absl::Status DownloadActivations(std::span<float>,
-                                   const Activation*) override {
-    return NoMemory();
-  }
-  absl::StatusOr<const WeightMatrix*> LoadMatrix(const MatrixSource&) override {
-    return NoMemory();
-  }
-  absl::StatusOr<const WeightMatrix*> GatherMatrix(
-      const WeightMatrix&, std::span<const int32_t>) override {
-    return NoMemory();
-  }
-  absl::StatusOr<const WeightMatrix*> GenerateMatrix(
-      const MatrixGenerator&) override {
-    return NoMemory();
-  }
-  absl::StatusOr<const WeightMatrix*> QuantizeMatrix(
-      const WeightMatrix&) override {
-    return NoMemory();
-  }
-  absl::Status ReserveScratch(size_t) override { return NoMemory(); }
-  absl::Status SetMark(int) override { return NoMemory(); }
-  absl::Status AwaitMark(int) override { return NoMemory(); }
-  absl::StatusOr<double> SecondsBetween(int, int) override {
-    return NoMemory();
-  }
+  Rank rank() const override { return rank_; }
 
   absl::Status Embed(const EmbedParams&) override { return Nothing(); }
   absl::Status RmsNorm(const RmsNormParams&) override { return Nothing(); }
@@ -159,13 +90,8 @@ class ScratchMeter : public Backend {
 
  private:
   static absl::Status Nothing() { return absl::OkStatus(); }
-  static absl::Status NoMemory() {
-    return absl::FailedPreconditionError("a meter of scratch has no memory");
-  }
-  void Free(void*) override {}
-  void FreeHost(void*) override {}
 
-  const Backend& of_;
+  const Rank rank_;
   size_t bytes_ = 0;
 };
 

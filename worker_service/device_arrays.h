@@ -1,4 +1,4 @@
-// Typed arrays in a backend's memory.
+// Typed arrays in a device's memory.
 #ifndef BOLE_WORKER_SERVICE_DEVICE_ARRAYS_H_
 #define BOLE_WORKER_SERVICE_DEVICE_ARRAYS_H_
 
@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
+#include "kernels/tensor.h"
 
 namespace bole {
 
@@ -27,11 +28,11 @@ inline Activation* ElementAt(Activation* array, int64_t i, ElementType type) {
 // constructor can allocate a dozen arrays and be asked once.
 class DeviceArrays {
  public:
-  // `backend` must outlive this object.
-  explicit DeviceArrays(Backend& backend) : backend_(&backend) {}
+  // `device` must outlive this object.
+  explicit DeviceArrays(Device& device) : device_(&device) {}
   // Allocates nothing: all arrays are null, and only their bytes are counted.
-  static DeviceArrays Measuring(Backend& backend) {
-    DeviceArrays arrays(backend);
+  static DeviceArrays Measuring(Device& device) {
+    DeviceArrays arrays(device);
     arrays.is_measuring_ = true;
     return arrays;
   }
@@ -45,7 +46,7 @@ class DeviceArrays {
   }
   Activation* Activations(int64_t count, std::string_view what) {
     return static_cast<Activation*>(Bytes(
-        count * static_cast<int64_t>(ElementBytes(backend_->activation_type())),
+        count * static_cast<int64_t>(ElementBytes(device_->activation_type())),
         what));
   }
   // An array holding a copy of `values`.
@@ -54,17 +55,17 @@ class DeviceArrays {
     T* array = Array<T>(static_cast<int64_t>(values.size()), what);
     if (array != nullptr) {
       status_.Update(
-          backend_->Upload(array, values.data(), values.size() * sizeof(T)));
+          device_->Upload(array, values.data(), values.size() * sizeof(T)));
     }
     return array;
   }
 
-  // Bytes on the host for copies that do not wait (Backend::AllocateHost), not
+  // Bytes on the host for copies that do not wait (Device::AllocateHost), not
   // counted in total_bytes().
   char* HostBytes(int64_t bytes, std::string_view what) {
     if (!status_.ok() || is_measuring_) return nullptr;
     absl::StatusOr<HostMemory> memory =
-        backend_->AllocateHost(static_cast<size_t>(bytes), what);
+        device_->AllocateHost(static_cast<size_t>(bytes), what);
     if (!memory.ok()) {
       status_ = memory.status();
       return nullptr;
@@ -73,6 +74,7 @@ class DeviceArrays {
     return static_cast<char*>(host_memory_.back().get());
   }
 
+  Device& device() const { return *device_; }
   const absl::Status& status() const { return status_; }
   size_t total_bytes() const { return total_bytes_; }
 
@@ -84,7 +86,7 @@ class DeviceArrays {
       return nullptr;
     }
     absl::StatusOr<DeviceMemory> memory =
-        backend_->Allocate(static_cast<size_t>(bytes), what);
+        device_->Allocate(static_cast<size_t>(bytes), what);
     if (!memory.ok()) {
       status_ = memory.status();
       return nullptr;
@@ -94,7 +96,7 @@ class DeviceArrays {
     return memory_.back().get();
   }
 
-  Backend* backend_;
+  Device* device_;
   std::vector<DeviceMemory> memory_;
   std::vector<HostMemory> host_memory_;
   absl::Status status_;

@@ -22,14 +22,16 @@ int NumDrafted(std::span<const SequencePlan* const> sequences) {
   return static_cast<int>(first - sequences.begin());
 }
 
-DraftTails::DraftTails(const SequenceMemory& memory, Backend& backend,
+DraftTails::DraftTails(const SequenceMemory& memory, OperatorSet& operators,
                        MtpLayer& layer, const Capacity& capacity,
                        DeviceArrays& arrays)
-    : memory_(memory), backend_(backend), layer_(layer), capacity_(capacity) {
+    : memory_(memory),
+      operators_(operators),
+      layer_(layer),
+      capacity_(capacity) {
   TransferBlock sizes;
   Lay(capacity.max_requests, capacity.max_rows, sizes);
-  block_ = TransferBlock(backend, sizes.used(), /*num_images=*/1, "draft tails",
-                         arrays);
+  block_ = TransferBlock(sizes.used(), /*num_images=*/1, "draft tails", arrays);
 }
 
 void DraftTails::Lay(int requests, int rows, TransferBlock& block) {
@@ -43,14 +45,14 @@ void DraftTails::Lay(int requests, int rows, TransferBlock& block) {
 }
 
 absl::Status DraftTails::Keep(const Drafter::Committed& committed, int most) {
-  return backend_.StoreHidden({.batch = committed.batch,
-                               .path = committed.path,
-                               .max_path_rows = committed.max_path_rows,
-                               .width = capacity_.hidden_size,
-                               .ring = kMaxDraftTail,
-                               .most = most,
-                               .hidden = committed.hidden,
-                               .kept = memory_.hidden});
+  return operators_.StoreHidden({.batch = committed.batch,
+                                 .path = committed.path,
+                                 .max_path_rows = committed.max_path_rows,
+                                 .width = capacity_.hidden_size,
+                                 .ring = kMaxDraftTail,
+                                 .most = most,
+                                 .hidden = committed.hidden,
+                                 .kept = memory_.hidden});
 }
 
 size_t DraftTails::CountFitting(Sequences sequences) const {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/drafter.h"
 #include "worker_service/model/mtp_layer.h"
@@ -37,8 +37,8 @@ class DraftTails {
   };
   // Holds references, which must outlive it. Allocation errors stick in
   // `arrays`. REQUIRES: memory.hidden.
-  DraftTails(const SequenceMemory& memory, Backend& backend, MtpLayer& layer,
-             const Capacity& capacity, DeviceArrays& arrays);
+  DraftTails(const SequenceMemory& memory, OperatorSet& operators,
+             MtpLayer& layer, const Capacity& capacity, DeviceArrays& arrays);
 
   // Queues that the slots keep the hidden vectors of what has just been
   // committed, of at most the last `most` tokens of each. Those of rounds that
@@ -60,7 +60,7 @@ class DraftTails {
   void Lay(int requests, int rows, TransferBlock& block);
 
   const SequenceMemory& memory_;
-  Backend& backend_;
+  OperatorSet& operators_;
   MtpLayer& layer_;
   const Capacity capacity_;
   TransferBlock block_;

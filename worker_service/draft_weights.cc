@@ -36,22 +36,23 @@ void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind) {
       "in 7-bit integers, or auto: int7 on a GPU with bfloat16");
 }
 
-absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,
+absl::Status SetDraftWeights(DraftWeights kind, WeightStore& store,
                              Weights& weights) {
   const bool is_asked_for = kind == DraftWeights::kInt7;
   if (!weights.drafter && is_asked_for) {
     return absl::InvalidArgumentError(
         "--draft-weights int7: the checkpoint has no drafter (mtp.* tensors)");
   }
-  const bool is_fitting = backend.activation_type() == ElementType::kBFloat16;
+  const bool is_fitting =
+      weights.arrays.device().activation_type() == ElementType::kBFloat16;
   if (!weights.drafter || kind == DraftWeights::kFull ||
       (kind == DraftWeights::kAuto && !is_fitting)) {
     return absl::OkStatus();
   }
   for (const WeightMatrix** matrix : OwnMatrices(*weights.drafter)) {
-    weights.matrix_bytes -= backend.MatrixBytes(**matrix);
-    BOLE_ASSIGN_OR_RETURN(*matrix, backend.QuantizeMatrix(**matrix));
-    weights.matrix_bytes += backend.MatrixBytes(**matrix);
+    weights.matrix_bytes -= store.MatrixBytes(**matrix);
+    BOLE_ASSIGN_OR_RETURN(*matrix, store.QuantizeMatrix(**matrix));
+    weights.matrix_bytes += store.MatrixBytes(**matrix);
   }
   return absl::OkStatus();
 }

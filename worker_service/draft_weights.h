@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/command_line.h"
-#include "kernels/backend.h"
+#include "kernels/weight_store.h"
 #include "worker_service/model/weights.h"
 
 namespace bole {
@@ -26,7 +26,7 @@ void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind);
 // scales of its own.
 // Errors: INVALID_ARGUMENT if kInt7 is asked for and there is no drafter, or a
 // weight is not finite; RESOURCE_EXHAUSTED without room for a matrix twice.
-absl::Status SetDraftWeights(DraftWeights kind, Backend& backend,
+absl::Status SetDraftWeights(DraftWeights kind, WeightStore& store,
                              Weights& weights);
 
 }  // namespace bole

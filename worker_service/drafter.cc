@@ -17,9 +17,9 @@ int MaskWords(const DraftShape& shape) {
 
 }  // namespace
 
-Drafter::Drafter(const ModelConfig& config, Backend& backend, MtpLayer& layer,
-                 const Options& options, DeviceArrays& arrays)
-    : config_(config), backend_(backend), layer_(layer), options_(options) {
+Drafter::Drafter(const ModelConfig& config, OperatorSet& operators,
+                 MtpLayer& layer, const Options& options, DeviceArrays& arrays)
+    : config_(config), operators_(operators), layer_(layer), options_(options) {
   const int64_t requests = options.max_requests;
   const int64_t rows = options.max_rows;
   const int64_t lanes = requests * options.max_shape.top_k;
@@ -90,21 +90,21 @@ void Drafter::Fill(int num_requests) {
 
 absl::Status Drafter::Extend(const Committed& committed) {
   BOLE_RETURN_IF_ERROR(
-      backend_.ExtendRows({.max_requests = committed.batch.max_requests,
-                           .max_rows = committed.max_path_rows,
-                           .path = committed.path,
-                           .token = committed.token,
-                           .next_token = committed.next_token,
-                           .committed = committed.batch.committed,
-                           .num_extended = committed.num_seen,
-                           .next_committed = next_committed_,
-                           .num_rows = num_rows_,
-                           .request = request_,
-                           .node = node_,
-                           .parent = parent_,
-                           .row_token = row_token_,
-                           .hidden_row = hidden_row_,
-                           .last_row = last_row_}));
+      operators_.ExtendRows({.max_requests = committed.batch.max_requests,
+                             .max_rows = committed.max_path_rows,
+                             .path = committed.path,
+                             .token = committed.token,
+                             .next_token = committed.next_token,
+                             .committed = committed.batch.committed,
+                             .num_extended = committed.num_seen,
+                             .next_committed = next_committed_,
+                             .num_rows = num_rows_,
+                             .request = request_,
+                             .node = node_,
+                             .parent = parent_,
+                             .row_token = row_token_,
+                             .hidden_row = hidden_row_,
+                             .last_row = last_row_}));
   RowBatch batch = committed.batch;
   batch.mask_words = 0;
   batch.max_path = 0;
@@ -127,7 +127,7 @@ absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
   const Head head = layer_.head();
   const bool is_full = head.token_of == nullptr;
   BOLE_RETURN_IF_ERROR(layer_.Logits(rows, hidden, logits_));
-  return backend_.TopK(
+  return operators_.TopK(
       {.rows = rows,
        .vocabulary = head.columns(),
        .num_valid_tokens = is_full ? options_.num_valid_tokens : head.columns(),
@@ -161,27 +161,27 @@ absl::Status Drafter::Grow(const Committed& committed) {
   const RowCount requests = {counts_.device, max_requests_};
   Activation* hidden = hidden_[0];
   Activation* next_hidden = hidden_[1];
-  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = requests,
-                                            .width = config_.hidden_size,
-                                            .index = last_row_,
-                                            .x = extend_hidden_,
-                                            .out = hidden}));
+  BOLE_RETURN_IF_ERROR(operators_.GatherRows({.rows = requests,
+                                              .width = config_.hidden_size,
+                                              .index = last_row_,
+                                              .x = extend_hidden_,
+                                              .out = hidden}));
   RowCount scored = requests;
   for (int level = 0; level < shape_.depth; ++level) {
     BOLE_RETURN_IF_ERROR(Score(scored, hidden));
-    BOLE_RETURN_IF_ERROR(backend_.GrowTrees({.max_requests = max_requests_,
-                                             .requests = requests,
-                                             .shape = shape_,
-                                             .level = level,
-                                             .mask_words = MaskWords(shape_),
-                                             .top_token = top_token_,
-                                             .top_log_prob = top_log_prob_,
-                                             .trees = trees(),
-                                             .frontier = frontier_,
-                                             .row_token = lane_token_,
-                                             .row_parent = lane_parent_,
-                                             .hidden_row = lane_hidden_,
-                                             .ancestors = lane_ancestors_}));
+    BOLE_RETURN_IF_ERROR(operators_.GrowTrees({.max_requests = max_requests_,
+                                               .requests = requests,
+                                               .shape = shape_,
+                                               .level = level,
+                                               .mask_words = MaskWords(shape_),
+                                               .top_token = top_token_,
+                                               .top_log_prob = top_log_prob_,
+                                               .trees = trees(),
+                                               .frontier = frontier_,
+                                               .row_token = lane_token_,
+                                               .row_parent = lane_parent_,
+                                               .hidden_row = lane_hidden_,
+                                               .ancestors = lane_ancestors_}));
     if (level + 1 == shape_.depth) break;  // Nothing left to expand.
     const RowBatch batch = LaneBatch(committed, level);
     BOLE_RETURN_IF_ERROR(layer_.Forward({.batch = batch,

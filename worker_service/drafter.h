@@ -12,7 +12,7 @@
 #include "common/packed_forest.h"
 #include "common/proposal_tree.h"
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/model_config.h"
 #include "worker_service/model/mtp_layer.h"
@@ -40,7 +40,7 @@ class Drafter {
   };
   // Holds references; `layer` must outlive it. Allocation errors stick in
   // `arrays`.
-  Drafter(const ModelConfig& config, Backend& backend, MtpLayer& layer,
+  Drafter(const ModelConfig& config, OperatorSet& operators, MtpLayer& layer,
           const Options& options, DeviceArrays& arrays);
 
   // What the target has just committed.
@@ -97,7 +97,7 @@ class Drafter {
   RowBatch LaneBatch(const Committed& committed, int level) const;
 
   const ModelConfig& config_;
-  Backend& backend_;
+  OperatorSet& operators_;
   MtpLayer& layer_;
   Options options_;
 

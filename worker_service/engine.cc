@@ -32,9 +32,10 @@ absl::StatusOr<EngineMemory> Engine::Measure(const ModelConfig& config,
                                              const EngineOptions& options) {
   BOLE_RETURN_IF_ERROR(Validate(options, config));
   const std::unique_ptr<ScratchMeter> meter = backend.MakeScratchMeter();
-  Backend& measured = meter == nullptr ? backend : *meter;
-  Engine engine(config, weights, measured, options,
-                DeviceArrays::Measuring(measured));
+  OperatorSet& operators =
+      meter == nullptr ? static_cast<OperatorSet&>(backend) : *meter;
+  Engine engine(config, weights, operators, options,
+                DeviceArrays::Measuring(backend));
   if (meter != nullptr) {
     BOLE_RETURN_IF_ERROR(engine.QueueAllPasses());
     engine.memory_use_.scratch = meter->bytes();
@@ -43,10 +44,11 @@ absl::StatusOr<EngineMemory> Engine::Measure(const ModelConfig& config,
 }
 
 Engine::Engine(const ModelConfig& config, const Weights& weights,
-               Backend& backend, const EngineOptions& options,
+               OperatorSet& operators, const EngineOptions& options,
                DeviceArrays arrays)
     : config_(config),
-      backend_(backend),
+      device_(arrays.device()),
+      operators_(operators),
       options_(options),
       limits_(LimitsOf(options, config)),
       arrays_(std::move(arrays)),
@@ -59,17 +61,17 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
       host_(memory_,
             {.num_slots = options.num_host_slots,
              .num_pages = options.num_host_pages},
-            backend, arrays_),
+            operators, arrays_),
       scratch_(config,
                std::max(options.MaxForwardRows(), options.MaxDraftRows()),
-               backend.rank().count, arrays_),
-      model_({config, weights, backend, memory_, scratch_},
+               operators.rank().count, arrays_),
+      model_({config, weights, operators, memory_, scratch_},
              {.max_forest_rows = options.max_nodes,
               .max_prefill_rows = options.max_prefill_tokens,
               .keeps_node_states = options.solver == TreeSolver::kSerial},
              arrays_),
       sampling_(options.max_nodes, arrays_),
-      graphs_(options.graphs ? backend.MakeGraphs(GraphCapacity(
+      graphs_(options.graphs ? device_.MakeGraphs(GraphCapacity(
                                    options, weights.drafter.has_value()))
                              : std::make_unique<QueuedGraphs>()) {
   memory_use_.states = memory_.slot_bytes() * options.TotalSlots();
@@ -85,17 +87,18 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
   logits_ = arrays_.Array<float>(logits, "logits");
   memory_use_.logits = static_cast<size_t>(logits) * sizeof(float);
   if (weights.drafter) {
-    mtp_layer_.emplace(ModelParts{config, weights, backend, memory_, scratch_},
-                       options.MaxDraftRows(), arrays_);
+    mtp_layer_.emplace(
+        ModelParts{config, weights, operators, memory_, scratch_},
+        options.MaxDraftRows(), arrays_);
     drafter_.emplace(
-        config, backend, *mtp_layer_,
+        config, operators, *mtp_layer_,
         Drafter::Options{.max_requests = options.max_requests,
                          .max_rows = options.MaxDraftRows(),
                          .max_shape = options.max_draft,
                          .num_valid_tokens = options.num_valid_tokens},
         arrays_);
     draft_tails_.emplace(
-        memory_, backend, *mtp_layer_,
+        memory_, operators, *mtp_layer_,
         DraftTails::Capacity{.hidden_size = config.hidden_size,
                              .max_requests = options.max_requests,
                              .max_rows = options.max_prefill_tokens,
@@ -122,14 +125,14 @@ void Engine::AllocateBlocks() {
             .draft = draft,
             .max_nodes_per_tree = options_.max_nodes_per_tree},
            up, down);
-  up_ = TransferBlock(backend_, up.used(), /*num_images=*/kMaxLeaseRounds,
-                      "plans", arrays_);
-  down_ = TransferBlock(backend_, down.used(), /*num_images=*/kMaxLeaseRounds,
-                        "results", arrays_);
+  up_ = TransferBlock(up.used(), /*num_images=*/kMaxLeaseRounds, "plans",
+                      arrays_);
+  down_ = TransferBlock(down.used(), /*num_images=*/kMaxLeaseRounds, "results",
+                        arrays_);
 }
 
 // Memory and graphs are freed on the device that has them.
-Engine::~Engine() { backend_.BindThread().IgnoreError(); }
+Engine::~Engine() { device_.BindThread().IgnoreError(); }
 
 absl::Status Engine::Step(const StepPlan& plan, const OnRound& on_round) {
   BOLE_RETURN_IF_ERROR(failure_);
@@ -142,7 +145,7 @@ absl::Status Engine::StepValidated(const StepPlan& plan,
   BOLE_DCHECK(ValidatePlan(plan, limits_, has_drafter()).ok());
   BOLE_RETURN_IF_ERROR(failure_);
   failure_ = RunPlan(plan, on_round);
-  if (!failure_.ok()) backend_.AbortRanks(failure_);
+  if (!failure_.ok()) operators_.AbortRanks(failure_);
   return failure_;
 }
 
@@ -158,9 +161,9 @@ absl::StatusOr<StepResult> Engine::Step(const StepPlan& plan) {
 }
 
 absl::Status Engine::RunPlan(const StepPlan& plan, const OnRound& on_round) {
-  BOLE_RETURN_IF_ERROR(backend_.BindThread());
+  BOLE_RETURN_IF_ERROR(device_.BindThread());
   BOLE_RETURN_IF_ERROR(host_.QueueCopies(plan));
-  BOLE_RETURN_IF_ERROR(QueueCopies(plan.copies, memory_, backend_));
+  BOLE_RETURN_IF_ERROR(QueueCopies(plan.copies, memory_, device_, operators_));
   BOLE_RETURN_IF_ERROR(QueueDraftTails(plan));
   if (!plan.sequences.empty()) return RunForest(plan, on_round);
   StepResult result;
@@ -195,12 +198,12 @@ SampleParams Engine::SampleOf(const RowArrays& rows,
 
 absl::Status Engine::CountTokens(const RowArrays& rows, const RowPath& path,
                                  const SamplingBuffer& sampling) {
-  return backend_.CountTokens({.batch = rows.batch(),
-                               .path = path,
-                               .vocabulary = config_.vocab_size,
-                               .token = rows.token(),
-                               .control = sampling.control(),
-                               .counts = memory_.counts});
+  return operators_.CountTokens({.batch = rows.batch(),
+                                 .path = path,
+                                 .vocabulary = config_.vocab_size,
+                                 .token = rows.token(),
+                                 .control = sampling.control(),
+                                 .counts = memory_.counts});
 }
 
 absl::Status Engine::Upload(Sequences sequences) {

@@ -49,7 +49,7 @@ struct EngineTimes {
 //
 // Every rank has an engine of the same options, on its part of the weights, and
 // runs the same plans in the same order; all have the same results. An error of
-// one rank ends the others' steps (Backend::AbortRanks).
+// one rank ends the others' steps (OperatorSet::AbortRanks).
 //
 // Not thread-safe: one thread at a time, which may be another one than that of
 // Create(). A step and the destructor bind their thread to the backend.
@@ -115,10 +115,12 @@ class Engine {
   using Results = std::vector<SequenceResult>;
   using Sequences = std::span<const SequencePlan* const>;
   // The mark of prefills; rounds have the marks before it (engine_round.cc).
-  static constexpr int kPrefillMark = Backend::kNumMarks - 1;
+  static constexpr int kPrefillMark = Device::kNumMarks - 1;
 
-  Engine(const ModelConfig& config, const Weights& weights, Backend& backend,
-         const EngineOptions& options, DeviceArrays arrays);
+  // On the device of `arrays`.
+  Engine(const ModelConfig& config, const Weights& weights,
+         OperatorSet& operators, const EngineOptions& options,
+         DeviceArrays arrays);
   void AllocateBlocks();
   absl::Status RunPlan(const StepPlan& plan, const OnRound& on_round);
 
@@ -204,7 +206,8 @@ class Engine {
                            int image, Sequences sequences, Results& results);
 
   const ModelConfig& config_;
-  Backend& backend_;
+  Device& device_;
+  OperatorSet& operators_;
   const EngineOptions options_;
   StepLimits limits_;
   EngineMemory memory_use_;

@@ -20,9 +20,9 @@ void Engine::AllocatePrefills() {
        .rows = options_.max_prefill_tokens,
        .draft = drafter_ ? std::optional(options_.max_draft) : std::nullopt,
        .head_rows = options_.MaxHeadRows()});
-  prefill_->up = TransferBlock(backend_, prefill_->up.used(), /*num_images=*/1,
+  prefill_->up = TransferBlock(prefill_->up.used(), /*num_images=*/1,
                                "plans: chunks", arrays_);
-  prefill_->down = TransferBlock(backend_, prefill_->down.used(),
+  prefill_->down = TransferBlock(prefill_->down.used(),
                                  /*num_images=*/1, "results: chunks", arrays_);
 }
 
@@ -123,8 +123,8 @@ absl::StatusOr<Engine::Results> Engine::RunPrefills(const StepPlan& plan) {
   BOLE_RETURN_IF_ERROR(UploadPrefills(plan));
   BOLE_RETURN_IF_ERROR(QueuePrefills());
   BOLE_RETURN_IF_ERROR(QueuePrefillDownload());
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
-  BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
+  BOLE_RETURN_IF_ERROR(device_.SetMark(kPrefillMark));
+  BOLE_RETURN_IF_ERROR(device_.AwaitMark(kPrefillMark));
   return ReadPrefills(plan);
 }
 
@@ -154,11 +154,12 @@ absl::Status Engine::QueueJointForward(const RoundShape& shape) {
 
 absl::Status Engine::QueueHead() {
   const RowCount rows = prefill_->head_rows();
-  BOLE_RETURN_IF_ERROR(backend_.GatherRows({.rows = rows,
-                                            .width = config_.hidden_size,
-                                            .index = prefill_->head_row.device,
-                                            .x = hidden_,
-                                            .out = head_hidden_}));
+  BOLE_RETURN_IF_ERROR(
+      operators_.GatherRows({.rows = rows,
+                             .width = config_.hidden_size,
+                             .index = prefill_->head_row.device,
+                             .x = hidden_,
+                             .out = head_hidden_}));
   return model_.Logits(rows, head_hidden_, logits_);
 }
 
@@ -172,7 +173,7 @@ absl::Status Engine::QueueDraws() {
   SampleParams params = SampleOf(prefill_->last_rows, prefill_->sampling);
   const int64_t first = prefill_->shape.forest_rows;
   if (first > 0) params.logits += first * model_.head().matrix->rows;
-  return backend_.Sample(params);
+  return operators_.Sample(params);
 }
 
 absl::Status Engine::QueuePrefillDraft() {
@@ -185,8 +186,7 @@ absl::Status Engine::QueuePrefillDraft() {
       .path = pass.rows.all_rows(),
       .max_path_rows = pass.rows.batch().rows.max,
       .next_token = pass.sampling.next_token(),
-      .hidden = ElementAt(hidden_, first * config_.hidden_size,
-                          backend_.activation_type()),
+      .hidden = ElementAt(hidden_, first * config_.hidden_size, scratch_.type),
       .num_seen = pass.num_drafted()};
   BOLE_RETURN_IF_ERROR(draft_tails_->Keep(committed, /*most=*/1));
   BOLE_RETURN_IF_ERROR(pass.drafter->Extend(committed));

@@ -8,7 +8,7 @@
 
 #include "common/draft_shape.h"
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/tensor.h"
 #include "worker_service/drafter.h"
 #include "worker_service/engine.h"
 #include "worker_service/row_batch_buffer.h"

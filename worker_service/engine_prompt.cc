@@ -108,8 +108,8 @@ absl::Status Engine::ReadPromptRows(std::span<const PromptRow> rows,
   BOLE_RETURN_IF_ERROR(QueueDraws());
   BOLE_RETURN_IF_ERROR(
       pass.down.QueueDownload(pass.sampling.BytesDown(plans), /*image=*/0));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
-  BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
+  BOLE_RETURN_IF_ERROR(device_.SetMark(kPrefillMark));
+  BOLE_RETURN_IF_ERROR(device_.AwaitMark(kPrefillMark));
   Results drawn = pass.sampling.Results(pass.down, /*image=*/0, plans);
   for (int i = 0; i < count; ++i) {
     SequenceResult& result = results[rows[i].chunk];

@@ -11,7 +11,7 @@ namespace {
 // The marks of a round, which are not set again before kMarkedRounds later
 // rounds.
 enum RoundMark { kBegin, kForwarded, kAccepted, kEnd, kDone, kMarksPerRound };
-constexpr int kMarkedRounds = (Backend::kNumMarks - 1) / kMarksPerRound;
+constexpr int kMarkedRounds = (Device::kNumMarks - 1) / kMarksPerRound;
 // Queued before the result of an earlier one is read.
 constexpr int kRoundsAhead = 1;
 static_assert(kRoundsAhead + 2 <= kMarkedRounds);
@@ -143,7 +143,7 @@ absl::Status Engine::RunForest(const StepPlan& plan, const OnRound& on_round) {
   Progress progress(sequences);
   StepResult result;
   const auto await = [&](int index) {
-    return backend_.AwaitMark(MarkOf(first_round + index, kDone));
+    return device_.AwaitMark(MarkOf(first_round + index, kDone));
   };
   int num_queued = 0;
   bool is_last = false;
@@ -180,15 +180,15 @@ absl::Status Engine::RunForest(const StepPlan& plan, const OnRound& on_round) {
 absl::Status Engine::QueueRound(const RoundShape& shape, Sequences sequences,
                                 int index) {
   const int64_t round = num_rounds_++;
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kBegin)));
+  BOLE_RETURN_IF_ERROR(device_.SetMark(MarkOf(round, kBegin)));
   BOLE_RETURN_IF_ERROR(Replay(shape, index, round));
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kEnd)));
+  BOLE_RETURN_IF_ERROR(device_.SetMark(MarkOf(round, kEnd)));
   BOLE_RETURN_IF_ERROR(QueueDownload(sequences, index));
   if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillDownload());
   if (index > 0) {
     BOLE_RETURN_IF_ERROR(up_.QueueDownload(rows_.forest_bytes(), index));
   }
-  return backend_.SetMark(MarkOf(round, kDone));
+  return device_.SetMark(MarkOf(round, kDone));
 }
 
 absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
@@ -214,9 +214,9 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
   GraphSet& graphs = shape.has_chunks ? queued : *graphs_;
   if (options_.time_phases) {
     BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kForward), forward));
-    BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kForwarded)));
+    BOLE_RETURN_IF_ERROR(device_.SetMark(MarkOf(round, kForwarded)));
     BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kAccept), accept));
-    BOLE_RETURN_IF_ERROR(backend_.SetMark(MarkOf(round, kAccepted)));
+    BOLE_RETURN_IF_ERROR(device_.SetMark(MarkOf(round, kAccepted)));
   } else {
     BOLE_RETURN_IF_ERROR(graphs.Replay(shape.Key(kVerify), verify));
   }
@@ -231,7 +231,7 @@ absl::Status Engine::QueueNextForest(const RoundShape& shape) {
   advance.committed = rows_.committed();
   advance.node_limit = node_limit_;
   advance.depth_limit = depth_limit_;
-  BOLE_RETURN_IF_ERROR(backend_.AdvanceRequests(advance));
+  BOLE_RETURN_IF_ERROR(operators_.AdvanceRequests(advance));
 
   SelectForestParams select{};
   rows_.SetOutputs(select);
@@ -247,7 +247,7 @@ absl::Status Engine::QueueNextForest(const RoundShape& shape) {
                      ? drafter_->trees()
                      : CandidateTrees{no_token_.device, no_parent_.device,
                                       no_log_rho_.device};
-  return backend_.SelectForest(select);
+  return operators_.SelectForest(select);
 }
 
 ForwardPart Engine::ForestOfForward(const RoundShape& shape) const {
@@ -264,7 +264,7 @@ absl::Status Engine::QueueForward(const RoundShape& shape) {
 }
 
 absl::Status Engine::QueueAccept(const RoundShape& shape) {
-  BOLE_RETURN_IF_ERROR(backend_.Sample(SampleOf(rows_, sampling_)));
+  BOLE_RETURN_IF_ERROR(operators_.Sample(SampleOf(rows_, sampling_)));
   if (!shape.is_decode) {
     BOLE_RETURN_IF_ERROR(model_.Commit(rows_.batch(), sampling_.path()));
   }
@@ -280,8 +280,8 @@ absl::Status Engine::QueueDraftTails(const StepPlan& plan) {
   for (const SequencePlan& sequence : plan.sequences) add(sequence);
   for (size_t done = 0; done < sequences.size();) {
     if (done > 0) {  // Its arrays are filled anew.
-      BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
-      BOLE_RETURN_IF_ERROR(backend_.AwaitMark(kPrefillMark));
+      BOLE_RETURN_IF_ERROR(device_.SetMark(kPrefillMark));
+      BOLE_RETURN_IF_ERROR(device_.AwaitMark(kPrefillMark));
     }
     const auto left = std::span(sequences).subspan(done);
     const auto fitting = left.first(draft_tails_->CountFitting(left));
@@ -312,7 +312,7 @@ absl::Status Engine::QueueDraft(const RoundShape& shape) {
 absl::Status Engine::AddTimes(int64_t round) {
   const auto add = [&](double& sum, int from, int to) -> absl::Status {
     BOLE_ASSIGN_OR_RETURN(const double seconds,
-                          backend_.SecondsBetween(from, to));
+                          device_.SecondsBetween(from, to));
     sum += seconds;
     return absl::OkStatus();
   };

@@ -27,8 +27,8 @@ absl::Status Engine::WarmUp(const RoundShape& shape) {
     BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
   }
   // The block is filled anew for the next shape.
-  BOLE_RETURN_IF_ERROR(backend_.SetMark(kPrefillMark));
-  return backend_.AwaitMark(kPrefillMark);
+  BOLE_RETURN_IF_ERROR(device_.SetMark(kPrefillMark));
+  return device_.AwaitMark(kPrefillMark);
 }
 
 absl::Status Engine::WarmUp(const OnProgress& on_progress) {

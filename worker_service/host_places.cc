@@ -31,9 +31,10 @@ bool WritesMarked(const std::vector<Copy>& copies,
 }  // namespace
 
 HostPlaces::HostPlaces(const SequenceMemory& memory, const Size& size,
-                       Backend& backend, DeviceArrays& arrays)
+                       OperatorSet& operators, DeviceArrays& arrays)
     : memory_(memory),
-      backend_(backend),
+      device_(arrays.device()),
+      operators_(operators),
       slots_(AllocatePlaces(size.num_slots, memory.slot_bytes(), arrays)),
       pages_(AllocatePlaces(size.num_pages, memory.page_bytes(), arrays)),
       leaving_slots_(memory.states.num_slots),
@@ -96,19 +97,19 @@ bool HostPlaces::WritesLeaving(const StepPlan& plan) const {
 absl::Status HostPlaces::QueueCopies(const StepPlan& plan) {
   if (!plan.to_host.empty()) {
     BOLE_RETURN_IF_ERROR(
-        backend_.CopyToHost(CopiesOf(plan.to_host, /*to_host=*/true)));
+        device_.CopyToHost(CopiesOf(plan.to_host, /*to_host=*/true)));
     MarkSources(plan.to_host.slots, leaving_slots_);
     MarkSources(plan.to_host.pages, leaving_pages_);
     any_leaving_ = true;
   }
   if (!plan.from_host.empty()) {
     BOLE_RETURN_IF_ERROR(
-        backend_.CopyFromHost(CopiesOf(plan.from_host, /*to_host=*/false)));
+        device_.CopyFromHost(CopiesOf(plan.from_host, /*to_host=*/false)));
   }
   const bool waits =
       !plan.from_host.empty() || (any_leaving_ && WritesLeaving(plan));
   if (!waits) return absl::OkStatus();
-  BOLE_RETURN_IF_ERROR(backend_.AwaitHostCopies());
+  BOLE_RETURN_IF_ERROR(device_.AwaitHostCopies());
   if (any_leaving_) {
     leaving_slots_.assign(leaving_slots_.size(), false);
     leaving_pages_.assign(leaving_pages_.size(), false);
@@ -117,9 +118,9 @@ absl::Status HostPlaces::QueueCopies(const StepPlan& plan) {
   for (const SlotCopy& copy : plan.from_host.slots) {
     if (!copy.output_to_prompt) continue;
     BOLE_RETURN_IF_ERROR(
-        backend_.OutputToPrompt({.slot = copy.to.value(),
-                                 .vocabulary = memory_.vocabulary,
-                                 .counts = memory_.counts}));
+        operators_.OutputToPrompt({.slot = copy.to.value(),
+                                   .vocabulary = memory_.vocabulary,
+                                   .counts = memory_.counts}));
   }
   return absl::OkStatus();
 }

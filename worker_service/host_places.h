@@ -7,7 +7,8 @@
 
 #include "absl/status/status.h"
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
+#include "kernels/operator_set.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/sequence_memory.h"
 
@@ -27,9 +28,10 @@ class HostPlaces {
     int num_slots = 0;
     int num_pages = 0;
   };
-  // Both must outlive this. Allocation errors stick in `arrays`.
-  HostPlaces(const SequenceMemory& memory, const Size& size, Backend& backend,
-             DeviceArrays& arrays);
+  // `memory`, `operators` and the device of `arrays` must outlive this.
+  // Allocation errors stick in `arrays`.
+  HostPlaces(const SequenceMemory& memory, const Size& size,
+             OperatorSet& operators, DeviceArrays& arrays);
 
   // Queues StepPlan::to_host and from_host. What is queued after that may be
   // the rest of the plan. REQUIRES: Validate(StepPlan) accepts the plan.
@@ -48,7 +50,8 @@ class HostPlaces {
   bool WritesLeaving(const SequencePlan& sequence) const;
 
   const SequenceMemory& memory_;
-  Backend& backend_;
+  Device& device_;
+  OperatorSet& operators_;
   char* slots_;  // [num_slots, memory_.slot_bytes()]
   char* pages_;  // [num_pages, memory_.page_bytes()]
   // The device's slots and pages that copies to the host may still be reading.

@@ -72,7 +72,8 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
                         ShardOf(config, backend.rank()));
   BOLE_ASSIGN_OR_RETURN(
       Weights weights,
-      GenerateWeights({.chain = chain, .seed = spec.seed}, shard, backend));
+      GenerateWeights({.chain = chain, .seed = spec.seed}, shard,
+                      /*store=*/backend, /*device=*/backend));
   config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   return model;
@@ -143,7 +144,8 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& directory,
   BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
                         ShardOf(model.config, backend.rank()));
   BOLE_ASSIGN_OR_RETURN(Weights weights,
-                        LoadWeights(tensors, shard, backend, on_progress));
+                        LoadWeights(tensors, shard, /*store=*/backend,
+                                    /*device=*/backend, on_progress));
   model.config = shard.config;
   model.weights = std::make_unique<Weights>(std::move(weights));
   NoteDrafter(model);

@@ -8,12 +8,12 @@ namespace bole {
 namespace {
 
 absl::Status CopyItem(std::span<const MemoryPart> parts, size_t from, size_t to,
-                      Backend& backend) {
+                      Device& device) {
   for (const MemoryPart& part : parts) {
     char* first = static_cast<char*>(part.first);
-    BOLE_RETURN_IF_ERROR(backend.CopyDevice(first + to * part.item_bytes,
-                                            first + from * part.item_bytes,
-                                            part.item_bytes));
+    BOLE_RETURN_IF_ERROR(device.CopyDevice(first + to * part.item_bytes,
+                                           first + from * part.item_bytes,
+                                           part.item_bytes));
   }
   return absl::OkStatus();
 }
@@ -21,19 +21,20 @@ absl::Status CopyItem(std::span<const MemoryPart> parts, size_t from, size_t to,
 }  // namespace
 
 absl::Status QueueCopies(const MemoryCopies& copies,
-                         const SequenceMemory& memory, Backend& backend) {
+                         const SequenceMemory& memory, Device& device,
+                         OperatorSet& operators) {
   for (const SlotCopy& copy : copies.slots) {
     BOLE_RETURN_IF_ERROR(CopyItem(memory.slot_parts, copy.from.value(),
-                                  copy.to.value(), backend));
+                                  copy.to.value(), device));
     if (!copy.output_to_prompt) continue;
     BOLE_RETURN_IF_ERROR(
-        backend.OutputToPrompt({.slot = copy.to.value(),
-                                .vocabulary = memory.vocabulary,
-                                .counts = memory.counts}));
+        operators.OutputToPrompt({.slot = copy.to.value(),
+                                  .vocabulary = memory.vocabulary,
+                                  .counts = memory.counts}));
   }
   for (const PageCopy& copy : copies.pages) {
     BOLE_RETURN_IF_ERROR(CopyItem(memory.page_parts, copy.from.value(),
-                                  copy.to.value(), backend));
+                                  copy.to.value(), device));
   }
   return absl::OkStatus();
 }

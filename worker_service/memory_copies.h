@@ -5,7 +5,8 @@
 
 #include "absl/status/status.h"
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
+#include "kernels/operator_set.h"
 #include "worker_service/sequence_memory.h"
 
 namespace bole {
@@ -16,7 +17,8 @@ namespace bole {
 // slot, in four copies, and page_bytes() for each page, in two copies for each
 // layer; on a GPU the host waits for none of it.
 absl::Status QueueCopies(const MemoryCopies& copies,
-                         const SequenceMemory& memory, Backend& backend);
+                         const SequenceMemory& memory, Device& device,
+                         OperatorSet& operators);
 
 }  // namespace bole
 

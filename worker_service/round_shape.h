@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/graph_set.h"
 #include "worker_service/engine_options.h"
 
 namespace bole {

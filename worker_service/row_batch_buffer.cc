@@ -141,12 +141,11 @@ PackedForest RowArrays::Forest(const TransferBlock& block, int image,
   return *std::move(forest);
 }
 
-RowBatchBuffer::RowBatchBuffer(Backend& backend,
-                               const RowBatchCapacity& capacity,
+RowBatchBuffer::RowBatchBuffer(const RowBatchCapacity& capacity,
                                std::string_view what, DeviceArrays& arrays) {
   TransferBlock sizes;
   rows_.Lay(capacity, sizes);
-  block_ = TransferBlock(backend, sizes.used(), /*num_images=*/1, what, arrays);
+  block_ = TransferBlock(sizes.used(), /*num_images=*/1, what, arrays);
   rows_.Lay(capacity, block_);
 }
 

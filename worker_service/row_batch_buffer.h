@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "common/ids.h"
 #include "common/packed_forest.h"
-#include "kernels/backend.h"
+#include "kernels/drafting.h"
 #include "kernels/row_batch.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/transfer_block.h"
@@ -96,8 +96,8 @@ class RowArrays {
 // with one copy.
 class RowBatchBuffer {
  public:
-  RowBatchBuffer(Backend& backend, const RowBatchCapacity& capacity,
-                 std::string_view what, DeviceArrays& arrays);
+  RowBatchBuffer(const RowBatchCapacity& capacity, std::string_view what,
+                 DeviceArrays& arrays);
 
   // Queues the copy. REQUIRES: as RowArrays::Fill().
   absl::Status Upload(const HostRows& rows,

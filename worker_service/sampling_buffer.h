@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "common/step.h"
-#include "kernels/backend.h"
+#include "kernels/drafting.h"
+#include "kernels/sampling.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/transfer_block.h"
 
 namespace bole {
 
-// The arrays of Backend::Sample for one batch. Parameters are in a block that
-// goes up, results in one that comes down.
+// The arrays of OperatorSet::Sample for one batch. Parameters are in a block
+// that goes up, results in one that comes down.
 class SamplingBuffer {
  public:
   // Allocation errors stick in `arrays`.

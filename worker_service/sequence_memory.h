@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/backend.h"
+#include "kernels/attention.h"
+#include "kernels/gdn.h"
+#include "kernels/sampling.h"
+#include "kernels/tensor.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/model_config.h"
 

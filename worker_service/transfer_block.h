@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
 #include "worker_service/device_arrays.h"
 
 namespace bole {
@@ -38,10 +38,10 @@ class TransferBlock {
 
   TransferBlock() = default;
   // `num_images` on the host: one for each copy that may be under way. Errors
-  // of allocation stick in `arrays`. `backend` must outlive the block.
-  TransferBlock(Backend& backend, int64_t bytes, int num_images,
-                std::string_view what, DeviceArrays& arrays)
-      : backend_(&backend),
+  // of allocation stick in `arrays`, whose device must outlive the block.
+  TransferBlock(int64_t bytes, int num_images, std::string_view what,
+                DeviceArrays& arrays)
+      : on_(&arrays.device()),
         capacity_(bytes),
         device_(arrays.Array<char>(bytes, what)),
         host_(arrays.HostBytes(bytes * num_images, what)) {}
@@ -78,16 +78,16 @@ class TransferBlock {
   // Queues the copy of the first `bytes`, from image 0. The image must stay as
   // it is until the device has passed a later mark or download.
   absl::Status Upload(int64_t bytes) {
-    return backend_->Upload(device_, host_, static_cast<size_t>(bytes));
+    return on_->Upload(device_, host_, static_cast<size_t>(bytes));
   }
   // Queues the copy of the first `bytes` into an image.
   absl::Status QueueDownload(int64_t bytes, int image) {
-    return backend_->QueueDownload(host_ + image * capacity_, device_,
-                                   static_cast<size_t>(bytes));
+    return on_->QueueDownload(host_ + image * capacity_, device_,
+                              static_cast<size_t>(bytes));
   }
 
  private:
-  Backend* backend_ = nullptr;
+  Device* on_ = nullptr;
   int64_t capacity_ = 0;
   char* device_ = nullptr;
   char* host_ = nullptr;

@@ -144,7 +144,7 @@ size_t CudaBackend::ScratchBytes(const AddAndProjectParams& params) const {
 
 absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
   if (HasIntegers(params.add) || HasIntegers(params.project)) {
-    return Backend::AddAndProject(params);
+    return OperatorSet::AddAndProject(params);
   }
   const ProductPair pair = PairOf(params);
   if (TakesPair(params)) {
@@ -153,7 +153,7 @@ absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
     return matmuls_->RunPair(pair, scratch, on_);
   }
   if (!params.gate || !matmuls_->TakeGated(pair.behind, on_.type)) {
-    return Backend::AddAndProject(params);
+    return OperatorSet::AddAndProject(params);
   }
   BOLE_RETURN_IF_ERROR(AddAndNorm(
       {.add = params.add, .norm = params.norm, .partial = params.partial}));
@@ -211,7 +211,7 @@ absl::Status CudaBackend::GdnDecodeLayer(const GdnDecodeLayerParams& params) {
 }
 absl::Status CudaBackend::GdnVerifyLayer(const GdnVerifyLayerParams& params) {
   return CanVerifyLayer(params, on_) ? cuda::GdnVerifyLayer(params, on_)
-                                     : Backend::GdnVerifyLayer(params);
+                                     : OperatorSet::GdnVerifyLayer(params);
 }
 
 absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
@@ -233,7 +233,7 @@ absl::Status CudaBackend::Attend(const AttentionParams& params) {
 absl::Status CudaBackend::AttentionDecode(const AttentionDecodeParams& params) {
   return TileAttention::CoversDecode(params, on_)
              ? tile_attention_->Decode(params, on_)
-             : Backend::AttentionDecode(params);
+             : OperatorSet::AttentionDecode(params);
 }
 absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
   return cuda::CompactKv(params, on_);
@@ -244,7 +244,7 @@ absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
     return cuda::CommitPath(linear, attention,
                             static_cast<int32_t*>(num_claimed_.get()), on_);
   }
-  return Backend::CommitPath(linear, attention);
+  return OperatorSet::CommitPath(linear, attention);
 }
 
 absl::Status CudaBackend::CountTokens(const CountTokensParams& params) {

@@ -166,6 +166,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
                                                           int columns) const;
   absl::Status JoinRanks(const GpuRank& rank);
+  absl::Status OneRankOnly() const;
   // What has been waited for was computed with all ranks.
   absl::Status CheckRanks() const;
 

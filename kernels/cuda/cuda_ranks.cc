@@ -38,15 +38,20 @@ absl::Status CudaBackend::CheckRanks() const {
   return collectives_ == nullptr ? absl::OkStatus() : collectives_->status();
 }
 
+absl::Status CudaBackend::OneRankOnly() const {
+  return absl::UnimplementedError(
+      absl::StrCat(name_, " runs a model on one rank only"));
+}
+
 absl::Status CudaBackend::AllReduceAddNorm(
     const AllReduceAddNormParams& params) {
-  return collectives_ == nullptr ? Backend::AllReduceAddNorm(params)
+  return collectives_ == nullptr ? OneRankOnly()
                                  : collectives_->AllReduceAddNorm(params, on_);
 }
 
 absl::Status CudaBackend::AllGather(const AllGatherParams& params) {
   return collectives_ == nullptr
-             ? Backend::AllGather(params)
+             ? OneRankOnly()
              : collectives_->AllGather(params.rows, params.widths,
                                        params.values, params.values, on_);
 }

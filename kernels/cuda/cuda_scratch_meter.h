@@ -13,7 +13,7 @@ class CudaScratchMeter final : public ScratchMeter {
  public:
   // `of` must outlive this.
   explicit CudaScratchMeter(const CudaBackend& of)
-      : ScratchMeter(of), of_(of) {}
+      : ScratchMeter(of.rank()), of_(of) {}
 
   absl::Status AddAndProject(const AddAndProjectParams& params) override;
   absl::Status Moe(const MoeParams& params) override;

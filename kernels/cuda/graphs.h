@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cuda_runtime_api.h"
-#include "kernels/backend.h"
+#include "kernels/graph_set.h"
 
 namespace bole::cuda {
 

@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cuda_runtime_api.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
 
 namespace bole::cuda {
 
-// Backend::CopyToHost() and the functions after it. The copies have a stream of
+// Device::CopyToHost() and the functions after it. The copies have a stream of
 // their own, which only events order with that of the operators, so that graphs
 // are captured and replayed as without it.
 class HostCopies {

@@ -25,14 +25,13 @@ constexpr char kWhat[] = "copy of a matrix to the GPU";
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MatrixUploads>> MatrixUploads::Create(
-    Backend& backend, int device, int num_threads) {
+    Device& device, int gpu, int num_threads) {
   num_threads = std::clamp(num_threads, 1, kMaxThreads);
-  std::unique_ptr<MatrixUploads> uploads(
-      new MatrixUploads(device, num_threads));
+  std::unique_ptr<MatrixUploads> uploads(new MatrixUploads(gpu, num_threads));
   const size_t stages_bytes = kStagesOfThread * kStageBytes;
   BOLE_ASSIGN_OR_RETURN(
       uploads->memory_,
-      backend.AllocateHost(num_threads * stages_bytes, "weights being loaded"));
+      device.AllocateHost(num_threads * stages_bytes, "weights being loaded"));
   BOLE_RETURN_IF_ERROR(ToStatus(
       cudaStreamCreateWithFlags(&uploads->stream_, cudaStreamNonBlocking),
       "stream of weights"));
@@ -52,8 +51,8 @@ absl::StatusOr<std::unique_ptr<MatrixUploads>> MatrixUploads::Create(
   return uploads;
 }
 
-MatrixUploads::MatrixUploads(int device, int num_threads)
-    : device_(device), senders_(num_threads), pool_(num_threads) {}
+MatrixUploads::MatrixUploads(int gpu, int num_threads)
+    : gpu_(gpu), senders_(num_threads), pool_(num_threads) {}
 
 MatrixUploads::~MatrixUploads() {
   if (stream_ != nullptr) {
@@ -93,7 +92,7 @@ absl::Status MatrixUploads::Upload(const MatrixSource& source, void* to,
 
 absl::Status MatrixUploads::SendPieces(Sender& sender, Job& job) {
   // The pool's threads have not chosen a device.
-  BOLE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(device_), "choice of the GPU"));
+  BOLE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(gpu_), "choice of the GPU"));
   while (true) {
     const size_t index = job.next.fetch_add(1, std::memory_order_relaxed);
     if (index >= job.pieces.size()) return absl::OkStatus();

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "common/thread_pool.h"
 #include "cuda_runtime_api.h"
-#include "kernels/backend.h"
 #include "kernels/cuda/operators.h"
+#include "kernels/device.h"
 #include "kernels/matrix_source.h"
 
 namespace bole::cuda {
@@ -25,11 +25,11 @@ namespace bole::cuda {
 // One thread at a time calls it, which must be bound to the device.
 class MatrixUploads {
  public:
-  // On `device`, which the calling thread is bound to, with `num_threads` or 16
-  // if that is more, the calling one included. `backend` allocates the pinned
+  // On GPU `gpu`, which the calling thread is bound to, with `num_threads` or
+  // 16 if that is more, the calling one included. `device` allocates the pinned
   // memory and must outlive the result. RESOURCE_EXHAUSTED without it.
-  static absl::StatusOr<std::unique_ptr<MatrixUploads>> Create(Backend& backend,
-                                                               int device,
+  static absl::StatusOr<std::unique_ptr<MatrixUploads>> Create(Device& device,
+                                                               int gpu,
                                                                int num_threads);
   ~MatrixUploads();  // Waits for what is queued.
 
@@ -37,9 +37,9 @@ class MatrixUploads {
   MatrixUploads& operator=(const MatrixUploads&) = delete;
 
   // Writes the matrix to `to` [rows, columns] of on.type, as
-  // Backend::LoadMatrix() says. Returns when the source has been read. What is
-  // queued on on.stream afterwards begins after the writes; the host does not
-  // wait for them, but after an error.
+  // WeightStore::LoadMatrix() says. Returns when the source has been read. What
+  // is queued on on.stream afterwards begins after the writes; the host does
+  // not wait for them, but after an error.
   absl::Status Upload(const MatrixSource& source, void* to, const Launch& on);
 
  private:
@@ -62,12 +62,12 @@ class MatrixUploads {
     std::atomic<size_t> next{0};  // The first piece that no thread has taken.
   };
 
-  MatrixUploads(int device, int num_threads);
+  MatrixUploads(int gpu, int num_threads);
   absl::Status SendPieces(Sender& sender, Job& job);
   absl::Status Queue(const MatrixPiece& piece, const Stage& stage,
                      const Job& job);
 
-  const int device_;
+  const int gpu_;
   HostMemory memory_;  // All stages lie in it.
   std::vector<Sender> senders_;
   cudaStream_t stream_ = nullptr;

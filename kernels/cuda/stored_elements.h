@@ -28,7 +28,8 @@ struct ConvertParams {
   int64_t count;  // At least 1.
 };
 
-// Converts as Backend::LoadMatrix() says: exactly, or to the nearest bfloat16.
+// Converts as WeightStore::LoadMatrix() says: exactly, or to the nearest
+// bfloat16.
 absl::Status ConvertElements(const ConvertParams& params, cudaStream_t stream);
 
 }  // namespace bole::cuda

@@ -40,8 +40,8 @@ Shape ShapeOf(const SelectForestParams& p) { return {6, p.max_requests}; }
 
 class ShapeMeter final : public ScratchMeter {
  public:
-  ShapeMeter(const Backend& of, std::set<Shape>& shapes)
-      : ScratchMeter(of), shapes_(shapes) {}
+  ShapeMeter(Rank rank, std::set<Shape>& shapes)
+      : ScratchMeter(rank), shapes_(shapes) {}
 
   absl::Status MatMul(const MatMulParams& p) override { return Add(p); }
   absl::Status GdnVerify(const GdnCoreParams& p) override { return Add(p); }
@@ -69,7 +69,7 @@ class MeteredBackend final : public ReferenceBackend {
   MeteredBackend() : ReferenceBackend(/*num_threads=*/1) {}
 
   std::unique_ptr<ScratchMeter> MakeScratchMeter() const override {
-    return std::make_unique<ShapeMeter>(*this, measured);
+    return std::make_unique<ShapeMeter>(rank(), measured);
   }
   absl::Status ReserveScratch(size_t bytes) override {
     reserved = bytes;

@@ -35,7 +35,7 @@ class SizedBackend final : public ReferenceBackend {
   SizedBackend() : ReferenceBackend(/*num_threads=*/1) {}
   std::optional<MemoryState> memory() const override { return state; }
   std::unique_ptr<ScratchMeter> MakeScratchMeter() const override {
-    return std::make_unique<RowMeter>(*this);
+    return std::make_unique<RowMeter>(rank());
   }
   absl::Status ReserveScratch(size_t bytes) override {
     reserved = bytes;

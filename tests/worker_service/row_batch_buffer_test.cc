@@ -63,7 +63,7 @@ class Buffer {
       : capacity_(capacity),
         backend_(/*num_threads=*/1),
         arrays_(backend_),
-        buffer_(backend_, capacity, "rows", arrays_) {
+        buffer_(capacity, "rows", arrays_) {
     EXPECT_TRUE(arrays_.status().ok()) << arrays_.status();
   }
 
@@ -253,7 +253,6 @@ TEST(RowBatchBufferTest, WithoutMemoryThereIsNoBatch) {
   arrays.Array<char>(int64_t{1} << 60, "too much");
 
   const RowBatchBuffer buffer(
-      backend,
       {.max_requests = 2, .max_rows = 5, .mask_words = 1, .max_pages = 1},
       "rows", arrays);
 

@@ -43,18 +43,18 @@ std::vector<StepPlan> PlansOf(const LoadedModel& model, const Engine& engine,
 
 // Mean seconds of what `queue` queues, over so many replays that they take
 // about 50 ms, after a few that are not counted.
-absl::StatusOr<double> SecondsOf(Backend& backend,
+absl::StatusOr<double> SecondsOf(Device& device,
                                  const std::function<absl::Status()>& queue) {
   constexpr double kTimedSeconds = 0.05;
-  const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs(1);
+  const std::unique_ptr<GraphSet> graphs = device.MakeGraphs(1);
   const auto run = [&](int times) -> absl::StatusOr<double> {
-    BOLE_RETURN_IF_ERROR(backend.SetMark(0));
+    BOLE_RETURN_IF_ERROR(device.SetMark(0));
     for (int i = 0; i < times; ++i) {
       BOLE_RETURN_IF_ERROR(graphs->Replay({}, queue));
     }
-    BOLE_RETURN_IF_ERROR(backend.SetMark(1));
-    BOLE_RETURN_IF_ERROR(backend.AwaitMark(1));
-    BOLE_ASSIGN_OR_RETURN(const double seconds, backend.SecondsBetween(0, 1));
+    BOLE_RETURN_IF_ERROR(device.SetMark(1));
+    BOLE_RETURN_IF_ERROR(device.AwaitMark(1));
+    BOLE_ASSIGN_OR_RETURN(const double seconds, device.SecondsBetween(0, 1));
     return seconds / times;
   };
   BOLE_RETURN_IF_ERROR(run(2).status());  // Chooses, captures.

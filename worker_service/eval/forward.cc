@@ -49,8 +49,8 @@ class ForwardRun {
         hybrid_({config_, *model.weights, backend, memory_, scratch_},
                 {.max_forest_rows = kMaxTreeNodes, .max_prefill_rows = chunk_},
                 arrays_),
-        chains_(backend, Capacity(chunk_, 0), "chain rows", arrays_),
-        tree_(backend, Capacity(kMaxTreeNodes, kMaxTreeNodes / 32), "tree rows",
+        chains_(Capacity(chunk_, 0), "chain rows", arrays_),
+        tree_(Capacity(kMaxTreeNodes, kMaxTreeNodes / 32), "tree rows",
               arrays_) {
     hidden_ = arrays_.Activations(
         static_cast<int64_t>(max_rows_) * config_.hidden_size, "hidden");

@@ -15,19 +15,19 @@ int Head::most_rows() const {
 
 absl::Status ComputeLogits(const Head& head, RowCount rows,
                            const Activation* hidden, float* logits,
-                           Backend& backend) {
-  return backend.MatMul({.rows = rows,
-                         .x = hidden,
-                         .weight = head.matrix,
-                         .out = nullptr,
-                         .out_float = logits,
-                         .accumulate = false});
+                           OperatorSet& operators) {
+  return operators.MatMul({.rows = rows,
+                           .x = hidden,
+                           .weight = head.matrix,
+                           .out = nullptr,
+                           .out_float = logits,
+                           .accumulate = false});
 }
 
 absl::Status GatherLogits(const Head& head, RowCount rows, float* logits,
-                          Backend& backend) {
+                          OperatorSet& operators) {
   if (head.rows.size() == 1) return absl::OkStatus();
-  return backend.AllGather(
+  return operators.AllGather(
       {.rows = rows, .widths = head.rows, .values = logits});
 }
 

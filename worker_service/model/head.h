@@ -6,7 +6,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 
 namespace bole {
 
@@ -27,12 +27,12 @@ struct Head {
 // logits [N, rows of the rank].
 absl::Status ComputeLogits(const Head& head, RowCount rows,
                            const Activation* hidden, float* logits,
-                           Backend& backend);
+                           OperatorSet& operators);
 
 // logits: what ComputeLogits() has left becomes [N, L] on every rank, in its
 // place. For who reads logits itself: to draw, no rank needs all of them.
 absl::Status GatherLogits(const Head& head, RowCount rows, float* logits,
-                          Backend& backend);
+                          OperatorSet& operators);
 
 }  // namespace bole
 

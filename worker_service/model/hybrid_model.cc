@@ -55,10 +55,10 @@ absl::Status HybridModel::Forward(const ForwardPart& part, Activation* hidden) {
 
 absl::Status HybridModel::Forward(std::span<const ForwardPart> parts,
                                   RowCount rows, Activation* hidden) {
-  Backend& backend = parts_.backend;
+  OperatorSet& operators = parts_.operators;
   const int64_t width = parts_.config.hidden_size;
   const LayerContext context{
-      .backend = backend,
+      .operators = operators,
       .config = parts_.config,
       .rows = rows,
       .parts = parts,
@@ -69,12 +69,12 @@ absl::Status HybridModel::Forward(std::span<const ForwardPart> parts,
       .scratch = parts_.scratch};
 
   for (const ForwardPart& part : parts) {
-    BOLE_RETURN_IF_ERROR(backend.Embed(
+    BOLE_RETURN_IF_ERROR(operators.Embed(
         {.rows = part.batch.rows,
          .token = part.token,
          .table = parts_.weights.embedding,
          .out = ElementAt(parts_.scratch.residual, part.first_row * width,
-                          backend.activation_type())}));
+                          parts_.scratch.type)}));
   }
   return RunLayers(parts_.weights.layers, {.linear = 0, .attention = 0},
                    {.weight = parts_.weights.norm, .out = hidden}, context);
@@ -86,11 +86,11 @@ Head HybridModel::head() const {
 
 absl::Status HybridModel::Logits(RowCount rows, const Activation* hidden,
                                  float* logits) {
-  return ComputeLogits(head(), rows, hidden, logits, parts_.backend);
+  return ComputeLogits(head(), rows, hidden, logits, parts_.operators);
 }
 
 absl::Status HybridModel::Commit(const RowBatch& batch, const RowPath& path) {
-  return parts_.backend.CommitPath(
+  return parts_.operators.CommitPath(
       {.batch = batch,
        .path = path,
        .shape = GdnShapeOf(parts_.config),

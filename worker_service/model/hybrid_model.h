@@ -7,7 +7,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/head.h"
 #include "worker_service/model/layer_context.h"

@@ -21,7 +21,8 @@ AttentionShape AttentionShapeOf(const ModelConfig& config) {
 }
 
 Scratch::Scratch(const ModelConfig& config, int max_rows, int num_ranks,
-                 DeviceArrays& arrays) {
+                 DeviceArrays& arrays)
+    : type(arrays.device().activation_type()) {
   const GdnShape gdn = GdnShapeOf(config);
   const AttentionShape attention = AttentionShapeOf(config);
   const int64_t rows = max_rows;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/model_config.h"
 
@@ -37,6 +37,7 @@ struct Scratch {
   Scratch(const ModelConfig& config, int max_rows, int num_ranks,
           DeviceArrays& arrays);
 
+  ElementType type;       // Of activations.
   Activation* residual;   // [N, H] the stream that layers add to.
   Activation* normed;     // [N, H]
   Activation* projected;  // [N, widest projection]
@@ -50,7 +51,7 @@ struct Scratch {
 
 // One forward: the rows, where their sequences' memory is, and scratch.
 struct LayerContext {
-  Backend& backend;
+  OperatorSet& operators;
   const ModelConfig& config;           // What the rank has of the model.
   RowCount rows;                       // Of all parts together.
   std::span<const ForwardPart> parts;  // In the order in which mixers run.

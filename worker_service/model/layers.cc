@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "common/status_macros.h"
+#include "kernels/operator_set.h"
 #include "worker_service/device_arrays.h"
 
 namespace bole {
@@ -80,7 +81,7 @@ PartScratch ScratchOf(const ForwardPart& part, const PartWidths& widths,
   const Scratch& scratch = context.scratch;
   const int64_t row = part.first_row;
   const auto from = [&](Activation* array, int width) {
-    return ElementAt(array, row * width, context.backend.activation_type());
+    return ElementAt(array, row * width, context.scratch.type);
   };
   return {.projected = from(scratch.projected, widths.projected),
           .q = from(scratch.q, widths.q),
@@ -91,16 +92,16 @@ PartScratch ScratchOf(const ForwardPart& part, const PartWidths& widths,
 
 // From the projection to the gated norm, in scratch.mixed.
 absl::Status RunGdnCore(const GdnDecodeLayerParams& params, ForwardMode mode,
-                        Backend& backend) {
-  if (mode == ForwardMode::kDecode) return backend.GdnDecodeLayer(params);
+                        OperatorSet& operators) {
+  if (mode == ForwardMode::kDecode) return operators.GdnDecodeLayer(params);
   if (mode == ForwardMode::kVerify) {
-    return backend.GdnVerifyLayer(
+    return operators.GdnVerifyLayer(
         {.conv = params.conv, .core = params.core, .norm = params.norm});
   }
-  BOLE_RETURN_IF_ERROR(backend.GdnConv(params.conv));
-  BOLE_RETURN_IF_ERROR(backend.GdnPrefill(params.core));
-  BOLE_RETURN_IF_ERROR(backend.GdnCommitWindows(params.windows));
-  return backend.GdnGatedNorm(params.norm);
+  BOLE_RETURN_IF_ERROR(operators.GdnConv(params.conv));
+  BOLE_RETURN_IF_ERROR(operators.GdnPrefill(params.core));
+  BOLE_RETURN_IF_ERROR(operators.GdnCommitWindows(params.windows));
+  return operators.GdnGatedNorm(params.norm);
 }
 
 // The mixers, from scratch.projected to scratch.mixed, for the rows of a part.
@@ -147,7 +148,7 @@ absl::Status RunMixer(const GdnWeights& weights, int layer,
                               .projected = scratch.projected,
                               .weight = weights.norm,
                               .out = scratch.mixed}},
-                    part.mode, context.backend);
+                    part.mode, context.operators);
 }
 
 absl::Status RunMixer(const AttentionWeights& weights, int layer,
@@ -181,10 +182,10 @@ absl::Status RunMixer(const AttentionWeights& weights, int layer,
                  .projected = scratch.projected,
                  .out = scratch.mixed}};
   if (part.mode == ForwardMode::kDecode) {
-    return context.backend.AttentionDecode(params);
+    return context.operators.AttentionDecode(params);
   }
-  BOLE_RETURN_IF_ERROR(context.backend.PrepareQkv(params.qkv));
-  return context.backend.Attend(params.attend);
+  BOLE_RETURN_IF_ERROR(context.operators.PrepareQkv(params.qkv));
+  return context.operators.Attend(params.attend);
 }
 
 absl::Status RunMixers(const LayerWeights& layer, const LayerPlace& place,
@@ -211,8 +212,8 @@ struct Successor {
 absl::Status RunFfn(const DenseFfnWeights& ffn, const LayerWeights& layer,
                     const Successor& next, const LayerContext& context) {
   const Scratch& scratch = context.scratch;
-  Backend& backend = context.backend;
-  BOLE_RETURN_IF_ERROR(backend.AddAndProject(
+  OperatorSet& operators = context.operators;
+  BOLE_RETURN_IF_ERROR(operators.AddAndProject(
       {.add = MixerAddition(layer, context),
        .norm = NormOf(layer.post_attention_norm, context),
        .project = Projection(ffn.gate_up, scratch.gate_up, context),
@@ -223,24 +224,24 @@ absl::Status RunFfn(const DenseFfnWeights& ffn, const LayerWeights& layer,
        .partial = scratch.partial}));
   const MatMulParams down = Addition(ffn.down, scratch.inner, context);
   if (!next.projection) {
-    return backend.AddAndNorm(
+    return operators.AddAndNorm(
         {.add = down, .norm = next.norm, .partial = scratch.partial});
   }
-  return backend.AddAndProject({.add = down,
-                                .norm = next.norm,
-                                .project = *next.projection,
-                                .gate = std::nullopt,
-                                .partial = scratch.partial});
+  return operators.AddAndProject({.add = down,
+                                  .norm = next.norm,
+                                  .project = *next.projection,
+                                  .gate = std::nullopt,
+                                  .partial = scratch.partial});
 }
 
 absl::Status RunFfn(const MoeFfnWeights& ffn, const LayerWeights& layer,
                     const Successor& next, const LayerContext& context) {
   const Scratch& scratch = context.scratch;
-  Backend& backend = context.backend;
+  OperatorSet& operators = context.operators;
   BOLE_RETURN_IF_ERROR(
-      backend.AddAndNorm({.add = MixerAddition(layer, context),
-                          .norm = NormOf(layer.post_attention_norm, context),
-                          .partial = scratch.partial}));
+      operators.AddAndNorm({.add = MixerAddition(layer, context),
+                            .norm = NormOf(layer.post_attention_norm, context),
+                            .partial = scratch.partial}));
   const MoeParams moe = {
       .rows = context.rows,
       .experts_per_token = context.config.moe->experts_per_token,
@@ -252,9 +253,10 @@ absl::Status RunFfn(const MoeFfnWeights& ffn, const LayerWeights& layer,
       .shared_gate_up = ffn.shared_gate_up,
       .shared_down = ffn.shared_down,
       .out = scratch.residual};
-  BOLE_RETURN_IF_ERROR(backend.AddAndNorm(
+  BOLE_RETURN_IF_ERROR(operators.AddAndNorm(
       {.add = moe, .norm = next.norm, .partial = scratch.partial}));
-  return next.projection ? backend.MatMul(*next.projection) : absl::OkStatus();
+  return next.projection ? operators.MatMul(*next.projection)
+                         : absl::OkStatus();
 }
 
 }  // namespace
@@ -264,9 +266,9 @@ absl::Status RunLayers(std::span<const LayerWeights> layers, LayerPlace first,
                        const LayerContext& context) {
   LayerPlace place = first;
   BOLE_RETURN_IF_ERROR(
-      context.backend.RmsNorm(NormOf(layers[0].input_norm, context)));
+      context.operators.RmsNorm(NormOf(layers[0].input_norm, context)));
   BOLE_RETURN_IF_ERROR(
-      context.backend.MatMul(MixerProjection(layers[0], context)));
+      context.operators.MatMul(MixerProjection(layers[0], context)));
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerWeights& layer = layers[i];
     BOLE_RETURN_IF_ERROR(RunMixers(layer, place, context));

@@ -2,7 +2,7 @@
 #ifndef BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
 
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 #include "worker_service/model/layer_context.h"
 #include "worker_service/model/model_config.h"
 #include "worker_service/model/weights.h"
@@ -14,7 +14,7 @@ namespace bole {
 struct ModelParts {
   const ModelConfig& config;  // What the rank has of the model.
   const Weights& weights;
-  Backend& backend;
+  OperatorSet& operators;
   const SequenceMemory& memory;
   const Scratch& scratch;
 };

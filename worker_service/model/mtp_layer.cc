@@ -16,26 +16,26 @@ MtpLayer::MtpLayer(const ModelParts& parts, int max_rows, DeviceArrays& arrays)
 absl::Status MtpLayer::Forward(const Input& input, Activation* out) {
   const DrafterWeights& weights = *parts_.weights.drafter;
   BOLE_RETURN_IF_ERROR(
-      parts_.backend.DraftInputs({.rows = input.batch.rows,
-                                  .width = parts_.config.hidden_size,
-                                  .epsilon = parts_.config.rms_norm_eps,
-                                  .token = input.token,
-                                  .table = parts_.weights.embedding,
-                                  .embedding_norm = weights.embedding_norm,
-                                  .hidden_row = input.hidden_row,
-                                  .hidden = input.hidden,
-                                  .hidden_norm = weights.hidden_norm,
-                                  .out = combined_}));
-  BOLE_RETURN_IF_ERROR(parts_.backend.MatMul({.rows = input.batch.rows,
-                                              .x = combined_,
-                                              .weight = weights.projection,
-                                              .out = parts_.scratch.residual,
-                                              .out_float = nullptr,
-                                              .accumulate = false}));
+      parts_.operators.DraftInputs({.rows = input.batch.rows,
+                                    .width = parts_.config.hidden_size,
+                                    .epsilon = parts_.config.rms_norm_eps,
+                                    .token = input.token,
+                                    .table = parts_.weights.embedding,
+                                    .embedding_norm = weights.embedding_norm,
+                                    .hidden_row = input.hidden_row,
+                                    .hidden = input.hidden,
+                                    .hidden_norm = weights.hidden_norm,
+                                    .out = combined_}));
+  BOLE_RETURN_IF_ERROR(parts_.operators.MatMul({.rows = input.batch.rows,
+                                                .x = combined_,
+                                                .weight = weights.projection,
+                                                .out = parts_.scratch.residual,
+                                                .out_float = nullptr,
+                                                .accumulate = false}));
   const ForwardPart part{
       .batch = input.batch, .token = input.token, .mode = ForwardMode::kVerify};
   const LayerContext context{
-      .backend = parts_.backend,
+      .operators = parts_.operators,
       .config = parts_.config,
       .rows = input.batch.rows,
       .parts = {&part, 1},
@@ -62,7 +62,7 @@ Head MtpLayer::head() const {
 
 absl::Status MtpLayer::Logits(RowCount rows, const Activation* hidden,
                               float* logits) {
-  return ComputeLogits(head(), rows, hidden, logits, parts_.backend);
+  return ComputeLogits(head(), rows, hidden, logits, parts_.operators);
 }
 
 }  // namespace bole

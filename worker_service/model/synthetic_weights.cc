@@ -60,11 +60,11 @@ double RootMeanSquare(double draft_rank) {
 class Generator {
  public:
   Generator(const SyntheticModel& model, const ModelShard& shard,
-            Backend& backend, DeviceArrays& arrays)
+            WeightStore& store, DeviceArrays& arrays)
       : model_(model),
         shard_(shard),
         config_(shard.whole),
-        backend_(backend),
+        store_(store),
         arrays_(arrays),
         code_(MakeCode(model.chain, shard.whole)) {}
 
@@ -138,12 +138,12 @@ class Generator {
   const WeightMatrix* Add(const MatrixGenerator& generator) {
     if (!status_.ok()) return nullptr;
     absl::StatusOr<const WeightMatrix*> matrix =
-        backend_.GenerateMatrix(generator);
+        store_.GenerateMatrix(generator);
     if (!matrix.ok()) {
       status_ = matrix.status();
       return nullptr;
     }
-    matrix_bytes_ += backend_.MatrixBytes(**matrix);
+    matrix_bytes_ += store_.MatrixBytes(**matrix);
     return *matrix;
   }
 
@@ -317,7 +317,7 @@ class Generator {
   const SyntheticModel& model_;
   const ModelShard& shard_;
   const ModelConfig& config_;  // The whole model.
-  Backend& backend_;
+  WeightStore& store_;
   DeviceArrays& arrays_;
   const MarkovCode code_;
   absl::Status status_;
@@ -329,7 +329,7 @@ class Generator {
 
 absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
                                         const ModelShard& shard,
-                                        Backend& backend) {
+                                        WeightStore& store, Device& device) {
   const ModelConfig& config = shard.whole;
   if (config.hidden_size % 64 != 0 ||
       config.vocab_size < model.chain.options.num_tokens) {
@@ -338,8 +338,8 @@ absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
         " tokens and a hidden size of ", config.hidden_size, " do not fit ",
         config.vocab_size, " tokens and a multiple of 64"));
   }
-  Weights weights(backend);
-  Generator generator(model, shard, backend, weights.arrays);
+  Weights weights(device);
+  Generator generator(model, shard, store, weights.arrays);
   weights.embedding = generator.Embedding();
   weights.head = generator.Head();
   weights.head_rows = HeadRows(shard);

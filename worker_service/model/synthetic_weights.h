@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
+#include "kernels/weight_store.h"
 #include "worker_service/model/markov_chain.h"
 #include "worker_service/model/model_shard.h"
 #include "worker_service/model/weights.h"
@@ -25,11 +26,11 @@ struct SyntheticModel {
 // besides.
 //
 // INVALID_ARGUMENT: the hidden size is not a multiple of 64, or the vocabulary
-// smaller than the chain's. RESOURCE_EXHAUSTED when the backend has no room.
+// smaller than the chain's. RESOURCE_EXHAUSTED when there is no room.
 // REQUIRES: the sizes of heads are multiples of 4.
 absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
                                         const ModelShard& shard,
-                                        Backend& backend);
+                                        WeightStore& store, Device& device);
 
 }  // namespace bole
 

@@ -11,23 +11,23 @@
 namespace bole {
 namespace {
 
-// Hands tensors to the backend one at a time. The first error sticks, so that a
+// Hands tensors to the store one at a time. The first error sticks, so that a
 // layer reads as the list of its weights.
 class Loader {
  public:
   // Fills `weights`, and calls `on_progress`, if there is one, after each
   // matrix but the last. `all_bytes`: source_bytes() after everything.
-  Loader(const ModelShard& shard, Backend& backend, Weights& weights,
+  Loader(const ModelShard& shard, WeightStore& store, Weights& weights,
          const OnLoadProgress& on_progress, int64_t all_bytes)
       : shard_(shard),
-        backend_(backend),
+        store_(store),
         weights_(weights),
         on_progress_(&on_progress),
         all_bytes_(all_bytes) {}
   // Only counts what the other one would read: no data is touched, and every
   // matrix and vector is null. REQUIRES: weights.arrays is measuring.
-  Loader(const ModelShard& shard, Backend& backend, Weights& weights)
-      : shard_(shard), backend_(backend), weights_(weights) {}
+  Loader(const ModelShard& shard, WeightStore& store, Weights& weights)
+      : shard_(shard), store_(store), weights_(weights) {}
 
   void Everything(const CheckpointTensors& t) {
     weights_.embedding = Matrix(t.embedding);
@@ -77,12 +77,12 @@ class Loader {
     const MatrixSource source{.columns = columns, .blocks = blocks};
     source_bytes_ += source.bytes();
     if (is_counting()) return nullptr;
-    absl::StatusOr<const WeightMatrix*> matrix = backend_.LoadMatrix(source);
+    absl::StatusOr<const WeightMatrix*> matrix = store_.LoadMatrix(source);
     if (!matrix.ok()) {
       status_ = matrix.status();
       return nullptr;
     }
-    weights_.matrix_bytes += backend_.MatrixBytes(**matrix);
+    weights_.matrix_bytes += store_.MatrixBytes(**matrix);
     if (*on_progress_ && source_bytes_ < all_bytes_) {
       (*on_progress_)({.done_bytes = source_bytes_, .all_bytes = all_bytes_});
     }
@@ -175,7 +175,7 @@ class Loader {
   }
 
   const ModelShard& shard_;
-  Backend& backend_;
+  WeightStore& store_;
   Weights& weights_;
   const OnLoadProgress* on_progress_ = nullptr;
   int64_t all_bytes_ = 0;
@@ -184,10 +184,10 @@ class Loader {
 };
 
 int64_t BytesToRead(const CheckpointTensors& tensors, const ModelShard& shard,
-                    Backend& backend) {
-  Weights counted(backend);
-  counted.arrays = DeviceArrays::Measuring(backend);
-  Loader loader(shard, backend, counted);
+                    WeightStore& store, Device& device) {
+  Weights counted(device);
+  counted.arrays = DeviceArrays::Measuring(device);
+  Loader loader(shard, store, counted);
   loader.Everything(tensors);
   return loader.source_bytes();
 }
@@ -195,20 +195,21 @@ int64_t BytesToRead(const CheckpointTensors& tensors, const ModelShard& shard,
 }  // namespace
 
 absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
-                                    const ModelShard& shard, Backend& backend,
+                                    const ModelShard& shard, WeightStore& store,
+                                    Device& device,
                                     const OnLoadProgress& on_progress) {
-  const int64_t all_bytes = BytesToRead(tensors, shard, backend);
+  const int64_t all_bytes = BytesToRead(tensors, shard, store, device);
   if (on_progress) on_progress({.done_bytes = 0, .all_bytes = all_bytes});
-  Weights weights(backend);
-  Loader loader(shard, backend, weights, on_progress, all_bytes);
+  Weights weights(device);
+  Loader loader(shard, store, weights, on_progress, all_bytes);
   loader.Everything(tensors);
   weights.head_rows = HeadRows(shard);
   weights.inverse_frequency = weights.arrays.Copy(
       InverseFrequencies(shard.config.rope), "rotary frequencies");
   BOLE_RETURN_IF_ERROR(loader.status());
   // Copies may still be queued: errors of theirs are errors of loading.
-  BOLE_RETURN_IF_ERROR(backend.SetMark(0));
-  BOLE_RETURN_IF_ERROR(backend.AwaitMark(0));
+  BOLE_RETURN_IF_ERROR(device.SetMark(0));
+  BOLE_RETURN_IF_ERROR(device.AwaitMark(0));
   if (on_progress) {
     on_progress({.done_bytes = all_bytes, .all_bytes = all_bytes});
   }

@@ -1,4 +1,4 @@
-// A model's weights in the backend's memory, as the operators want them.
+// A model's weights in a device's memory, as the operators want them.
 #ifndef BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 
@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
+#include "kernels/weight_store.h"
 #include "worker_service/device_arrays.h"
 #include "worker_service/model/checkpoint_tensors.h"
 #include "worker_service/model/model_shard.h"
@@ -73,7 +74,7 @@ struct DrafterWeights {
 };
 
 struct Weights {
-  explicit Weights(Backend& backend) : arrays(backend) {}
+  explicit Weights(Device& device) : arrays(device) {}
 
   const WeightMatrix* embedding = nullptr;  // [V, H]
   // [V, H], or the rank's rows of it (ModelShard::head); the embedding when the
@@ -85,10 +86,10 @@ struct Weights {
   std::vector<LayerWeights> layers;
   std::optional<DrafterWeights> drafter;
   size_t matrix_bytes = 0;  // Bytes of all matrices.
-  DeviceArrays arrays;      // Owns the vectors; the backend owns the matrices.
+  DeviceArrays arrays;      // Owns the vectors; the store owns the matrices.
 };
 
-// How much of the rank's matrices the backend has, in bytes as they are stored.
+// How much of the rank's matrices the store has, in bytes as they are stored.
 struct LoadProgress {
   int64_t done_bytes;
   int64_t all_bytes;
@@ -97,14 +98,15 @@ using OnLoadProgress = std::function<void(const LoadProgress&)>;
 
 // Converts, folds and packs the rank's part of every tensor. `on_progress`, if
 // there is one, is called before the first matrix, after each, and once more
-// with all bytes when everything is in the backend's memory.
-// Errors: RESOURCE_EXHAUSTED when the backend has no room; INTERNAL when copies
+// with all bytes when everything is in the device's memory.
+// Errors: RESOURCE_EXHAUSTED when there is no room; INTERNAL when copies
 // to it failed.
 // REQUIRES: `tensors` were resolved with shard.whole.
 // COST: reads the part once, and no other bytes of what is cut; waits for the
 // device once, at the end.
 absl::StatusOr<Weights> LoadWeights(
-    const CheckpointTensors& tensors, const ModelShard& shard, Backend& backend,
+    const CheckpointTensors& tensors, const ModelShard& shard,
+    WeightStore& store, Device& device,
     const OnLoadProgress& on_progress = nullptr);
 
 }  // namespace bole

@@ -30,6 +30,7 @@ DEPS = [
     "//kernels:row_batch",
     "//kernels:sampling",
     "//kernels:scratch_meter",
+    "//kernels:weight_store",
     "//kernels/cuda:cuda_backend",
     "//kernels/cuda:device",
     "//kernels/cuda/moe",

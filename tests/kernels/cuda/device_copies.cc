@@ -110,12 +110,12 @@ void DeviceCopies::Fetch() {
   }
 }
 
-const WeightMatrix* LoadRows(Backend& backend, int rows, int columns,
+const WeightMatrix* LoadRows(WeightStore& store, int rows, int columns,
                              std::span<const float> content) {
   const MatrixBlock block = FloatBlock(content, columns);
   EXPECT_EQ(block.rows, rows);
   const absl::StatusOr<const WeightMatrix*> matrix =
-      backend.LoadMatrix({.columns = columns, .blocks = {&block, 1}});
+      store.LoadMatrix({.columns = columns, .blocks = {&block, 1}});
   EXPECT_TRUE(matrix.ok()) << matrix.status();
   return matrix.ok() ? *matrix : nullptr;
 }

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/row_batch.h"
+#include "kernels/weight_store.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/random_forest.h"
 
@@ -61,8 +61,8 @@ class DeviceCopies {
   std::vector<Zone> zones_;
 };
 
-// A matrix of the backend from rows of floats.
-const WeightMatrix* LoadRows(Backend& backend, int rows, int columns,
+// A matrix of the store from rows of floats.
+const WeightMatrix* LoadRows(WeightStore& store, int rows, int columns,
                              std::span<const float> content);
 
 // Rounds to bfloat16 and back, as the GPU stores activations.

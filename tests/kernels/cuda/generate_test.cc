@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/backend.h"
 #include "tests/kernels/cuda/cuda_test.h"
 
 namespace bole::testing {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "kernels/backend.h"
+#include "kernels/graph_set.h"
 #include "kernels/scratch_meter.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"

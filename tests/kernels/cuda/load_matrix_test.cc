@@ -15,10 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
-#include "kernels/backend.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/matrix_source.h"
 #include "kernels/reference/packed_matrix.h"
+#include "kernels/weight_store.h"
 #include "tests/kernels/cuda/cuda_test.h"
 
 namespace bole::testing {
@@ -61,10 +61,9 @@ StoredRows RandomRows(std::mt19937& rng, SourceType type, int rows, int columns,
 
 class CudaLoadMatrixTest : public CudaTest {
  protected:
-  static const WeightMatrix* Load(Backend& backend,
+  static const WeightMatrix* Load(WeightStore& store,
                                   const MatrixSource& source) {
-    const absl::StatusOr<const WeightMatrix*> matrix =
-        backend.LoadMatrix(source);
+    const absl::StatusOr<const WeightMatrix*> matrix = store.LoadMatrix(source);
     EXPECT_TRUE(matrix.ok()) << matrix.status();
     return matrix.ok() ? *matrix : nullptr;
   }

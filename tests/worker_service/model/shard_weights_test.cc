@@ -326,10 +326,10 @@ void ExpectCheckpointIsCut(const ModelConfig& config,
   const absl::StatusOr<CheckpointTensors> tensors =
       ResolveTensors(filled.tensors(), config);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
-  ExpectRanksHaveTheWhole(config,
-                          [&](const ModelShard& shard, Backend& backend) {
-                            return LoadWeights(*tensors, shard, backend);
-                          });
+  ExpectRanksHaveTheWhole(
+      config, [&](const ModelShard& shard, Backend& backend) {
+        return LoadWeights(*tensors, shard, backend, backend);
+      });
 }
 
 TEST(ShardWeightsTest, ACheckpointIsCut) {
@@ -352,10 +352,10 @@ TEST(ShardWeightsTest, ASyntheticShardIsASliceOfTheWhole) {
   for (const ModelConfig& config : {DenseConfig(), MoeModelConfig()}) {
     const SyntheticModel model{
         .chain = MakeMarkovChain({.num_tokens = 1280, .seed = 3}), .seed = 3};
-    ExpectRanksHaveTheWhole(config,
-                            [&](const ModelShard& shard, Backend& backend) {
-                              return GenerateWeights(model, shard, backend);
-                            });
+    ExpectRanksHaveTheWhole(
+        config, [&](const ModelShard& shard, Backend& backend) {
+          return GenerateWeights(model, shard, backend, backend);
+        });
   }
 }
 

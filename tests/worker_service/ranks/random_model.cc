@@ -94,7 +94,8 @@ absl::StatusOr<LoadedModel> RandomModel::Load(Backend& backend) const {
                         ResolveTensors(tensors_, config_));
   BOLE_ASSIGN_OR_RETURN(const ModelShard shard,
                         ShardOf(config_, backend.rank()));
-  BOLE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(tensors, shard, backend));
+  BOLE_ASSIGN_OR_RETURN(Weights weights,
+                        LoadWeights(tensors, shard, backend, backend));
   LoadedModel model;
   model.config = shard.config;
   model.num_ids = config_.vocab_size;

@@ -65,9 +65,9 @@ class GdnDecodeLayerTest : public CudaTest {
                     .num_layers = 1},
         .norm = device.Norm(copies.Of(norm_weight),
                             copies.Activations(result.out))};
-    const absl::Status status = at_once
-                                    ? cuda_->GdnDecodeLayer(params)
-                                    : cuda_->Backend::GdnDecodeLayer(params);
+    const absl::Status status =
+        at_once ? cuda_->GdnDecodeLayer(params)
+                : cuda_->OperatorSet::GdnDecodeLayer(params);
     copies.Fetch();
     EXPECT_TRUE(status.ok()) << status;
     return result;

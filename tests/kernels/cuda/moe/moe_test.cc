@@ -13,6 +13,7 @@
 #include "cuda_runtime_api.h"
 #include "gtest/gtest.h"
 #include "kernels/dense.h"
+#include "kernels/weight_store.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/testing/activations.h"
@@ -104,16 +105,15 @@ struct MoeProblem {
   bool accumulate = true;
 };
 
-// The weights as a backend has them.
+// The weights as a store has them.
 struct LoadedMoe {
-  LoadedMoe(Backend& backend, const MoeProblem& p)
-      : router(
-            LoadRows(backend, p.sizes.num_experts, p.sizes.hidden, p.router)),
-        shared_gate(LoadRows(backend, 1, p.sizes.hidden, p.shared_gate)) {
+  LoadedMoe(WeightStore& store, const MoeProblem& p)
+      : router(LoadRows(store, p.sizes.num_experts, p.sizes.hidden, p.router)),
+        shared_gate(LoadRows(store, 1, p.sizes.hidden, p.shared_gate)) {
     const auto load = [&](const Ffn& ffn, int width) {
       gate_up.push_back(
-          LoadRows(backend, 2 * width, p.sizes.hidden, ffn.gate_up));
-      down.push_back(LoadRows(backend, p.sizes.hidden, width, ffn.down));
+          LoadRows(store, 2 * width, p.sizes.hidden, ffn.gate_up));
+      down.push_back(LoadRows(store, p.sizes.hidden, width, ffn.down));
     };
     for (const Ffn& expert : p.experts) load(expert, p.sizes.width);
     load(p.shared, p.sizes.shared_width);

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
-#include "kernels/backend.h"
 #include "kernels/cuda/products/int7_product.h"
 #include "kernels/cuda/products/product.h"
+#include "kernels/weight_store.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/products/product_case.h"
@@ -32,10 +32,10 @@ using Out = ProductOut;
 class Int7ProductsTest : public CudaTest {
  protected:
   // Quantises a matrix of numbers that bfloat16 represents exactly.
-  static const WeightMatrix* Quantized(Backend& backend, const Shape& shape,
+  static const WeightMatrix* Quantized(WeightStore& store, const Shape& shape,
                                        std::span<const float> weight) {
-    const absl::StatusOr<const WeightMatrix*> matrix = backend.QuantizeMatrix(
-        *LoadRows(backend, shape.rows, shape.columns, weight));
+    const absl::StatusOr<const WeightMatrix*> matrix = store.QuantizeMatrix(
+        *LoadRows(store, shape.rows, shape.columns, weight));
     EXPECT_TRUE(matrix.ok()) << matrix.status();
     return matrix.ok() ? *matrix : nullptr;
   }

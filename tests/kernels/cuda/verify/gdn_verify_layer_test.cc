@@ -64,9 +64,9 @@ class GdnVerifyLayerTest : public CudaTest {
         .core = device.gdn.Core(1, TreeSolver::kBlocks),
         .norm = device.Norm(copies.Of(norm_weight),
                             copies.Activations(result.out))};
-    const absl::Status status = at_once
-                                    ? cuda_->GdnVerifyLayer(params)
-                                    : cuda_->Backend::GdnVerifyLayer(params);
+    const absl::Status status =
+        at_once ? cuda_->GdnVerifyLayer(params)
+                : cuda_->OperatorSet::GdnVerifyLayer(params);
     copies.Fetch();
     EXPECT_TRUE(status.ok()) << status;
     return result;

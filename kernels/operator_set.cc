@@ -1,29 +1,23 @@
 // Operators of several steps, as those that define them.
-#include "kernels/backend.h"
+#include "kernels/operator_set.h"
 
 #include <variant>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 
 namespace bole {
 namespace {
 
-absl::Status OneRankOnly(const Backend& backend) {
-  return absl::UnimplementedError(
-      absl::StrCat(backend.description(), " runs a model on one rank only"));
+absl::Status Run(const MatMulParams& params, OperatorSet& operators) {
+  return operators.MatMul(params);
 }
-
-absl::Status Run(const MatMulParams& params, Backend& backend) {
-  return backend.MatMul(params);
-}
-absl::Status Run(const MoeParams& params, Backend& backend) {
-  return backend.Moe(params);
+absl::Status Run(const MoeParams& params, OperatorSet& operators) {
+  return operators.Moe(params);
 }
 
 }  // namespace
 
-absl::Status Backend::AddAndProject(const AddAndProjectParams& params) {
+absl::Status OperatorSet::AddAndProject(const AddAndProjectParams& params) {
   absl::Status status = AddAndNorm(
       {.add = params.add, .norm = params.norm, .partial = params.partial});
   if (status.ok()) status = MatMul(params.project);
@@ -31,7 +25,7 @@ absl::Status Backend::AddAndProject(const AddAndProjectParams& params) {
   return status;
 }
 
-absl::Status Backend::AddAndNorm(const AddAndNormParams& params) {
+absl::Status OperatorSet::AddAndNorm(const AddAndNormParams& params) {
   return std::visit(
       [&](auto add) {
         if (rank().count == 1) {
@@ -54,16 +48,7 @@ absl::Status Backend::AddAndNorm(const AddAndNormParams& params) {
       params.add);
 }
 
-absl::Status Backend::AllReduceAddNorm(
-    const AllReduceAddNormParams& /*params*/) {
-  return OneRankOnly(*this);
-}
-
-absl::Status Backend::AllGather(const AllGatherParams& /*params*/) {
-  return OneRankOnly(*this);
-}
-
-absl::Status Backend::GdnDecodeLayer(const GdnDecodeLayerParams& p) {
+absl::Status OperatorSet::GdnDecodeLayer(const GdnDecodeLayerParams& p) {
   absl::Status status = GdnConv(p.conv);
   if (status.ok()) status = GdnDecode(p.core);
   if (status.ok()) status = GdnCommitWindows(p.windows);
@@ -71,20 +56,20 @@ absl::Status Backend::GdnDecodeLayer(const GdnDecodeLayerParams& p) {
   return status;
 }
 
-absl::Status Backend::GdnVerifyLayer(const GdnVerifyLayerParams& p) {
+absl::Status OperatorSet::GdnVerifyLayer(const GdnVerifyLayerParams& p) {
   absl::Status status = GdnConv(p.conv);
   if (status.ok()) status = GdnVerify(p.core);
   if (status.ok()) status = GdnGatedNorm(p.norm);
   return status;
 }
 
-absl::Status Backend::AttentionDecode(const AttentionDecodeParams& params) {
+absl::Status OperatorSet::AttentionDecode(const AttentionDecodeParams& params) {
   const absl::Status status = PrepareQkv(params.qkv);
   return status.ok() ? Attend(params.attend) : status;
 }
 
-absl::Status Backend::CommitPath(const GdnCommitParams& linear,
-                                 const CompactKvParams& attention) {
+absl::Status OperatorSet::CommitPath(const GdnCommitParams& linear,
+                                     const CompactKvParams& attention) {
   absl::Status status = GdnCommitStates(linear);
   if (status.ok()) status = GdnCommitWindows(linear);
   if (status.ok()) status = CompactKv(attention);
