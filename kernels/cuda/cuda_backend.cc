@@ -1,10 +1,11 @@
+#include "kernels/cuda/cuda_backend.h"
+
 #include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_scratch_meter.h"
 #include "kernels/cuda/draft_inputs.h"
 #include "kernels/cuda/gdn/commit_path.h"
