@@ -17,10 +17,11 @@ import statistics_of_pairs as pairs
 import summarize
 
 
-def row(setting, requests, repetition, rate, off=0, tree=1):
+def row(setting, requests, repetition, rate, off=0, tree=1, waits=1):
     return {"device": "d", "model": "m", "setting": setting,
             "requests": requests, "repetition": repetition,
             "tokens_per_second": rate,
+            "tpot_p50": waits * requests / rate,
             "speculation": {"off_rounds": off, "chain_rounds": 0,
                             "tree_rounds": tree,
                             "selected_nodes": off + 32 * tree}}
@@ -77,12 +78,19 @@ class SummaryTest(unittest.TestCase):
         self.assertIsNone(summarize.best_fixed(group))
         self.assertIsNone(summarize.ratio(group, "goodput", "plain"))
 
+    def test_the_time_per_token_has_a_best_setting_of_its_own(self):
+        rows = [row("plain", 4, 0, 100), row("chain 3", 4, 0, 90, waits=0.5),
+                row("goodput", 4, 0, 95, waits=0.75)]
+        self.assertAlmostEqual(summarize.by_token(groups_of(rows)["d", "m", 4]),
+                               (0.5 * 4 / 90) / (0.75 * 4 / 95))
+
     def test_the_table_marks_the_best_and_says_what_was_chosen(self):
         page = summarize.markdown(groups_of(self.ROWS),
                                   ["plain", "chain 3", "tree 32", "goodput"])
-        self.assertIn("| 1 | 105 | 150 | **305** | 306 | 1.005 |", page)
+        self.assertIn("| 1 | 105 | 150 | **305** | 306 | 1.005 | 1.005 |",
+                      page)
         self.assertIn("| off 33 %, tree 67 %; 21.7 nodes |", page)
-        self.assertIn("| 4 | - | - | - | 500 | - | - |", page)
+        self.assertIn("| 4 | - | - | - | 500 | - | - | - |", page)
 
     def test_the_picture_has_a_line_for_each_setting(self):
         svg = summarize.picture(groups_of(self.ROWS), ["plain", "goodput"])
