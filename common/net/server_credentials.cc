@@ -77,8 +77,8 @@ class GuardedPlaintext final : public grpc::ServerCredentials {
                       .destroy = &Destroy,
                       .state = new CallGuard(guard_)});
     // The credentials own the guard, which the analyzer does not know.
-    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
     const int port =
+        // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
         grpc_server_add_http2_port(server, address.c_str(), credentials);
     grpc_server_credentials_release(credentials);
     return port;
