@@ -37,7 +37,7 @@ struct Scratch {
   Scratch(const ModelConfig& config, int max_rows, int num_ranks,
           DeviceArrays& arrays);
 
-  ElementType type;       // Of activations.
+  ElementType type;       // Activations are stored as this.
   Activation* residual;   // [N, H] the stream that layers add to.
   Activation* normed;     // [N, H]
   Activation* projected;  // [N, widest projection]

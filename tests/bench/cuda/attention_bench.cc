@@ -263,9 +263,7 @@ int main(int argc, char** argv) {
   app.AddSwitch("--plain", flags.plain, "the kernel for all shapes as well");
   app.AddSwitch("--neighbours", flags.neighbours,
                 "PrepareQkv, it and Attend together, and CompactKv as well");
-  app.Add("--replays", flags.replays, "of each graph");
-  app.Add("--json", flags.json, "file for the results");
-  app.Add("--commit", flags.commit, "of the tree, for the results");
+  bole::cuda::AddReportFlags(flags.replays, flags.json, flags.commit, app);
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   std::erase(flags.prefill, 0);
   const std::string command =

@@ -185,9 +185,7 @@ int main(int argc, char** argv) {
   app.Add("--widths", flags.widths, "of rows that are summed");
   app.Add("--rows", flags.rows, "that are summed");
   app.Add("--gathered", flags.gathered, "rows of logits, cut by the ranks");
-  app.Add("--replays", flags.replays, "of each graph");
-  app.Add("--json", flags.json, "file to write the numbers to");
-  app.Add("--commit", flags.commit, "of the source, to be told in the file");
+  bole::cuda::AddReportFlags(flags.replays, flags.json, flags.commit, app);
   if (const std::optional<int> done = app.Parse(argc, argv)) return *done;
   return bole::cuda::ExitCode(bole::cuda::Run(
       flags, bole::cuda::CommandLine("collectives_bench", argc, argv)));

@@ -255,9 +255,7 @@ int main(int argc, char** argv) {
   app.Add("--batch", flags.batches, "requests");
   app.Add("--nodes", flags.nodes, "rows of a request");
   app.Add("--prefill", flags.prefill, "tokens, 0 for none");
-  app.Add("--replays", flags.replays, "of each graph");
-  app.Add("--json", flags.json, "file for the results");
-  app.Add("--commit", flags.commit, "of the tree, for the results");
+  bole::cuda::AddReportFlags(flags.replays, flags.json, flags.commit, app);
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   std::erase(flags.prefill, 0);
   const std::string command =

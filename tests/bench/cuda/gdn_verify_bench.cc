@@ -242,11 +242,9 @@ int main(int argc, char** argv) {
   app.Add("--solvers", flags.solvers, "of blocks, neumann, serial")
       .OneOf({"blocks", "neumann", "serial"});
   app.Add("--accepted", flags.num_accepted, "nodes that are committed");
-  app.Add("--replays", flags.replays, "of each graph");
   app.AddSwitch("--errors,!--no-errors", flags.errors,
                 "errors against float64, too");
-  app.Add("--json", flags.json, "file for the results");
-  app.Add("--commit", flags.commit, "of the tree, for the results");
+  bole::cuda::AddReportFlags(flags.replays, flags.json, flags.commit, app);
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const std::string command =
       bole::cuda::CommandLine("gdn_verify_bench", argc, argv);

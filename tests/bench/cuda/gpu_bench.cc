@@ -169,6 +169,13 @@ absl::Status WriteReport(const std::string& file, const CudaBackend& backend,
   return absl::UnavailableError(absl::StrCat("cannot write ", file));
 }
 
+void AddReportFlags(int& replays, std::string& json, std::string& commit,
+                    bole::CommandLine& app) {
+  app.Add("--replays", replays, "of each graph").Range(1, 1000);
+  app.Add("--json", json, "file for the results");
+  app.Add("--commit", commit, "of the tree, for the results");
+}
+
 std::string CommandLine(const std::string& name, int argc, char** argv) {
   std::string command = name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/command_line.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "nlohmann/json_fwd.hpp"
 
@@ -39,6 +40,10 @@ absl::StatusOr<double> CopyBandwidth(CudaBackend& backend);
 absl::Status WriteReport(const std::string& file, const CudaBackend& backend,
                          const std::string& command, const std::string& commit,
                          const nlohmann::ordered_json& rows);
+
+// --replays, --json and --commit.
+void AddReportFlags(int& replays, std::string& json, std::string& commit,
+                    bole::CommandLine& app);
 
 // The name of a benchmark and its arguments, for its report.
 std::string CommandLine(const std::string& name, int argc, char** argv);

@@ -297,9 +297,7 @@ int main(int argc, char** argv) {
       .OneOf({"35B-A3B", "122B-A10B"});
   app.Add("--rows", flags.rows, "of a forward");
   app.Add("--layers", flags.layers, "with weights of their own").Range(1, 40);
-  app.Add("--replays", flags.replays, "of each graph").Range(1, 1000);
-  app.Add("--json", flags.json, "file for the results");
-  app.Add("--commit", flags.commit, "of the tree, for the results");
+  bole::cuda::AddReportFlags(flags.replays, flags.json, flags.commit, app);
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const std::string command = bole::cuda::CommandLine("moe_bench", argc, argv);
   return bole::cuda::ExitCode(bole::cuda::Run(flags, command));

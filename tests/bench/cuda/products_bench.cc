@@ -330,9 +330,7 @@ int main(int argc, char** argv) {
   app.Add("--rows", flags.rows, "rows of x").Range(1, bole::cuda::kMaxRows);
   app.AddSwitch("--neighbours", flags.neighbours,
                 "with the norms and the gates between the products");
-  app.Add("--replays", flags.replays, "of each graph");
-  app.Add("--json", flags.json, "file for the results");
-  app.Add("--commit", flags.commit, "of the tree, for the results");
+  bole::cuda::AddReportFlags(flags.replays, flags.json, flags.commit, app);
   if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   const std::string command =
       bole::cuda::CommandLine("products_bench", argc, argv);
