@@ -79,8 +79,7 @@ class Device {
   // are there once a later mark has been reached.
   virtual absl::Status QueueDownload(void* host, const void* device,
                                      size_t bytes) = 0;
-  // Within the device, in order with the operators; no overlap, in
-  // no graph.
+  // Within the device, in order with the operators; no overlap.
   virtual absl::Status CopyDevice(void* to, const void* from, size_t bytes) = 0;
   // Copies that run beside the operators, in an order of their own. They begin
   // when the operators queued so far have ended; operators that are queued

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_scratch_meter.h"
@@ -241,6 +242,10 @@ absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
 }
 absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
                                      const CompactKvParams& attention) {
+  BOLE_CHECK(linear.path.first == attention.path.first &&
+             linear.path.row == attention.path.row &&
+             linear.batch.slot == attention.batch.slot &&
+             linear.batch.committed == attention.batch.committed);
   if (CanCommitPath(linear, attention, on_)) {
     return cuda::CommitPath(linear, attention,
                             static_cast<int32_t*>(num_claimed_.get()), on_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/check.h"
 #include "kernels/backend.h"
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
@@ -79,13 +80,13 @@ class CudaBackend final : public Backend {
                              size_t bytes) override;
   absl::Status CopyDevice(void* to, const void* from, size_t bytes) override;
   absl::Status CopyToHost(std::span<const HostCopy> copies) override {
-    return host_copies_->ToHost(copies, on_.stream);
+    return host_copies_->ToHost(copies, stream_of_copies());
   }
   absl::Status CopyFromHost(std::span<const HostCopy> copies) override {
-    return host_copies_->FromHost(copies, on_.stream);
+    return host_copies_->FromHost(copies, stream_of_copies());
   }
   absl::Status AwaitHostCopies() override {
-    return host_copies_->Await(on_.stream);
+    return host_copies_->Await(stream_of_copies());
   }
   std::optional<MemoryState> memory() const override;
   absl::Status DownloadActivations(std::span<float> host,
@@ -160,6 +161,11 @@ class CudaBackend final : public Backend {
         on_{.type = type, .stream = nullptr} {}
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
+  // That of operators, for copies and marks: a graph takes none of them in.
+  cudaStream_t stream_of_copies() const {
+    BOLE_CHECK(!is_capturing_);
+    return on_.stream;
+  }
   // Whether both products are run as one.
   bool TakesPair(const AddAndProjectParams& params) const;
   // Unspecified content, not kept yet.
@@ -177,6 +183,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Communicator> ranks_;          // Null for an only rank.
   std::unique_ptr<GpuCollectives> collectives_;  // The same.
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
+  bool is_capturing_ = false;  // By a set of MakeGraphs().
   std::unique_ptr<HostCopies> host_copies_;
   std::unique_ptr<MatrixUploads> uploads_;  // Null until LoadMatrix().
   std::unique_ptr<MatMuls> matmuls_;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -64,16 +65,17 @@ std::optional<MemoryState> CudaBackend::memory() const {
 }
 
 absl::Status CudaBackend::Upload(void* device, const void* host, size_t bytes) {
-  return ToStatus(
-      cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, on_.stream),
-      "copy to the GPU");
+  return ToStatus(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice,
+                                  stream_of_copies()),
+                  "copy to the GPU");
 }
 
 absl::Status CudaBackend::Download(void* host, const void* device,
                                    size_t bytes) {
-  BOLE_RETURN_IF_ERROR(ToStatus(
-      cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, on_.stream),
-      "copy from the GPU"));
+  BOLE_RETURN_IF_ERROR(
+      ToStatus(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost,
+                               stream_of_copies()),
+               "copy from the GPU"));
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaStreamSynchronize(on_.stream), "work on the GPU"));
   return CheckRanks();
@@ -81,23 +83,26 @@ absl::Status CudaBackend::Download(void* host, const void* device,
 
 absl::Status CudaBackend::QueueDownload(void* host, const void* device,
                                         size_t bytes) {
-  return ToStatus(
-      cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, on_.stream),
-      "copy from the GPU");
+  return ToStatus(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost,
+                                  stream_of_copies()),
+                  "copy from the GPU");
 }
 
 absl::Status CudaBackend::CopyDevice(void* to, const void* from, size_t bytes) {
-  return ToStatus(
-      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, on_.stream),
-      "copy on the GPU");
+  const auto first = reinterpret_cast<uintptr_t>(to);
+  const auto second = reinterpret_cast<uintptr_t>(from);
+  BOLE_CHECK(first + bytes <= second || second + bytes <= first);
+  return ToStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                                  stream_of_copies()),
+                  "copy on the GPU");
 }
 
 std::unique_ptr<GraphSet> CudaBackend::MakeGraphs(int capacity) {
-  return std::make_unique<Graphs>(on_.stream, capacity);
+  return std::make_unique<Graphs>(on_.stream, capacity, is_capturing_);
 }
 
 absl::Status CudaBackend::SetMark(int mark) {
-  return ToStatus(cudaEventRecord(marks_[mark], on_.stream), "mark");
+  return ToStatus(cudaEventRecord(marks_[mark], stream_of_copies()), "mark");
 }
 
 absl::Status CudaBackend::AwaitMark(int mark) {

@@ -38,7 +38,9 @@ absl::StatusOr<Graphs::Graph> Graphs::Capture(
   BOLE_RETURN_IF_ERROR(ToStatus(
       cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
       "begin of a capture"));
+  is_capturing_ = true;
   const absl::Status queued = queue();
+  is_capturing_ = false;
   // The capture has to end, whatever happened within.
   cudaGraph_t captured = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &captured);

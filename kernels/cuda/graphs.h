@@ -20,9 +20,10 @@ namespace bole::cuda {
 // has not been used for the longest time goes.
 class Graphs final : public GraphSet {
  public:
-  // `stream` must outlive the set. REQUIRES: capacity >= 1.
-  Graphs(cudaStream_t stream, int capacity)
-      : stream_(stream), capacity_(capacity) {}
+  // `is_capturing` is true while a capture is under way, when operators alone
+  // may be queued. Both must outlive the set. REQUIRES: capacity >= 1.
+  Graphs(cudaStream_t stream, int capacity, bool& is_capturing)
+      : stream_(stream), capacity_(capacity), is_capturing_(is_capturing) {}
   ~Graphs() override;
 
   int capacity() const override { return capacity_; }
@@ -45,6 +46,7 @@ class Graphs final : public GraphSet {
 
   const cudaStream_t stream_;
   const int capacity_;
+  bool& is_capturing_;
   std::map<GraphKey, Entry> graphs_;
   int64_t num_calls_ = 0;
   int64_t num_misses_ = 0;
