@@ -1,5 +1,8 @@
 #include "kernels/cuda/host_copies.h"
 
+#include <cstddef>
+#include <vector>
+
 #include "common/status_macros.h"
 #include "kernels/cuda/check.h"
 
@@ -56,15 +59,26 @@ absl::Status HostCopies::FromHost(std::span<const HostCopy> copies,
 }
 
 absl::Status HostCopies::Queue(std::span<const HostCopy> copies, bool to_host) {
+  if (copies.empty()) return absl::OkStatus();
+  std::vector<void*> to;
+  std::vector<const void*> from;
+  std::vector<size_t> bytes;
+  to.reserve(copies.size());
+  from.reserve(copies.size());
+  bytes.reserve(copies.size());
   for (const HostCopy& copy : copies) {
-    BOLE_RETURN_IF_ERROR(
-        ToStatus(to_host ? cudaMemcpyAsync(copy.host, copy.device, copy.bytes,
-                                           cudaMemcpyDeviceToHost, stream_)
-                         : cudaMemcpyAsync(copy.device, copy.host, copy.bytes,
-                                           cudaMemcpyHostToDevice, stream_),
-                 to_host ? "copy to the host" : "copy from the host"));
+    to.push_back(to_host ? copy.host : copy.device);
+    from.push_back(to_host ? copy.device : copy.host);
+    bytes.push_back(copy.bytes);
   }
-  return absl::OkStatus();
+  cudaMemcpyAttributes attributes{};
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+  size_t first = 0;  // The attributes hold from this copy on.
+  return ToStatus(
+      cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), copies.size(),
+                           &attributes, &first, /*numAttrs=*/1, stream_),
+      to_host ? "copies to the host" : "copies from the host");
 }
 
 }  // namespace bole::cuda

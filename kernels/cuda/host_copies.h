@@ -24,7 +24,9 @@ class HostCopies {
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
-  // The copies begin when what is queued on `operators` so far has ended.
+  // The copies begin when what is queued on `operators` so far has ended, and
+  // run in no order among themselves. The call is one of the driver's, however
+  // many copies there are. REQUIRES: none writes what another reads or writes.
   absl::Status ToHost(std::span<const HostCopy> copies, cudaStream_t operators);
   absl::Status FromHost(std::span<const HostCopy> copies,
                         cudaStream_t operators);
