@@ -78,6 +78,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   backend->on_.is_hopper = properties.major == 9;
   backend->on_.shared_bytes =
       static_cast<int>(properties.sharedMemPerBlockOptin);
+  backend->on_.multiprocessors = properties.multiProcessorCount;
   BOLE_RETURN_IF_ERROR(
       ToStatus(cudaStreamCreate(&backend->on_.stream), "stream of the GPU"));
   for (cudaEvent_t& mark : backend->marks_) {

@@ -29,6 +29,7 @@ struct Launch {
   bool is_hopper = false;  // It runs what is compiled for sm_90a.
   // The most shared memory that a block may use.
   int shared_bytes = 0;
+  int multiprocessors = 0;
 };
 
 // Dense, but for the products (matmul.h) and Moe.

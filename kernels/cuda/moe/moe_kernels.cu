@@ -1,7 +1,9 @@
-// Six launches: logits, routing and grouping (moe_routing.cu), both products,
-// the sum. Products are here for any type and size: a warp computes an output
-// column for up to kChunk rows at once, so that the weights are read once for
-// them. moe_products.cu has them for tensor cores.
+// Three launches for few rows (moe_streamed.h), otherwise six: logits, routing
+// and grouping (moe_routing.cu), both products, the sum.
+//
+// Products are here for any type and size: a warp computes an output column for
+// up to kChunk rows at once, so that the weights are read once for them.
+// moe_products.cu has them for tensor cores.
 #include "kernels/cuda/moe/moe_kernels.h"
 
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/moe/moe_products.h"
+#include "kernels/cuda/moe/moe_streamed.h"
 
 namespace bole::cuda {
 namespace {
@@ -231,6 +234,12 @@ absl::Status LaunchAll(const MoeTask& t, const Launch& on) {
 }  // namespace
 
 absl::Status LaunchMoe(const MoeTask& task, const Launch& on) {
+  if (CanStreamMoe(task, on)) {
+    const absl::Status logits = LaunchStreamedMoeLogits(task, on);
+    if (!logits.ok()) return logits;
+    const absl::Status gate_up = LaunchStreamedMoeGateUp(task, on);
+    return gate_up.ok() ? LaunchStreamedMoeDown(task, on) : gate_up;
+  }
   return on.type == ElementType::kFloat32 ? LaunchAll<float>(task, on)
                                           : LaunchAll<BFloat16>(task, on);
 }

@@ -18,6 +18,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/moe/moe_kernels.h"
 #include "kernels/cuda/moe/moe_products.h"
+#include "kernels/cuda/moe/moe_streamed.h"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/dense.h"
@@ -123,11 +124,19 @@ struct Part {
 };
 
 // The others read what the last whole one left.
-constexpr Part kParts[] = {{"whole", LaunchMoe},
-                           {"logits", LaunchMoeLogits},
-                           {"routing", LaunchMoeRouting},
-                           {"gate_up", LaunchMoeGateUp},
-                           {"down", LaunchMoeDown}};
+std::vector<Part> PartsOf(const MoeTask& task, const Launch& on) {
+  if (CanStreamMoe(task, on)) {
+    return {{"whole", LaunchMoe},
+            {"logits", LaunchStreamedMoeLogits},
+            {"gate_up", LaunchStreamedMoeGateUp},
+            {"down", LaunchStreamedMoeDown}};
+  }
+  return {{"whole", LaunchMoe},
+          {"logits", LaunchMoeLogits},
+          {"routing", LaunchMoeRouting},
+          {"gate_up", LaunchMoeGateUp},
+          {"down", LaunchMoeDown}};
+}
 
 // Rows that go through the mixtures of several layers.
 class Bench {
@@ -223,7 +232,9 @@ class Bench {
   absl::StatusOr<double> NumChosen(int num_rows) {
     int64_t chosen = 0;
     for (int layer = 0; layer < flags_.layers; ++layer) {
-      BOLE_RETURN_IF_ERROR(LaunchMoe(Task(num_rows, layer), backend_.launch()));
+      const MoeTask task = Task(num_rows, layer);
+      BOLE_RETURN_IF_ERROR(LaunchMoeLogits(task, backend_.launch()));
+      BOLE_RETURN_IF_ERROR(LaunchMoeRouting(task, backend_.launch()));
       int32_t groups = 0;
       BOLE_RETURN_IF_ERROR(
           backend_.Download(&groups, scratch_.num_groups, sizeof(groups)));
@@ -246,7 +257,8 @@ class Bench {
                 {"copy_gb_per_s", bandwidth_ / 1e9}};
     std::printf("%-9s rows %3d  experts %5.1f  floor %6.2f", model_.c_str(),
                 num_rows, chosen, floor);
-    for (const Part& part : kParts) {
+    bool is_first = true;
+    for (const Part& part : PartsOf(Task(num_rows, 0), backend_.launch())) {
       BOLE_ASSIGN_OR_RETURN(const double us, MedianMicroseconds(
                                                  backend_, flags_.layers,
                                                  [&](int layer) {
@@ -257,7 +269,8 @@ class Bench {
                                                  flags_.replays));
       row[std::string(part.name) + "_us"] = us;
       std::printf("  %s %.2f", part.name, us);
-      if (&part == kParts) std::printf(" (%.2f)", us / floor);
+      if (is_first) std::printf(" (%.2f)", us / floor);
+      is_first = false;
       std::fflush(stdout);
     }
     std::printf("\n");

@@ -13,6 +13,7 @@
 #include "cuda_runtime_api.h"
 #include "gtest/gtest.h"
 #include "kernels/dense.h"
+#include "kernels/generate.h"
 #include "kernels/weight_store.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
@@ -25,6 +26,7 @@ namespace bole::testing {
 namespace {
 
 constexpr int kSpareRows = 2;
+constexpr int kMostFewRows = 64;
 
 struct MoeSizes {
   int num_rows;
@@ -71,6 +73,7 @@ Ffn RandomFfn(std::mt19937& rng, int hidden, int width) {
 struct MoeProblem {
   MoeProblem(std::mt19937& rng, const MoeSizes& of)
       : sizes(of),
+        capacity(of.num_rows + kSpareRows),
         router(Eighths(rng, static_cast<size_t>(of.num_experts) * of.hidden)),
         shared_gate(RandomWeights(rng, 1, of.hidden)),
         shared(RandomFfn(rng, of.hidden, of.shared_width)),
@@ -97,6 +100,7 @@ struct MoeProblem {
   }
 
   MoeSizes sizes;
+  int capacity;
   std::vector<float> router, shared_gate;
   Ffn shared;
   std::vector<Ffn> experts;
@@ -152,8 +156,7 @@ class MoeTest : public CudaTest {
     DeviceCopies copies(*cuda_);
     MoeParams params = weights.Params(p.sizes.experts_per_token);
     params.accumulate = p.accumulate;
-    params.rows = {.count = copies.Of(p.count),
-                   .max = p.sizes.num_rows + kSpareRows};
+    params.rows = {.count = copies.Of(p.count), .max = p.capacity};
     params.x = copies.Activations(p.x);
     params.out = copies.Activations(p.out);
     MoeProblem given = p;
@@ -167,8 +170,7 @@ class MoeTest : public CudaTest {
     const LoadedMoe weights(reference_, p);
     MoeParams params = weights.Params(p.sizes.experts_per_token);
     params.accumulate = p.accumulate;
-    params.rows = {.count = p.count.data(),
-                   .max = p.sizes.num_rows + kSpareRows};
+    params.rows = {.count = p.count.data(), .max = p.capacity};
     params.x = AsActivations(p.x.data());
     params.out = AsActivations(p.out.data());
     ASSERT_TRUE(reference_.Moe(params).ok());
@@ -220,11 +222,34 @@ MoeSizes RandomSizes(std::mt19937& rng) {
           .shared_width = UniformInt(rng, 1, 50)};
 }
 
+// Those that are streamed.
+MoeSizes RandomStreamedSizes(std::mt19937& rng) {
+  const int num_experts = UniformInt(rng, 1, 12);
+  return {.num_rows = UniformInt(rng, 0, 1) == 0 ? UniformInt(rng, 0, 8)
+                                                 : UniformInt(rng, 9, 62),
+          .hidden = 256 * UniformInt(rng, 1, 4),
+          .num_experts = num_experts,
+          .experts_per_token = UniformInt(rng, 1, num_experts),
+          .width = 256 * UniformInt(rng, 1, 2),
+          .shared_width = 256 * UniformInt(rng, 1, 3)};
+}
+
 BOLE_FOR_EACH_ELEMENT(MoeTest);
 
 TEST_P(MoeTest, IsTheReferenceOnRandomSizes) {
   for (int round = 0; round < 15; round += EveryNth(3)) {
     const MoeSizes sizes = RandomSizes(rng_);
+    SCOPED_TRACE(::testing::Message()
+                 << "round " << round << ": " << Text(sizes));
+    MoeProblem p(rng_, sizes);
+
+    ExpectIsTheReference(p);
+  }
+}
+
+TEST_P(MoeTest, IsTheReferenceOnRandomStreamedSizes) {
+  for (int round = 0; round < 9; round += EveryNth(3)) {
+    const MoeSizes sizes = RandomStreamedSizes(rng_);
     SCOPED_TRACE(::testing::Message()
                  << "round " << round << ": " << Text(sizes));
     MoeProblem p(rng_, sizes);
@@ -241,6 +266,30 @@ TEST_P(MoeTest, IsTheReferenceOnSizesOfModels) {
                                   .experts_per_token = 8,
                                   .width = 64,
                                   .shared_width = 64},
+                                 {.num_rows = 1,
+                                  .hidden = 2048,
+                                  .num_experts = 3,
+                                  .experts_per_token = 2,
+                                  .width = 512,
+                                  .shared_width = 512},
+                                 {.num_rows = 6,
+                                  .hidden = 3072,
+                                  .num_experts = 2,
+                                  .experts_per_token = 1,
+                                  .width = 256,
+                                  .shared_width = 512},
+                                 {.num_rows = 30,
+                                  .hidden = 4096,
+                                  .num_experts = 1,
+                                  .experts_per_token = 1,
+                                  .width = 256,
+                                  .shared_width = 256},
+                                 {.num_rows = 9,
+                                  .hidden = 256,
+                                  .num_experts = 70,
+                                  .experts_per_token = 16,
+                                  .width = 256,
+                                  .shared_width = 256},
                                  {.num_rows = 100,
                                   .hidden = 256,
                                   .num_experts = 16,
@@ -267,8 +316,8 @@ TEST_P(MoeTest, IsTheReferenceOnSizesOfModels) {
   }
 }
 
-// What was there before is not read: it is NaN. Both for plain kernels and for
-// tensor cores.
+// What was there before is not read: it is NaN. For plain kernels, for tensor
+// cores, and streamed.
 TEST_P(MoeTest, WritesWithoutReading) {
   constexpr MoeSizes kSizes[] = {{.num_rows = 5,
                                   .hidden = 40,
@@ -281,7 +330,13 @@ TEST_P(MoeTest, WritesWithoutReading) {
                                   .num_experts = 20,
                                   .experts_per_token = 8,
                                   .width = 32,
-                                  .shared_width = 64}};
+                                  .shared_width = 64},
+                                 {.num_rows = 12,
+                                  .hidden = 256,
+                                  .num_experts = 10,
+                                  .experts_per_token = 8,
+                                  .width = 256,
+                                  .shared_width = 512}};
   for (const MoeSizes& sizes : kSizes) {
     SCOPED_TRACE(Text(sizes));
     MoeProblem p(rng_, sizes);
@@ -293,16 +348,26 @@ TEST_P(MoeTest, WritesWithoutReading) {
 }
 
 TEST_P(MoeTest, TiesGoToTheLowerExpertAndTheRestIsNotRead) {
-  MoeProblem p(rng_, {.num_rows = 20,
-                      .hidden = 40,
-                      .num_experts = 50,
-                      .experts_per_token = 5,
-                      .width = 12,
-                      .shared_width = 20});
-  std::ranges::fill(p.router, 0.5f);
-  for (int e = 5; e < 50; ++e) std::ranges::fill(p.experts[e].down, NAN);
+  constexpr MoeSizes kSizes[] = {{.num_rows = 20,
+                                  .hidden = 40,
+                                  .num_experts = 50,
+                                  .experts_per_token = 5,
+                                  .width = 12,
+                                  .shared_width = 20},
+                                 {.num_rows = 20,
+                                  .hidden = 256,
+                                  .num_experts = 50,
+                                  .experts_per_token = 5,
+                                  .width = 256,
+                                  .shared_width = 256}};
+  for (const MoeSizes& sizes : kSizes) {
+    SCOPED_TRACE(Text(sizes));
+    MoeProblem p(rng_, sizes);
+    std::ranges::fill(p.router, 0.5f);
+    for (int e = 5; e < 50; ++e) std::ranges::fill(p.experts[e].down, NAN);
 
-  ExpectIsTheReference(p);
+    ExpectIsTheReference(p);
+  }
 }
 
 TEST_P(MoeTest, ARowHasTheBitsItHasAlone) {
@@ -312,6 +377,12 @@ TEST_P(MoeTest, ARowHasTheBitsItHasAlone) {
                                   .experts_per_token = 3,
                                   .width = 33,
                                   .shared_width = 20},
+                                 {.num_rows = 62,
+                                  .hidden = 512,
+                                  .num_experts = 9,
+                                  .experts_per_token = 3,
+                                  .width = 256,
+                                  .shared_width = 256},
                                  {.num_rows = 70,
                                   .hidden = 288,
                                   .num_experts = 9,
@@ -328,12 +399,81 @@ TEST_P(MoeTest, ARowHasTheBitsItHasAlone) {
       MoeProblem alone = given;
       alone.sizes.num_rows = 1;
       alone.count[0] = 1;
+      // Other kernels, with sums in another order, compute many rows.
+      if (batch.capacity <= kMostFewRows) alone.capacity = 1 + kSpareRows;
       const size_t first = static_cast<size_t>(row) * sizes.hidden;
       std::ranges::copy(given.x.span(first, sizes.hidden), alone.x.data());
       std::ranges::copy(given.out.span(first, sizes.hidden), alone.out.data());
       Run(weights, alone);
 
       EXPECT_TRUE(SameBits(alone.OutRow(0), batch.OutRow(row)))
+          << "row " << row;
+    }
+  }
+}
+
+// Of a model's size, where the choice of the capacity decides what computes it.
+TEST_P(MoeTest, ManyExpertsAreTheSameAtEveryCapacity) {
+  if (is_float()) GTEST_SKIP() << "nothing is streamed";
+  constexpr int kHidden = 2048;
+  constexpr int kWidth = 512;
+  constexpr int kExperts = 256;
+  uint32_t stream = 0;
+  const auto matrix = [&](int rows, int columns) {
+    const float deviation = 1 / std::sqrt(static_cast<float>(columns));
+    return *cuda_->GenerateMatrix(
+        {.pattern = MatrixPattern::kRandom,
+         .rows = rows,
+         .columns = columns,
+         .seed = 1,
+         .stream = stream++,
+         .num_blocks = 1,
+         .blocks = {
+             {.end = rows, .deviation = deviation, .shift = 0, .gain = 0}}});
+  };
+  MoeParams params = {.rows = {},
+                      .experts_per_token = 8,
+                      .x = nullptr,
+                      .router = matrix(kExperts, kHidden),
+                      .gate_up = {},
+                      .down = {},
+                      .shared_gate = matrix(1, kHidden),
+                      .shared_gate_up = matrix(2 * kWidth, kHidden),
+                      .shared_down = matrix(kHidden, kWidth),
+                      .out = nullptr,
+                      .accumulate = false};
+  std::vector<const WeightMatrix*> gate_ups;
+  std::vector<const WeightMatrix*> downs;
+  for (int e = 0; e < kExperts; ++e) {
+    gate_ups.push_back(matrix(2 * kWidth, kHidden));
+    downs.push_back(matrix(kHidden, kWidth));
+  }
+  params.gate_up = gate_ups;
+  params.down = downs;
+  constexpr int kMany = 100;
+  for (const int num_rows : {1, 2, 8, 9, 16, 17, 33, 64}) {
+    SCOPED_TRACE(::testing::Message() << num_rows << " rows");
+    GuardedBuffer<int32_t> count(1);
+    GuardedBuffer<float> x(size_t{kMany} * kHidden);
+    GuardedBuffer<float> few(x.size());
+    GuardedBuffer<float> many(x.size());
+    count[0] = num_rows;
+    FillNormal(rng_, 1, x.span(0, static_cast<size_t>(num_rows) * kHidden));
+    DeviceCopies copies(*cuda_);
+    params.x = copies.Activations(x);
+    params.out = copies.Activations(few);
+    params.rows = {.count = copies.Of(count), .max = num_rows};
+    ASSERT_TRUE(cuda_->Moe(params).ok());
+    params.out = copies.Activations(many);
+    params.rows.max = kMany;
+    ASSERT_TRUE(cuda_->Moe(params).ok());
+    copies.Fetch();
+
+    for (int row = 0; row < num_rows; ++row) {
+      const size_t first = static_cast<size_t>(row) * kHidden;
+      EXPECT_LT(
+          RelativeRmsError(few.span(first, kHidden), many.span(first, kHidden)),
+          2 * roundoff())
           << "row " << row;
     }
   }

@@ -1,0 +1,80 @@
+// How the threads of a block that streams a mixture's weights share its work.
+//
+// A job is a product of some rows of weights, over all their columns, with up
+// to kGroupEntries rows of x; one warp does it. The columns come in chunks, a
+// stage each, which other warps copy to shared memory (moe_weight_ring.cuh).
+// Jobs of different warps take turns, so that all warps are at work.
+#ifndef BOLE_KERNELS_CUDA_MOE_MOE_STREAM_BLOCK_CUH_
+#define BOLE_KERNELS_CUDA_MOE_MOE_STREAM_BLOCK_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/element.cuh"
+
+namespace bole::cuda::moe {
+
+inline constexpr int kProductWarps = 8;
+inline constexpr int kProductThreads = 32 * kProductWarps;
+inline constexpr int kCopyWarps = 2;  // Behind those.
+inline constexpr int kStreamWarps = kProductWarps + kCopyWarps;
+inline constexpr int kStreamThreads = 32 * kStreamWarps;
+
+inline constexpr int kGroupBlocks = 2;  // Of 8 entries.
+inline constexpr int kGroupEntries = 8 * kGroupBlocks;
+
+inline constexpr int kSetRows = 8;       // Rows of weights, one to a lane.
+inline constexpr int kSpanColumns = 32;  // Of a lane's vectors in two products.
+inline constexpr int kItemSpans = 4;     // Whose operands are loaded together.
+inline constexpr int kItemColumns = kItemSpans * kSpanColumns;
+inline constexpr int kItemsOfChunk = 2;
+inline constexpr int kChunkColumns = kItemsOfChunk * kItemColumns;
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+__device__ inline int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+__device__ inline int Warp() { return static_cast<int>(threadIdx.x) / 32; }
+__device__ inline bool IsCopyingWarp() { return Warp() >= kProductWarps; }
+// Threads of the copying warps that copy a row together, and which row of a set
+// it is.
+inline constexpr int kCopiersOfRow = 32 * kCopyWarps / kSetRows;
+__device__ inline int CopiedRow() {
+  return (static_cast<int>(threadIdx.x) - kProductThreads) / kCopiersOfRow;
+}
+
+// A lane's pointer.
+__device__ inline const BFloat16* FromLane(const BFloat16* pointer, int lane) {
+  return reinterpret_cast<const BFloat16*>(__shfl_sync(
+      kAllLanes, reinterpret_cast<unsigned long long>(pointer), lane));
+}
+
+// Jobs of as many columns. A batch has a job for each warp, its stages chunk by
+// chunk.
+struct JobOrder {
+  int first_stage;
+  int first_warp;  // Whose the first job is.
+  int num_jobs;
+  int chunks;
+
+  __device__ int BatchSize(int first_job) const {
+    return min(kProductWarps, num_jobs - first_job);
+  }
+  // The first job of this warp; it has every kProductWarps-th.
+  __device__ int FirstJob() const {
+    return (Warp() - first_warp + kProductWarps) % kProductWarps;
+  }
+  __device__ int StageOf(int job, int chunk) const {
+    const int in_batch = job % kProductWarps;
+    return first_stage + (job - in_batch) * chunks +
+           chunk * BatchSize(job - in_batch) + in_batch;
+  }
+  // Of `jobs` jobs with so many columns, behind these.
+  __device__ JobOrder Next(int jobs, int columns) const {
+    return {.first_stage = first_stage + num_jobs * chunks,
+            .first_warp = (first_warp + num_jobs) % kProductWarps,
+            .num_jobs = jobs,
+            .chunks = columns / kChunkColumns};
+  }
+};
+
+}  // namespace bole::cuda::moe
+
+#endif  // BOLE_KERNELS_CUDA_MOE_MOE_STREAM_BLOCK_CUH_
