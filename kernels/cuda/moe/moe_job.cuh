@@ -32,9 +32,10 @@ __device__ inline void MultiplySpan(float (&sum)[4], const uint4& low,
 // An item is kItemColumns of a block of rows; the operands of two are on their
 // way. Of two blocks each has an item after the other.
 template <int kBlocks, int kSets, int kStages>
-__device__ void RunJob(WeightRing<kSets, kStages>& ring, const JobOrder& order,
-                       int job, const BFloat16* const (&rows)[kBlocks],
-                       int columns, float (&sum)[kBlocks][(kSets + 1) / 2][4]) {
+__device__ void RunJob(WeightRing<kSets, kStages>& ring,
+                       const JobStages& stages,
+                       const BFloat16* const (&rows)[kBlocks], int columns,
+                       float (&sum)[kBlocks][(kSets + 1) / 2][4]) {
   constexpr int kItems = 2;
   constexpr int kTiles = (kSets + 1) / 2;
   static_assert(kBlocks == 1 || kBlocks == kItems);
@@ -52,7 +53,7 @@ __device__ void RunJob(WeightRing<kSets, kStages>& ring, const JobOrder& order,
   float even[kBlocks][kTiles][4] = {};  // Sums of every other span.
   float odd[kBlocks][kTiles][4] = {};
   for (int begin = 0; begin < columns; begin += kColumns) {
-    const int stage = order.StageOf(job, begin / kChunkColumns);
+    const int stage = stages.first + begin / kChunkColumns * stages.step;
     const int in_stage = begin % kChunkColumns;
     if (in_stage == 0) ring.Wait(stage);
 #pragma unroll

@@ -46,27 +46,18 @@ __device__ inline const BFloat16* FromLane(const BFloat16* pointer, int lane) {
       kAllLanes, reinterpret_cast<unsigned long long>(pointer), lane));
 }
 
-// Jobs of as many columns. A batch has a job for each warp, its stages chunk by
-// chunk.
+// Jobs of as many columns, in batches of about as many, of which a warp has at
+// most one each. The stages of a batch come chunk by chunk.
 struct JobOrder {
   int first_stage;
-  int first_warp;  // Whose the first job is.
+  int first_warp;  // Whose the first job of a batch is.
   int num_jobs;
   int chunks;
 
-  __device__ int BatchSize(int first_job) const {
-    return min(kProductWarps, num_jobs - first_job);
+  __device__ int num_batches() const {
+    return (num_jobs + kProductWarps - 1) / kProductWarps;
   }
-  // The first job of this warp; it has every kProductWarps-th.
-  __device__ int FirstJob() const {
-    return (Warp() - first_warp + kProductWarps) % kProductWarps;
-  }
-  __device__ int StageOf(int job, int chunk) const {
-    const int in_batch = job % kProductWarps;
-    return first_stage + (job - in_batch) * chunks +
-           chunk * BatchSize(job - in_batch) + in_batch;
-  }
-  // Of `jobs` jobs with so many columns, behind these.
+  // `jobs` jobs with so many columns, behind these.
   __device__ JobOrder Next(int jobs, int columns) const {
     return {.first_stage = first_stage + num_jobs * chunks,
             .first_warp = (first_warp + num_jobs) % kProductWarps,
@@ -74,6 +65,39 @@ struct JobOrder {
             .chunks = columns / kChunkColumns};
   }
 };
+
+// REQUIRES: there is such a batch.
+struct JobBatch {
+  int first_job;
+  int size;
+  int first_stage;
+
+  __device__ JobBatch(const JobOrder& order, int batch) {
+    const int batches = order.num_batches();
+    const int larger = order.num_jobs % batches;
+    first_job = batch * (order.num_jobs / batches) + min(batch, larger);
+    size = order.num_jobs / batches + (batch < larger ? 1 : 0);
+    first_stage = order.first_stage + first_job * order.chunks;
+  }
+};
+
+// Those of a job: of its first chunk, and how far it is to the next one's.
+struct JobStages {
+  int first;
+  int step;
+};
+
+// Calls run(job, stages) for each job of this warp.
+template <typename Run>
+__device__ void ForEachJob(const JobOrder& order, const Run& run) {
+  const int place = (Warp() - order.first_warp + kProductWarps) % kProductWarps;
+  for (int i = 0; i < order.num_batches(); ++i) {
+    const JobBatch batch(order, i);
+    if (place >= batch.size) return;
+    run(batch.first_job + place,
+        JobStages{.first = batch.first_stage + place, .step = batch.size});
+  }
+}
 
 }  // namespace bole::cuda::moe
 

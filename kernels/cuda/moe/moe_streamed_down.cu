@@ -11,7 +11,7 @@
 #include "kernels/cuda/moe/moe_choice.cuh"
 #include "kernels/cuda/moe/moe_job.cuh"
 #include "kernels/cuda/moe/moe_stream_block.cuh"
-#include "kernels/cuda/moe/moe_stream_launch.h"
+#include "kernels/cuda/moe/moe_stream_launch.cuh"
 #include "kernels/cuda/moe/moe_streamed.h"
 #include "kernels/cuda/moe/moe_weight_ring.cuh"
 
@@ -70,16 +70,16 @@ __device__ void CopyStages(const MoeChoice& choice, const BlockColumns& columns,
                            const GroupJobs& jobs,
                            const WeightRing<kSets, kStages>& ring) {
   int stage = jobs.order.first_stage;
-  for (int batch = 0; batch < jobs.order.num_jobs; batch += kProductWarps) {
-    const int size = jobs.order.BatchSize(batch);
+  for (int i = 0; i < jobs.order.num_batches(); ++i) {
+    const JobBatch batch(jobs.order, i);
     // Where each job's weights begin, in its lane.
-    const int own = batch + min(Lane(), size - 1);
+    const int own = batch.first_job + min(Lane(), batch.size - 1);
     const BFloat16* const begin_of_own =
         choice.group(jobs.first + own).weights +
         static_cast<int64_t>(columns.first) * jobs.width;
     for (int column = 0; column < jobs.width; column += kChunkColumns) {
-      for (int i = 0; i < size; ++i, ++stage) {
-        const BFloat16* begin = FromLane(begin_of_own, i) + column;
+      for (int job = 0; job < batch.size; ++job, ++stage) {
+        const BFloat16* begin = FromLane(begin_of_own, job) + column;
         const BFloat16* rows[kSets];
 #pragma unroll
         for (int s = 0; s < kSets; ++s) {
@@ -96,10 +96,9 @@ __device__ void CopyStages(const MoeChoice& choice, const BlockColumns& columns,
 
 // One job of up to 8 kBlocks entries. results: [entries][8 kSets].
 template <int kBlocks, int kSets, int kStages>
-__device__ void RunGroup(const MoeTask& t, const StreamGroup& group,
-                         const GroupJobs& jobs,
-                         WeightRing<kSets, kStages>& ring, int job,
-                         float* results) {
+__device__ void RunGroup(const MoeTask& t, const StreamGroup& group, int width,
+                         const JobStages& stages,
+                         WeightRing<kSets, kStages>& ring, float* results) {
   // An entry that is not there has the operands of another one.
   const BFloat16* rows[kBlocks];
 #pragma unroll
@@ -110,7 +109,7 @@ __device__ void RunGroup(const MoeTask& t, const StreamGroup& group,
               Lane() % 4 * kVector;
   }
   float sum[kBlocks][(kSets + 1) / 2][4];
-  RunJob(ring, jobs.order, job, rows, jobs.width, sum);
+  RunJob(ring, stages, rows, width, sum);
 #pragma unroll
   for (int i = 0; i < 2 * kBlocks; ++i) {
     const int slot = i / 2 * 8 + Lane() % 4 * 2 + i % 2;
@@ -128,15 +127,14 @@ template <int kSets, int kStages>
 __device__ void RunJobs(const MoeTask& t, const MoeChoice& choice,
                         const GroupJobs& jobs, WeightRing<kSets, kStages>& ring,
                         float* results) {
-  for (int job = jobs.order.FirstJob(); job < jobs.order.num_jobs;
-       job += kProductWarps) {
+  ForEachJob(jobs.order, [&](int job, const JobStages& stages) {
     const StreamGroup& group = choice.group(jobs.first + job);
     if (group.count <= 8) {
-      RunGroup<1>(t, group, jobs, ring, job, results);
+      RunGroup<1>(t, group, jobs.width, stages, ring, results);
     } else {
-      RunGroup<2>(t, group, jobs, ring, job, results);
+      RunGroup<2>(t, group, jobs.width, stages, ring, results);
     }
-  }
+  });
 }
 
 #endif

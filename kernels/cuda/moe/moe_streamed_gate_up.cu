@@ -12,7 +12,7 @@
 #include "kernels/cuda/moe/moe_choice.cuh"
 #include "kernels/cuda/moe/moe_job.cuh"
 #include "kernels/cuda/moe/moe_stream_block.cuh"
-#include "kernels/cuda/moe/moe_stream_launch.h"
+#include "kernels/cuda/moe/moe_stream_launch.cuh"
 #include "kernels/cuda/moe/moe_streamed.h"
 #include "kernels/cuda/moe/moe_weight_ring.cuh"
 
@@ -91,18 +91,19 @@ __device__ void CopyStages(const MoeTask& t, const MoeChoice& choice,
   const int64_t row_offset = static_cast<int64_t>(CopiedRow()) * hidden;
   const int64_t to_up = static_cast<int64_t>(jobs.width) * hidden;
   int stage = 0;
-  for (int batch = 0; batch < jobs.order.num_jobs; batch += kProductWarps) {
-    const int size = jobs.order.BatchSize(batch);
+  for (int i = 0; i < jobs.order.num_batches(); ++i) {
+    const JobBatch batch(jobs.order, i);
     // Where each job's gates begin, in its lane.
-    const int own = batch + min(Lane(), size - 1);
+    const int own = batch.first_job + min(Lane(), batch.size - 1);
     const BFloat16* const begin_of_own =
         choice.group(jobs.group(own)).weights +
         static_cast<int64_t>(jobs.column(own)) * hidden;
     for (int column = 0; column < hidden; column += kChunkColumns) {
-      for (int i = 0; i < size; ++i, ++stage) {
+      for (int job = 0; job < batch.size; ++job, ++stage) {
         if (stage < begin) continue;
         if (stage == end) return;
-        const BFloat16* gate = FromLane(begin_of_own, i) + row_offset + column;
+        const BFloat16* gate =
+            FromLane(begin_of_own, job) + row_offset + column;
         ring.Copy(jobs.order.first_stage + stage, {gate, gate + to_up});
       }
     }
@@ -112,7 +113,8 @@ __device__ void CopyStages(const MoeTask& t, const MoeChoice& choice,
 // One job of up to 8 kBlocks entries.
 template <int kBlocks>
 __device__ void RunTile(const MoeTask& t, const MoeChoice& choice,
-                        const TileJobs& jobs, Ring& ring, int job) {
+                        const TileJobs& jobs, int job, const JobStages& stages,
+                        Ring& ring) {
   const int hidden = t.experts.hidden;
   const StreamGroup& group = choice.group(jobs.group(job));
   // An entry that is not there has the operands of another one.
@@ -125,7 +127,7 @@ __device__ void RunTile(const MoeTask& t, const MoeChoice& choice,
               Lane() % 4 * kVector;
   }
   float sum[kBlocks][1][4];
-  RunJob(ring, jobs.order, job, rows, hidden, sum);
+  RunJob(ring, stages, rows, hidden, sum);
   const int max_width = t.experts.max_width();
   auto* inner = reinterpret_cast<BFloat16*>(t.scratch.inner) +
                 static_cast<int64_t>(group.first) * max_width +
@@ -143,14 +145,13 @@ __device__ void RunTile(const MoeTask& t, const MoeChoice& choice,
 // By a multiplying warp: its jobs.
 __device__ void RunJobs(const MoeTask& t, const MoeChoice& choice,
                         const TileJobs& jobs, Ring& ring) {
-  for (int job = jobs.order.FirstJob(); job < jobs.order.num_jobs;
-       job += kProductWarps) {
+  ForEachJob(jobs.order, [&](int job, const JobStages& stages) {
     if (choice.group(jobs.group(job)).count <= 8) {
-      RunTile<1>(t, choice, jobs, ring, job);
+      RunTile<1>(t, choice, jobs, job, stages, ring);
     } else {
-      RunTile<2>(t, choice, jobs, ring, job);
+      RunTile<2>(t, choice, jobs, job, stages, ring);
     }
-  }
+  });
 }
 
 #endif

@@ -49,6 +49,7 @@ DEPS = [
     "//tests/kernels/cuda/attention:attend_test",
     "//tests/kernels/cuda/attention:device_pages",
     "//tests/kernels/cuda/gdn:device_gdn",
+    "//tests/kernels/cuda/moe:moe_case",
     "//tests/kernels/cuda/products:product_case",
     "//tests/kernels/cuda/ranks:on_gpus",
     "//tests/kernels/cuda/sampling:device_sampling",

@@ -1,6 +1,6 @@
 // How the streamed products of a mixture share the GPU.
-#ifndef BOLE_KERNELS_CUDA_MOE_MOE_STREAM_LAUNCH_H_
-#define BOLE_KERNELS_CUDA_MOE_MOE_STREAM_LAUNCH_H_
+#ifndef BOLE_KERNELS_CUDA_MOE_MOE_STREAM_LAUNCH_CUH_
+#define BOLE_KERNELS_CUDA_MOE_MOE_STREAM_LAUNCH_CUH_
 
 #include <cstddef>
 #include <string_view>
@@ -41,4 +41,4 @@ absl::Status LaunchStreamed(std::string_view what, Kernel kernel, int bytes,
 
 }  // namespace bole::cuda::moe
 
-#endif  // BOLE_KERNELS_CUDA_MOE_MOE_STREAM_LAUNCH_H_
+#endif  // BOLE_KERNELS_CUDA_MOE_MOE_STREAM_LAUNCH_CUH_
