@@ -28,7 +28,7 @@ class MoeChoice {
  public:
   // Bytes of shared memory, a multiple of 16.
   __host__ __device__ static int Bytes(const MoeTask& t) {
-    return static_cast<int>(Part(t, 8));
+    return static_cast<int>(Part(t, 9));
   }
 
   // `memory`: Bytes(), aligned to 16.
@@ -40,7 +40,8 @@ class MoeChoice {
         chosen_(reinterpret_cast<Chosen*>(memory + Part(t, 4))),
         totals_(reinterpret_cast<uint32_t*>(memory + Part(t, 5))),
         entry_(reinterpret_cast<uint16_t*>(memory + Part(t, 6))),
-        row_(memory + Part(t, 7)) {}
+        row_(memory + Part(t, 7)),
+        shared_weight_(reinterpret_cast<float*>(memory + Part(t, 8))) {}
 
   // By all threads, before anything is known: afterwards group 0 has its
   // weights. `weights`: [E + 1], as in MoeExperts.
@@ -79,7 +80,10 @@ class MoeChoice {
   __device__ int num_more() const { return num_more_; }
   __device__ const StreamGroup& group(int g) const { return groups_[g]; }
   __device__ int row(int entry) const { return row_[entry]; }
-  __device__ float weight(int entry) const { return weight_[entry]; }
+  __device__ float weight(int entry) const {
+    return entry < num_chosen_ ? weight_[entry]
+                               : shared_weight_[entry - num_chosen_];
+  }
   // The entry of a row's expert number `place`, in ascending order.
   __device__ int entry(const MoeTask& t, int row, int place) const {
     return place < t.experts_per_token
@@ -99,9 +103,9 @@ class MoeChoice {
     const int64_t entries = int64_t{t.rows.max} * t.places();
     const int64_t groups = (choices < experts ? choices : experts) +
                            (choices + t.rows.max) / kGroupEntries + 1;
-    const int64_t bytes[] = {8 * experts, 16 * groups, 4 * entries,
+    const int64_t bytes[] = {8 * experts, 16 * groups, 4 * choices,
                              4 * experts, 8 * choices, 4 * kStreamWarps,
-                             2 * choices, entries};
+                             2 * choices, entries,     4 * int64_t{t.rows.max}};
     int64_t begin = 0;
     for (int i = 0; i < part; ++i) begin += (bytes[i] + 15) / 16 * 16;
     return begin;
@@ -110,9 +114,15 @@ class MoeChoice {
   // By a warp.
   __device__ void ChooseOfRow(const MoeTask& t, int row) {
     const int num_experts = t.experts.num_experts;
-    const Chosen own = ChooseExpert(
-        t.scratch.logits + static_cast<int64_t>(row) * (num_experts + 1),
-        num_experts, t.experts_per_token);
+    const float* logits =
+        t.scratch.logits + static_cast<int64_t>(row) * (num_experts + 1);
+    const float gate = __ldcg(logits + num_experts);
+    constexpr int kMost = kMaxStreamedMoeExperts / 32;
+    const Chosen own =
+        num_experts <= kMaxStreamedMoeExperts / 2
+            ? ChooseExpert<kMost / 2>(logits, num_experts, t.experts_per_token)
+            : ChooseExpert<kMost>(logits, num_experts, t.experts_per_token);
+    if (Lane() == 0) shared_weight_[row] = Sigmoid(gate);
     if (Lane() >= t.experts_per_token) return;
     chosen_[row * t.experts_per_token + Lane()] = own;
     atomicOr(&rows_of_[own.expert], 1ull << row);
@@ -189,22 +199,19 @@ class MoeChoice {
       entry_[first_choice + place] = static_cast<uint16_t>(entry);
     }
     for (int row = threadIdx.x; row < num_rows; row += kStreamThreads) {
-      const int num_experts = t.experts.num_experts;
       row_[num_chosen_ + row] = static_cast<unsigned char>(row);
-      weight_[num_chosen_ + row] = Sigmoid(
-          __ldcg(t.scratch.logits +
-                 static_cast<int64_t>(row) * (num_experts + 1) + num_experts));
     }
   }
 
   unsigned long long* rows_of_;  // [E], a bit for each row.
   StreamGroup* groups_;
-  float* weight_;       // [entries]
-  int32_t* first_of_;   // [E]
-  Chosen* chosen_;      // [N, K]
-  uint32_t* totals_;    // [kStreamWarps]
-  uint16_t* entry_;     // [N, K]
-  unsigned char* row_;  // [entries]
+  float* weight_;         // [N K], of entries.
+  int32_t* first_of_;     // [E]
+  Chosen* chosen_;        // [N, K]
+  uint32_t* totals_;      // [kStreamWarps]
+  uint16_t* entry_;       // [N, K]
+  unsigned char* row_;    // [entries]
+  float* shared_weight_;  // [N]
   const BFloat16* weights_[kOfThread];
   int num_routed_ = 0;
   int num_more_ = 0;

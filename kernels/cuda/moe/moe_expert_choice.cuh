@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/moe/moe_stream_block.cuh"
-#include "kernels/cuda/moe/moe_streamed.h"
 
 namespace bole::cuda::moe {
 
@@ -27,10 +26,11 @@ __device__ inline float FromOrdered(uint32_t key) {
 
 // Lane i gets the row's expert number i, by the logit, of `num_chosen`; ties go
 // to the lower expert. Softmax over all experts, then division by the sum of
-// the chosen ones, is the softmax over the chosen logits.
-__device__ inline Chosen ChooseExpert(const float* logits, int num_experts,
-                                      int num_chosen) {
-  constexpr int kOfLane = kMaxStreamedMoeExperts / 32;
+// the chosen ones, is the softmax over the chosen logits. REQUIRES: at most
+// 32 kOfLane experts.
+template <int kOfLane>
+__device__ Chosen ChooseExpert(const float* logits, int num_experts,
+                               int num_chosen) {
   uint32_t keys[kOfLane];
   uint32_t left = 0;  // Which of them are not chosen yet.
 #pragma unroll

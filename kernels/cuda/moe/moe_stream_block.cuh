@@ -46,11 +46,11 @@ __device__ inline const BFloat16* FromLane(const BFloat16* pointer, int lane) {
       kAllLanes, reinterpret_cast<unsigned long long>(pointer), lane));
 }
 
-// Jobs of as many columns, in batches of about as many, of which a warp has at
-// most one each. The stages of a batch come chunk by chunk.
+// Jobs of as many columns. A batch has a job for each warp, as far as there are
+// any. Its stages come chunk by chunk.
 struct JobOrder {
   int first_stage;
-  int first_warp;  // Whose the first job of a batch is.
+  int first_warp;  // That of a batch's first job.
   int num_jobs;
   int chunks;
 
@@ -72,13 +72,10 @@ struct JobBatch {
   int size;
   int first_stage;
 
-  __device__ JobBatch(const JobOrder& order, int batch) {
-    const int batches = order.num_batches();
-    const int larger = order.num_jobs % batches;
-    first_job = batch * (order.num_jobs / batches) + min(batch, larger);
-    size = order.num_jobs / batches + (batch < larger ? 1 : 0);
-    first_stage = order.first_stage + first_job * order.chunks;
-  }
+  __device__ JobBatch(const JobOrder& order, int batch)
+      : first_job(batch * kProductWarps),
+        size(min(kProductWarps, order.num_jobs - first_job)),
+        first_stage(order.first_stage + first_job * order.chunks) {}
 };
 
 // Those of a job: of its first chunk, and how far it is to the next one's.

@@ -25,14 +25,14 @@ class WeightRing {
   // `memory`: kBytes, aligned to 16.
   __device__ explicit WeightRing(unsigned char* memory)
       : begin_(AddressOf(memory)),
-        requested_(reinterpret_cast<volatile int*>(memory + kBytes - 16)) {}
+        requested_(reinterpret_cast<int*>(memory + kBytes - 16)) {}
 
   // By one thread; a barrier of the block must follow before anyone waits for a
   // stage.
   __device__ void Init() const {
     for (int i = 0; i < kStages; ++i) {
       InitBarrier(Full(i), 32 * kCopyWarps);
-      InitBarrier(Empty(i), 1);
+      InitBarrier(Empty(i), 32);
     }
     *requested_ = 0;
     FenceBarrierInit();
@@ -44,7 +44,7 @@ class WeightRing {
   __device__ void Copy(int i, const BFloat16* const (&rows)[kSets]) const {
     WaitBarrier(Empty(i), (static_cast<uint32_t>(i / kStages) & 1u) ^ 1u);
     __syncwarp();
-    if (threadIdx.x == kProductThreads) *requested_ = i + 1;
+    if (threadIdx.x == kProductThreads) atomicExch(requested_, i + 1);
     const int piece = static_cast<int>(threadIdx.x) % kCopiersOfRow;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -68,16 +68,14 @@ class WeightRing {
   // of a wait by themselves, and have to be together for products.
   __device__ void Wait(int i) {
     if (i - last_ > kStages) {
-      while (*requested_ <= i) __nanosleep(32);
+      while (atomicAdd(requested_, 0) <= i) __nanosleep(32);
     }
     last_ = i;
     WaitBarrier(Full(i), static_cast<uint32_t>(i / kStages) & 1u);
     __syncwarp();
   }
-  __device__ void Release(int i) const {
-    __syncwarp();
-    if (Lane() == 0) Arrive(Empty(i));
-  }
+  // By all its lanes (warp_barriers.cuh tells why).
+  __device__ void Release(int i) const { Arrive(Empty(i)); }
 
   // Each lane's vectors of a span of the stage.
   __device__ void Read(int i, int span, uint4 (&v)[kSets]) const {
@@ -105,7 +103,7 @@ class WeightRing {
   __device__ uint32_t Empty(int i) const { return Full(i) + 8; }
 
   const uint32_t begin_;
-  volatile int* const requested_;  // How many stages.
+  int* const requested_;  // How many stages.
   int last_ = -1;
 };
 
