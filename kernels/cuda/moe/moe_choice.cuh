@@ -47,8 +47,8 @@ class MoeChoice {
   // weights. `weights`: [E + 1], as in MoeExperts.
   __device__ void Clear(const MoeTask& t, const void* const* weights) {
     const int num_experts = t.experts.num_experts;
-    for (int e = threadIdx.x; e < num_experts; e += kStreamThreads) {
-      rows_of_[e] = 0;
+    for (int i = threadIdx.x; i < kWords * num_experts; i += kStreamThreads) {
+      rows_of_[i] = 0;
     }
     if (threadIdx.x == 0) {
       groups_[0].weights = static_cast<const BFloat16*>(weights[num_experts]);
@@ -92,6 +92,8 @@ class MoeChoice {
   }
 
  private:
+  // Of 64 rows each.
+  static constexpr int kWords = kMaxStreamedMoeRows / 64;
   // Experts of a thread, neighbours.
   static constexpr int kOfThread =
       (kMaxStreamedMoeExperts + kStreamThreads - 1) / kStreamThreads;
@@ -103,9 +105,10 @@ class MoeChoice {
     const int64_t entries = int64_t{t.rows.max} * t.places();
     const int64_t groups = (choices < experts ? choices : experts) +
                            (choices + t.rows.max) / kGroupEntries + 1;
-    const int64_t bytes[] = {8 * experts, 16 * groups, 4 * choices,
-                             4 * experts, 8 * choices, 4 * kStreamWarps,
-                             2 * choices, entries,     4 * int64_t{t.rows.max}};
+    const int64_t bytes[] = {
+        8 * kWords * experts, 16 * groups, 4 * choices,
+        4 * experts,          8 * choices, 4 * kStreamWarps,
+        2 * choices,          entries,     4 * int64_t{t.rows.max}};
     int64_t begin = 0;
     for (int i = 0; i < part; ++i) begin += (bytes[i] + 15) / 16 * 16;
     return begin;
@@ -125,7 +128,19 @@ class MoeChoice {
     if (Lane() == 0) shared_weight_[row] = Sigmoid(gate);
     if (Lane() >= t.experts_per_token) return;
     chosen_[row * t.experts_per_token + Lane()] = own;
-    atomicOr(&rows_of_[own.expert], 1ull << row);
+    atomicOr(&rows_of_[kWords * own.expert + row / 64], 1ull << row % 64);
+  }
+
+  // How many rows before `row` chose the expert.
+  __device__ int RowsBefore(int expert, int row) const {
+    int rows = 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const int bits = min(max(row - 64 * i, 0), 64);
+      const unsigned long long before = bits == 64 ? ~0ull : (1ull << bits) - 1;
+      rows += __popcll(rows_of_[kWords * expert + i] & before);
+    }
+    return rows;
   }
 
   // Where each expert's entries begin.
@@ -137,7 +152,8 @@ class MoeChoice {
 #pragma unroll
     for (int i = 0; i < kOfThread; ++i) {
       const int e = kOfThread * static_cast<int>(threadIdx.x) + i;
-      count[i] = e < t.experts.num_experts ? __popcll(rows_of_[e]) : 0;
+      count[i] =
+          e < t.experts.num_experts ? RowsBefore(e, kMaxStreamedMoeRows) : 0;
       own += static_cast<uint32_t>(count[i]) +
              (static_cast<uint32_t>(GroupsFor(count[i])) << 16);
     }
@@ -186,9 +202,8 @@ class MoeChoice {
          i += kStreamThreads) {
       const int row = i / t.experts_per_token;
       const Chosen chosen = chosen_[i];
-      const unsigned long long earlier =
-          rows_of_[chosen.expert] & ((1ull << row) - 1);
-      const int entry = first_of_[chosen.expert] + __popcll(earlier);
+      const int entry =
+          first_of_[chosen.expert] + RowsBefore(chosen.expert, row);
       row_[entry] = static_cast<unsigned char>(row);
       weight_[entry] = chosen.weight;
       const int first_choice = row * t.experts_per_token;
@@ -203,7 +218,7 @@ class MoeChoice {
     }
   }
 
-  unsigned long long* rows_of_;  // [E], a bit for each row.
+  unsigned long long* rows_of_;  // [E, kWords], a bit for each row.
   StreamGroup* groups_;
   float* weight_;         // [N K], of entries.
   int32_t* first_of_;     // [E]

@@ -14,7 +14,7 @@
 
 namespace bole::cuda {
 
-inline constexpr int kMaxStreamedMoeRows = 64;
+inline constexpr int kMaxStreamedMoeRows = 128;
 inline constexpr int kMaxStreamedMoeExperts = 512;
 inline constexpr int kMaxStreamedMoeChoices = 16;  // Experts of a row.
 

@@ -25,7 +25,7 @@
 namespace bole::testing {
 
 inline constexpr int kSpareRows = 2;
-inline constexpr int kMostFewRows = 64;
+inline constexpr int kMostFewRows = 128;
 
 struct MoeSizes {
   int num_rows;

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, MoeStreamedTest,
 MoeSizes RandomSizes(std::mt19937& rng) {
   const int num_experts = UniformInt(rng, 1, 12);
   return {.num_rows = UniformInt(rng, 0, 1) == 0 ? UniformInt(rng, 0, 8)
-                                                 : UniformInt(rng, 9, 62),
+                                                 : UniformInt(rng, 9, 126),
           .hidden = 256 * UniformInt(rng, 1, 4),
           .num_experts = num_experts,
           .experts_per_token = UniformInt(rng, 1, num_experts),
@@ -85,8 +85,8 @@ TEST_P(MoeStreamedTest, ManyExpertsAreTheSameAtEveryCapacity) {
   }
   params.gate_up = gate_ups;
   params.down = downs;
-  constexpr int kMany = 100;
-  for (const int num_rows : {1, 2, 8, 9, 16, 17, 33, 64}) {
+  constexpr int kMany = 130;
+  for (const int num_rows : {1, 2, 8, 9, 16, 17, 33, 64, 65, 128}) {
     SCOPED_TRACE(::testing::Message() << num_rows << " rows");
     GuardedBuffer<int32_t> count(1);
     GuardedBuffer<float> x(size_t{kMany} * kHidden);

@@ -160,7 +160,7 @@ TEST_P(MoeTest, ARowHasTheBitsItHasAlone) {
                                   .experts_per_token = 3,
                                   .width = 33,
                                   .shared_width = 20},
-                                 {.num_rows = 62,
+                                 {.num_rows = 126,
                                   .hidden = 512,
                                   .num_experts = 9,
                                   .experts_per_token = 3,
