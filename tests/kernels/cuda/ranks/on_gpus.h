@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -19,6 +20,12 @@
 #include "tests/worker_service/ranks/on_ranks.h"
 
 namespace bole::testing {
+
+// Who loads a kernel waits until all that run on its GPU have ended, and so for
+// that of a rank there that waits for it. Hence all are loaded at the start.
+inline const bool kLoadsAllKernels =
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet.
+    setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0) == 0;
 
 inline int NumGpus() {
   int count = 0;
