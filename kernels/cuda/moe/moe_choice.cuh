@@ -64,8 +64,7 @@ class MoeChoice {
 
   // By all threads, once the logits can be read.
   __device__ void Find(const MoeTask& t, int num_rows) {
-    for (int row = static_cast<int>(threadIdx.x) / 32; row < num_rows;
-         row += kStreamWarps) {
+    for (int row = Warp(); row < num_rows; row += kStreamWarps) {
       ChooseOfRow(t, row);
     }
     __syncthreads();
@@ -75,7 +74,8 @@ class MoeChoice {
     __syncthreads();
   }
 
-  // Groups of routed experts, and others of the shared one than group 0.
+  // How many groups the routed experts have, and the shared one besides group
+  // 0.
   __device__ int num_routed() const { return num_routed_; }
   __device__ int num_more() const { return num_more_; }
   __device__ const StreamGroup& group(int g) const { return groups_[g]; }
@@ -92,9 +92,9 @@ class MoeChoice {
   }
 
  private:
-  // Of 64 rows each.
+  // An expert's rows are bits of so many words.
   static constexpr int kWords = kMaxStreamedMoeRows / 64;
-  // Experts of a thread, neighbours.
+  // Each thread counts the rows of so many experts, which are neighbours.
   static constexpr int kOfThread =
       (kMaxStreamedMoeExperts + kStreamThreads - 1) / kStreamThreads;
 
@@ -145,10 +145,10 @@ class MoeChoice {
 
   // Where each expert's entries begin.
   __device__ void WriteGroups(const MoeTask& t, int num_rows) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int lane = Lane();
+    const int warp = Warp();
     int count[kOfThread];
-    uint32_t own = 0;  // Entries, and in the upper half groups.
+    uint32_t own = 0;  // Counts entries, and in its upper half groups.
 #pragma unroll
     for (int i = 0; i < kOfThread; ++i) {
       const int e = kOfThread * static_cast<int>(threadIdx.x) + i;

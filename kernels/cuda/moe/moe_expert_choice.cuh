@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/moe/moe_stream_block.cuh"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 
 namespace bole::cuda::moe {
 
@@ -14,15 +14,6 @@ struct Chosen {
   int32_t expert;
   float weight;
 };
-
-// Greater for a better logit; all not-a-numbers have a place too.
-__device__ inline uint32_t OrderedLogit(float logit) {
-  const uint32_t bits = __float_as_uint(logit);
-  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-}
-__device__ inline float FromOrdered(uint32_t key) {
-  return __uint_as_float(key >> 31 != 0 ? key & 0x7fffffffu : ~key);
-}
 
 // Lane i gets the row's expert number i, by the logit, of `num_chosen`; ties go
 // to the lower expert. Softmax over all experts, then division by the sum of

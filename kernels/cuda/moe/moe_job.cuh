@@ -1,8 +1,4 @@
 // What a warp does of a mixture's products: a job, chunk by chunk.
-//
-// A product of 16 rows of weights with 8 rows of x sums over columns, which may
-// come in any order: a lane takes 8 neighbours of 32 columns, 16 bytes of each
-// of its rows, as operands of two products (mma.cuh).
 #ifndef BOLE_KERNELS_CUDA_MOE_MOE_JOB_CUH_
 #define BOLE_KERNELS_CUDA_MOE_MOE_JOB_CUH_
 
@@ -10,27 +6,19 @@
 
 #include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 #include "kernels/cuda/moe/moe_stream_block.cuh"
 #include "kernels/cuda/moe/moe_weight_ring.cuh"
 
 namespace bole::cuda::moe {
 
-// sum += 16 rows of weights, the sets low and high, by 8 rows of x.
-__device__ inline void MultiplySpan(float (&sum)[4], const uint4& low,
-                                    const uint4& high, const uint4& x) {
-  const uint32_t first[4] = {low.x, high.x, low.y, high.y};
-  const uint32_t second[4] = {low.z, high.z, low.w, high.w};
-  MultiplyAdd(sum, first, x.x, x.y);
-  MultiplyAdd(sum, second, x.z, x.w);
-}
-
 // One job: sum[b][i] = rows 16 i to 16 i + 15 of the weights by rows 8 b to
 // 8 b + 7 of x, as mma.cuh lays it out. rows[b] is row Lane() / 4 of those, at
-// this lane's first column, Lane() % 4 * kVector. `columns`: in chunks.
+// this lane's first column, Lane() % 4 * kVector. `columns` is a multiple of
+// kChunkColumns; `stages` has them chunk by chunk.
 //
-// An item is kItemColumns of a block of rows; the operands of two are on their
-// way. Of two blocks each has an item after the other.
+// An item is kItemColumns of a block of rows; the operands of two items are
+// loaded ahead. Where there are two blocks, they take turns.
 template <int kBlocks, int kSets, int kStages>
 __device__ void RunJob(WeightRing<kSets, kStages>& ring,
                        const JobStages& stages,

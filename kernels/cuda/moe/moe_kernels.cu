@@ -11,6 +11,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 #include "kernels/cuda/moe/moe_products.h"
 #include "kernels/cuda/moe/moe_streamed.h"
 
@@ -21,7 +22,8 @@ constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kChunk = 8;
 
-__device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+using moe::Lane;
+
 // Which of the grid's warps along x this is.
 __device__ int WarpOfGrid() {
   return static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);

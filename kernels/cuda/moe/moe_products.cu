@@ -225,8 +225,10 @@ absl::Status LaunchExperts(const MoeTask& task, int tiles, const Launch& on) {
 
 bool CanTileMoe(const MoeTask& task, const Launch& on) {
   const MoeExperts& m = task.experts;
-  return on.type == ElementType::kBFloat16 && m.hidden % moe::kSpan == 0 &&
-         m.width % moe::kSpan == 0 && m.shared_width % moe::kSpan == 0;
+  return on.type == ElementType::kBFloat16 &&
+         m.hidden % moe::kSpanColumns == 0 &&
+         m.width % moe::kSpanColumns == 0 &&
+         m.shared_width % moe::kSpanColumns == 0;
 }
 
 absl::Status LaunchMoeLogits(const MoeTask& task, const Launch& on) {

@@ -5,6 +5,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/moe/moe_kernels.h"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 
 namespace bole::cuda {
 namespace {
@@ -12,14 +13,12 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kGroupThreads = 512;
 
-__device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+using moe::Lane;
 
 // Greater for the better expert: by the logit, then by the lower number. All
 // differ, not-a-numbers too.
 __device__ uint64_t RankKey(float logit, int expert) {
-  const uint32_t bits = __float_as_uint(logit);
-  const uint32_t ordered = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-  return uint64_t{ordered} << 32 |
+  return uint64_t{moe::OrderedLogit(logit)} << 32 |
          (0xfffffffeu - static_cast<uint32_t>(expert));
 }
 // A row's experts and weights. Softmax over all experts, then division by the

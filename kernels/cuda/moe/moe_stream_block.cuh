@@ -10,28 +10,29 @@
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 
 namespace bole::cuda::moe {
 
 inline constexpr int kProductWarps = 8;
 inline constexpr int kProductThreads = 32 * kProductWarps;
-inline constexpr int kCopyWarps = 2;  // Behind those.
+inline constexpr int kCopyWarps = 2;  // They follow the product warps.
 inline constexpr int kStreamWarps = kProductWarps + kCopyWarps;
 inline constexpr int kStreamThreads = 32 * kStreamWarps;
 
-inline constexpr int kGroupBlocks = 2;  // Of 8 entries.
+// The rows of x in a job are those of up to kGroupBlocks products, 8 in each.
+inline constexpr int kGroupBlocks = 2;
 inline constexpr int kGroupEntries = 8 * kGroupBlocks;
 
-inline constexpr int kSetRows = 8;       // Rows of weights, one to a lane.
-inline constexpr int kSpanColumns = 32;  // Of a lane's vectors in two products.
-inline constexpr int kItemSpans = 4;     // Whose operands are loaded together.
+// A stage has sets of 8 rows of weights: each lane multiplies one row of a set.
+inline constexpr int kSetRows = 8;
+// A warp loads the operands of an item, so many spans of x, together; a chunk
+// of columns has some items.
+inline constexpr int kItemSpans = 4;
 inline constexpr int kItemColumns = kItemSpans * kSpanColumns;
 inline constexpr int kItemsOfChunk = 2;
 inline constexpr int kChunkColumns = kItemsOfChunk * kItemColumns;
 
-inline constexpr unsigned kAllLanes = 0xffffffffu;
-__device__ inline int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-__device__ inline int Warp() { return static_cast<int>(threadIdx.x) / 32; }
 __device__ inline bool IsCopyingWarp() { return Warp() >= kProductWarps; }
 // Threads of the copying warps that copy a row together, and which row of a set
 // it is.
@@ -40,17 +41,17 @@ __device__ inline int CopiedRow() {
   return (static_cast<int>(threadIdx.x) - kProductThreads) / kCopiersOfRow;
 }
 
-// A lane's pointer.
+// The pointer that another lane has.
 __device__ inline const BFloat16* FromLane(const BFloat16* pointer, int lane) {
   return reinterpret_cast<const BFloat16*>(__shfl_sync(
       kAllLanes, reinterpret_cast<unsigned long long>(pointer), lane));
 }
 
-// Jobs of as many columns. A batch has a job for each warp, as far as there are
-// any. Its stages come chunk by chunk.
+// Jobs with equally many columns. A batch has a job for each warp, as far as
+// there are any. Its stages come chunk by chunk.
 struct JobOrder {
   int first_stage;
-  int first_warp;  // That of a batch's first job.
+  int first_warp;  // The warp that does the first job of each batch.
   int num_jobs;
   int chunks;
 
@@ -66,7 +67,7 @@ struct JobOrder {
   }
 };
 
-// REQUIRES: there is such a batch.
+// Batch number `batch` of those. REQUIRES: there is one.
 struct JobBatch {
   int first_job;
   int size;
@@ -78,7 +79,8 @@ struct JobBatch {
         first_stage(order.first_stage + first_job * order.chunks) {}
 };
 
-// Those of a job: of its first chunk, and how far it is to the next one's.
+// The stages of one job: that of its first chunk, and how far it is from there
+// to the stage of the next chunk.
 struct JobStages {
   int first;
   int step;

@@ -19,7 +19,7 @@ namespace bole::cuda {
 namespace moe {
 namespace {
 
-constexpr int kMaxSets = 4;  // Columns of a block, in 8s.
+constexpr int kMaxSets = 4;  // A block has up to 8 columns of out in each.
 
 #if __CUDA_ARCH__ >= 900
 
@@ -240,7 +240,7 @@ bool CanStreamMoe(const MoeTask& task, const Launch& on) {
   const auto fits = [](int columns) {
     return columns > 0 && columns % moe::kChunkColumns == 0;
   };
-  return on.type == ElementType::kBFloat16 && on.overlaps &&
+  return on.type == ElementType::kBFloat16 && on.is_hopper &&
          task.rows.max <= kMaxStreamedMoeRows &&
          m.num_experts <= kMaxStreamedMoeExperts &&
          task.experts_per_token <= kMaxStreamedMoeChoices && fits(m.hidden) &&

@@ -4,9 +4,10 @@
 // in registers by the time x can be read.
 #include <cstdint>
 
+#include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/moe/moe_job.cuh"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 #include "kernels/cuda/moe/moe_stream_block.cuh"
 #include "kernels/cuda/moe/moe_streamed.h"
 
@@ -23,7 +24,7 @@ struct WarpSpans {
   int end;
 
   __device__ explicit WarpSpans(int columns) {
-    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int warp = Warp();
     const int spans = columns / kSpanColumns;
     first = warp * spans / kProductWarps;
     end = (warp + 1) * spans / kProductWarps;
@@ -55,8 +56,8 @@ __device__ void LoadStep(const BFloat16* row, const WarpSpans& spans, int step,
   }
 }
 
-constexpr int kRowsOfBlock = 8;  // Of x.
-constexpr int kAhead = 4;        // Steps that are in registers.
+constexpr int kRowsOfBlock = 8;  // A block takes so many rows of x.
+constexpr int kAhead = 4;        // Steps whose weights are in registers.
 
 __device__ const BFloat16* ExpertRow(const MoeExperts& m, int e) {
   if (e >= m.num_experts) return static_cast<const BFloat16*>(m.shared_gate);
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kProductThreads)
   StartNext();
   __shared__ float4 parts[kProductThreads];
   const MoeExperts& m = t.experts;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane = Lane();
   const int first_expert = 16 * static_cast<int>(blockIdx.x) + lane / 4;
   const WarpSpans spans(m.hidden);
   const BFloat16* low = ExpertRow(m, first_expert);

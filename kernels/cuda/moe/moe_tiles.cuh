@@ -7,18 +7,14 @@
 
 #include "kernels/cuda/bf16x8.cuh"
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/moe/moe_lanes.cuh"
 
 namespace bole::cuda::moe {
 
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
-inline constexpr int kSpan = 32;      // Columns of two products.
 inline constexpr int kBlockRows = 8;  // Rows of x in a product.
 inline constexpr int kMaxBlocks = 4;  // The most of them at a time.
-
-__device__ inline int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-__device__ inline int Warp() { return static_cast<int>(threadIdx.x) / 32; }
 
 // Read once: the first-level cache is left to x.
 __device__ inline uint4 LoadWeights(const BFloat16* from) {
@@ -67,8 +63,8 @@ __device__ void MultiplySpans(const TileRows& tile, const RowBlocks<kBlocks>& x,
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) {
       if (first + s >= spans) continue;
-      low[s] = LoadWeights(tile.low + (first + s) * kSpan);
-      high[s] = LoadWeights(tile.high + (first + s) * kSpan);
+      low[s] = LoadWeights(tile.low + (first + s) * kSpanColumns);
+      high[s] = LoadWeights(tile.high + (first + s) * kSpanColumns);
     }
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) {
@@ -77,18 +73,15 @@ __device__ void MultiplySpans(const TileRows& tile, const RowBlocks<kBlocks>& x,
       for (int b = 0; b < kBlocks; ++b) {
         right[s][b] = make_uint4(0, 0, 0, 0);
         if (x.row[b] == nullptr) continue;
-        right[s][b] = LoadVector(x.row[b] + (first + s) * kSpan);
+        right[s][b] = LoadVector(x.row[b] + (first + s) * kSpanColumns);
       }
     }
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) {
       if (first + s >= spans) continue;
-      const uint32_t left[2][4] = {{low[s].x, high[s].x, low[s].y, high[s].y},
-                                   {low[s].z, high[s].z, low[s].w, high[s].w}};
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b) {
-        MultiplyAdd(sum[b], left[0], right[s][b].x, right[s][b].y);
-        MultiplyAdd(sum[b], left[1], right[s][b].z, right[s][b].w);
+        MultiplySpan(sum[b], low[s], high[s], right[s][b]);
       }
     }
   }
@@ -135,10 +128,10 @@ __device__ void RunTile(const Product& product, int tile,
                         float4 (&shared)[kMaxBlocks][kThreads]) {
   constexpr int kSplit = Product::kSplit;
   const int part = Warp() % kSplit;
-  const int spans = product.columns() / kSpan;
+  const int spans = product.columns() / kSpanColumns;
   const int first_span = part * spans / kSplit;
   const int my_spans = (part + 1) * spans / kSplit - first_span;
-  const int column = first_span * kSpan + Lane() % 4 * kVector;
+  const int column = first_span * kSpanColumns + Lane() % 4 * kVector;
   const bool exists = product.HasTile(tile);
   TileRows rows = product.Tile(exists ? tile : 0);
   rows.low += column;

@@ -11,7 +11,8 @@
 #include "kernels/generate.h"
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
-#include "tests/kernels/cuda/moe/moe_case.h"
+#include "tests/kernels/cuda/moe/moe_operator_test.h"
+#include "tests/kernels/cuda/moe/moe_problem.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_tree.h"
@@ -19,7 +20,7 @@
 namespace bole::testing {
 namespace {
 
-class MoeStreamedTest : public MoeTest {};
+class MoeStreamedTest : public MoeOperatorTest {};
 
 INSTANTIATE_TEST_SUITE_P(Elements, MoeStreamedTest,
                          ::testing::Values(ElementType::kBFloat16),

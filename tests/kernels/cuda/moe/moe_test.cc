@@ -11,12 +11,18 @@
 #include "gtest/gtest.h"
 #include "kernels/dense.h"
 #include "tests/kernels/cuda/cuda_test.h"
-#include "tests/kernels/cuda/moe/moe_case.h"
+#include "tests/kernels/cuda/moe/moe_operator_test.h"
+#include "tests/kernels/cuda/moe/moe_problem.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_tree.h"
 
 namespace bole::testing {
 namespace {
+
+class MoeTest : public MoeOperatorTest {};
+
+// More rows are computed by kernels that add up in another order.
+constexpr int kMostFewRows = 128;
 
 MoeSizes RandomSizes(std::mt19937& rng) {
   const int num_experts = UniformInt(rng, 1, 70);
@@ -182,7 +188,6 @@ TEST_P(MoeTest, ARowHasTheBitsItHasAlone) {
       MoeProblem alone = given;
       alone.sizes.num_rows = 1;
       alone.count[0] = 1;
-      // Other kernels, with sums in another order, compute many rows.
       if (batch.capacity <= kMostFewRows) alone.capacity = 1 + kSpareRows;
       const size_t first = static_cast<size_t>(row) * sizes.hidden;
       std::ranges::copy(given.x.span(first, sizes.hidden), alone.x.data());
