@@ -66,6 +66,12 @@ class Device {
   // the bytes are there and reports errors of everything queued before.
   virtual absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
                                                 std::string_view what) = 0;
+  // As Allocate, for what the operators of other ranks read too. All ranks call
+  // it together, for as many bytes; an error of one is an error of all.
+  virtual absl::StatusOr<DeviceMemory> AllocateShared(size_t bytes,
+                                                      std::string_view what) {
+    return Allocate(bytes, what);
+  }
   virtual absl::Status Upload(void* device, const void* host, size_t bytes) = 0;
   virtual absl::Status Download(void* host, const void* device,
                                 size_t bytes) = 0;

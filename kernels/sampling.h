@@ -20,6 +20,10 @@ inline constexpr int kMaxTopLogprobs = 20;
 // What is drawn from logits that are not numbers: nothing.
 inline constexpr int32_t kNoToken = -1;
 
+// What is sampled from is looked at in groups of so many tokens, which are not
+// divided among ranks.
+inline constexpr int kHeadGroupTokens = 512;
+
 // One request's part of SampleParams. Plain data, copied to the device.
 struct SamplingControl {
   uint64_t seed;
@@ -70,9 +74,13 @@ struct SampleParams {
   int vocabulary;        // V
   int num_valid_tokens;  // Ids at or beyond are never drawn.
   const int32_t* token;  // [N] the rows' own tokens.
-  const float* logits;   // [N, V], or the rank's columns of them.
+  // Rows first_logits .. are [N, V], or the rank's columns of them. Of several
+  // ranks each has them in memory of Device::AllocateShared().
+  const float* logits;
+  int64_t first_logits = 0;
   // How many columns each rank has, by rank; V together. On the host; not read
-  // by one rank.
+  // by one rank. GPUs refuse a border within a group of kHeadGroupTokens that
+  // has valid tokens on both sides.
   std::span<const int> rank_columns = {};
   const SamplingControl* control;  // [B]
   TokenCounts counts;              // Counts of the committed tokens.

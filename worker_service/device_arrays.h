@@ -44,6 +44,12 @@ class DeviceArrays {
     return static_cast<T*>(
         Bytes(count * static_cast<int64_t>(sizeof(T)), what));
   }
+  // The same in memory of Device::AllocateShared().
+  template <typename T>
+  T* SharedArray(int64_t count, std::string_view what) {
+    return static_cast<T*>(Bytes(count * static_cast<int64_t>(sizeof(T)), what,
+                                 &Device::AllocateShared));
+  }
   Activation* Activations(int64_t count, std::string_view what) {
     return static_cast<Activation*>(Bytes(
         count * static_cast<int64_t>(ElementBytes(device_->activation_type())),
@@ -79,14 +85,17 @@ class DeviceArrays {
   size_t total_bytes() const { return total_bytes_; }
 
  private:
-  void* Bytes(int64_t bytes, std::string_view what) {
+  using Allocator = absl::StatusOr<DeviceMemory> (Device::*)(size_t,
+                                                             std::string_view);
+  void* Bytes(int64_t bytes, std::string_view what,
+              Allocator allocate = &Device::Allocate) {
     if (!status_.ok()) return nullptr;
     if (is_measuring_) {
       total_bytes_ += static_cast<size_t>(bytes);
       return nullptr;
     }
     absl::StatusOr<DeviceMemory> memory =
-        device_->Allocate(static_cast<size_t>(bytes), what);
+        (device_->*allocate)(static_cast<size_t>(bytes), what);
     if (!memory.ok()) {
       status_ = memory.status();
       return nullptr;

@@ -84,7 +84,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
                                      "hidden vectors for the head");
   const int64_t logits =
       int64_t{options.MaxHeadRows()} * model_.head().most_rows();
-  logits_ = arrays_.Array<float>(logits, "logits");
+  logits_ = arrays_.SharedArray<float>(logits, "logits");
   memory_use_.logits = static_cast<size_t>(logits) * sizeof(float);
   if (weights.drafter) {
     mtp_layer_.emplace(

@@ -171,8 +171,7 @@ absl::Status Engine::QueuePrefillAccept() {
 
 absl::Status Engine::QueueDraws() {
   SampleParams params = SampleOf(prefill_->last_rows, prefill_->sampling);
-  const int64_t first = prefill_->shape.forest_rows;
-  if (first > 0) params.logits += first * model_.head().matrix->rows;
+  params.first_logits = prefill_->shape.forest_rows;
   return operators_.Sample(params);
 }
 

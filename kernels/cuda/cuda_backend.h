@@ -21,6 +21,8 @@
 #include "kernels/cuda/products/int7_products.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/ranks/gpu_collectives.h"
+#include "kernels/cuda/ranks/peer_arena.h"
+#include "kernels/cuda/sampling/cut_logits.h"
 #include "kernels/cuda/scratch.h"
 
 namespace bole::cuda {
@@ -72,6 +74,8 @@ class CudaBackend final : public Backend {
 
   absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
                                         std::string_view what) override;
+  absl::StatusOr<DeviceMemory> AllocateShared(size_t bytes,
+                                              std::string_view what) override;
   absl::Status Upload(void* device, const void* host, size_t bytes) override;
   absl::Status Download(void* host, const void* device, size_t bytes) override;
   absl::StatusOr<HostMemory> AllocateHost(size_t bytes,
@@ -173,6 +177,15 @@ class CudaBackend final : public Backend {
                                                           int columns) const;
   absl::Status JoinRanks(const GpuRank& rank);
   absl::Status OneRankOnly() const;
+  // Where ranks do not reach each other's logits, those that an operator reads
+  // are made whole in `scratch`: so many bytes, 0 if they do.
+  size_t WholeBytes(int rows, int vocabulary) const;
+  absl::StatusOr<CutLogits> LogitsOf(RowCount rows, const float* logits,
+                                     int vocabulary,
+                                     std::span<const int> rank_columns,
+                                     void* scratch);
+  // The same, with the other ranks' parts.
+  absl::StatusOr<CutLogits> LogitsOf(const SampleParams& params, void* scratch);
   // What has been waited for was computed with all ranks.
   absl::Status CheckRanks() const;
 
@@ -180,8 +193,9 @@ class CudaBackend final : public Backend {
   const int num_threads_;
   std::string name_;
   Launch on_;
-  std::shared_ptr<Communicator> ranks_;          // Null for an only rank.
-  std::unique_ptr<GpuCollectives> collectives_;  // The same.
+  std::shared_ptr<Communicator> ranks_;             // Null for an only rank.
+  std::unique_ptr<GpuCollectives> collectives_;     // The same.
+  std::vector<std::unique_ptr<PeerArena>> shared_;  // Of AllocateShared().
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   bool is_capturing_ = false;  // By a set of MakeGraphs().
   std::unique_ptr<HostCopies> host_copies_;

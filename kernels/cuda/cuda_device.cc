@@ -38,7 +38,11 @@ absl::StatusOr<DeviceMemory> CudaBackend::Allocate(size_t bytes,
   return DeviceMemory(memory, DeviceDeleter{this});
 }
 
-void CudaBackend::Free(void* memory) { cudaFree(memory); }
+void CudaBackend::Free(void* memory) {
+  const size_t num_shared = std::erase_if(
+      shared_, [&](const auto& arena) { return arena->Has(memory); });
+  if (num_shared == 0) cudaFree(memory);
+}
 
 absl::StatusOr<HostMemory> CudaBackend::AllocateHost(size_t bytes,
                                                      std::string_view what) {

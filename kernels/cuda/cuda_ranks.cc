@@ -1,6 +1,10 @@
 // What of the GPU backend is done together with other ranks.
+#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -8,20 +12,6 @@
 #include "kernels/cuda/operators.h"
 
 namespace bole::cuda {
-namespace {
-
-// Logits of whole rows, which several ranks have in parts. What comes behind
-// them is aligned.
-size_t WholeBytes(int rows, int vocabulary, std::span<const int> rank_columns) {
-  constexpr size_t kAlignment = 256;
-  if (rank_columns.size() <= 1) return 0;
-  const size_t bytes = static_cast<size_t>(rows) *
-                       static_cast<size_t>(vocabulary) * sizeof(float);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-}  // namespace
-
 absl::Status CudaBackend::JoinRanks(const GpuRank& rank) {
   if (rank.ranks == nullptr || rank.ranks->rank().count == 1) {
     return absl::OkStatus();
@@ -56,41 +46,107 @@ absl::Status CudaBackend::AllGather(const AllGatherParams& params) {
                                        params.values, params.values, on_);
 }
 
+absl::StatusOr<DeviceMemory> CudaBackend::AllocateShared(
+    size_t bytes, std::string_view what) {
+  if (collectives_ == nullptr || collectives_->push_group() == nullptr) {
+    return Allocate(bytes, what);
+  }
+  absl::StatusOr<std::unique_ptr<PeerArena>> arena =
+      PeerArena::Create(device_, bytes, *ranks_);
+  if (!arena.ok()) {
+    return absl::Status(
+        arena.status().code(),
+        absl::StrCat(std::string(what), ": ", arena.status().message()));
+  }
+  void* const own = (*arena)->of(rank().index);
+  shared_.push_back(*std::move(arena));
+  return DeviceMemory(own, DeviceDeleter{this});
+}
+
+size_t CudaBackend::WholeBytes(int rows, int vocabulary) const {
+  // What comes behind them is aligned.
+  constexpr size_t kAlignment = 256;
+  if (collectives_ == nullptr || collectives_->push_group() != nullptr) {
+    return 0;
+  }
+  const size_t bytes = static_cast<size_t>(rows) *
+                       static_cast<size_t>(vocabulary) * sizeof(float);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+absl::StatusOr<CutLogits> CudaBackend::LogitsOf(
+    RowCount rows, const float* logits, int vocabulary,
+    std::span<const int> rank_columns, void* scratch) {
+  if (collectives_ == nullptr) return WholeLogits(logits, vocabulary);
+  const PushGroup* const group = collectives_->push_group();
+  if (group == nullptr) {
+    auto* const whole = static_cast<float*>(scratch);
+    BOLE_RETURN_IF_ERROR(
+        collectives_->AllGather(rows, rank_columns, logits, whole, on_));
+    return WholeLogits(whole, vocabulary);
+  }
+  CutLogits cut = {.is_cut = true, .whole = {}, .parts = {}};
+  cut.parts.ranks.group = *group;
+  cut.parts.part[group->rank] = logits;
+  for (int r = 0; r < group->count; ++r) {
+    cut.parts.first[r + 1] = cut.parts.first[r] + rank_columns[r];
+  }
+  return cut;
+}
+
+absl::StatusOr<CutLogits> CudaBackend::LogitsOf(const SampleParams& params,
+                                                void* scratch) {
+  const int64_t columns = collectives_ == nullptr
+                              ? params.vocabulary
+                              : params.rank_columns[rank().index];
+  BOLE_ASSIGN_OR_RETURN(
+      CutLogits cut,
+      LogitsOf(params.batch.rows, params.logits + params.first_logits * columns,
+               params.vocabulary, params.rank_columns, scratch));
+  if (!cut.is_cut) return cut;
+  const auto arena = std::find_if(
+      shared_.begin(), shared_.end(),
+      [&](const auto& memory) { return memory->Has(params.logits); });
+  if (arena == shared_.end()) {
+    return absl::FailedPreconditionError(
+        "Sample: the logits are not where other ranks can read them");
+  }
+  const auto offset =
+      reinterpret_cast<const char*>(params.logits) - (*arena)->of(rank().index);
+  for (int r = 0; r < rank().count; ++r) {
+    cut.parts.part[r] =
+        reinterpret_cast<const float*>((*arena)->of(r) + offset) +
+        params.first_logits * params.rank_columns[r];
+  }
+  return cut;
+}
+
 size_t CudaBackend::ScratchBytes(const SampleParams& params) const {
-  return WholeBytes(params.batch.rows.max, params.vocabulary,
-                    params.rank_columns) +
-         SampleScratchBytes(params);
+  const bool is_whole = WholeBytes(1, params.vocabulary) > 0;
+  return WholeBytes(params.batch.rows.max, params.vocabulary) +
+         SampleScratchBytes(params, is_whole ? 1 : rank().count);
 }
 
 size_t CudaBackend::ScratchBytes(const TopKParams& params) const {
-  return WholeBytes(params.rows.max, params.vocabulary, params.rank_columns) +
-         TopKScratchBytes(params);
+  const bool is_whole = WholeBytes(1, params.vocabulary) > 0;
+  return WholeBytes(params.rows.max, params.vocabulary) +
+         TopKScratchBytes(params, is_whole ? 1 : rank().count);
 }
 
 absl::Status CudaBackend::Sample(const SampleParams& params) {
   BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(ScratchBytes(params), on_));
-  if (collectives_ == nullptr) return cuda::Sample(params, scratch, on_);
-  SampleParams whole = params;
-  auto* const logits = static_cast<float*>(scratch);
-  whole.logits = logits;
-  BOLE_RETURN_IF_ERROR(collectives_->AllGather(
-      params.batch.rows, params.rank_columns, params.logits, logits, on_));
-  const size_t used =
-      WholeBytes(params.batch.rows.max, params.vocabulary, params.rank_columns);
-  return cuda::Sample(whole, static_cast<char*>(scratch) + used, on_);
+  BOLE_ASSIGN_OR_RETURN(const CutLogits logits, LogitsOf(params, scratch));
+  const size_t used = WholeBytes(params.batch.rows.max, params.vocabulary);
+  return cuda::Sample(params, logits, static_cast<char*>(scratch) + used, on_);
 }
 
 absl::Status CudaBackend::TopK(const TopKParams& params) {
   BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(ScratchBytes(params), on_));
-  if (collectives_ == nullptr) return cuda::TopK(params, scratch, on_);
-  TopKParams whole = params;
-  auto* const logits = static_cast<float*>(scratch);
-  whole.logits = logits;
-  BOLE_RETURN_IF_ERROR(collectives_->AllGather(params.rows, params.rank_columns,
-                                               params.logits, logits, on_));
-  const size_t used =
-      WholeBytes(params.rows.max, params.vocabulary, params.rank_columns);
-  return cuda::TopK(whole, static_cast<char*>(scratch) + used, on_);
+  BOLE_ASSIGN_OR_RETURN(const CutLogits logits,
+                        LogitsOf(params.rows, params.logits, params.vocabulary,
+                                 params.rank_columns, scratch));
+  const size_t used = WholeBytes(params.rows.max, params.vocabulary);
+  return cuda::TopK(params, logits, static_cast<char*>(scratch) + used, on_);
 }
 
 }  // namespace bole::cuda

@@ -21,6 +21,8 @@
 
 namespace bole::cuda {
 
+struct CutLogits;  // sampling/cut_logits.h
+
 // Where an operator runs.
 struct Launch {
   ElementType type;
@@ -67,9 +69,9 @@ absl::Status Attend(const AttentionParams& params, const Launch& on);
 absl::Status CompactKv(const CompactKvParams& params, const Launch& on);
 
 // Sampling. scratch: as many bytes as the function before it says.
-size_t SampleScratchBytes(const SampleParams& params);
-absl::Status Sample(const SampleParams& params, void* scratch,
-                    const Launch& on);
+size_t SampleScratchBytes(const SampleParams& params, int num_ranks);
+absl::Status Sample(const SampleParams& params, const CutLogits& logits,
+                    void* scratch, const Launch& on);
 absl::Status CountTokens(const CountTokensParams& params, const Launch& on);
 absl::Status OutputToPrompt(const OutputToPromptParams& params,
                             const Launch& on);
@@ -77,8 +79,9 @@ absl::Status OutputToPrompt(const OutputToPromptParams& params,
 // Drafting.
 absl::Status StoreHidden(const StoreHiddenParams& params, const Launch& on);
 absl::Status ExtendRows(const ExtendRowsParams& params, const Launch& on);
-size_t TopKScratchBytes(const TopKParams& params);
-absl::Status TopK(const TopKParams& params, void* scratch, const Launch& on);
+size_t TopKScratchBytes(const TopKParams& params, int num_ranks);
+absl::Status TopK(const TopKParams& params, const CutLogits& logits,
+                  void* scratch, const Launch& on);
 absl::Status GrowTrees(const GrowTreesParams& params, const Launch& on);
 absl::Status AdvanceRequests(const AdvanceRequestsParams& params,
                              const Launch& on);

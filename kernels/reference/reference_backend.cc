@@ -298,12 +298,16 @@ absl::Status ReferenceBackend::CompactKv(const CompactKvParams& params) {
 }
 
 absl::Status ReferenceBackend::Sample(const SampleParams& params) {
+  const bool is_cut = ranks_ != nullptr;
+  const int columns =
+      is_cut ? params.rank_columns[ranks_->rank().index] : params.vocabulary;
   SampleParams whole = params;
+  whole.logits += params.first_logits * columns;
   std::vector<float> logits;
-  if (ranks_ != nullptr) {
+  if (is_cut) {
     BOLE_ASSIGN_OR_RETURN(
         logits, reference::WholeRows(params.batch.rows, params.rank_columns,
-                                     params.logits, *ranks_));
+                                     whole.logits, *ranks_));
     whole.logits = logits.data();
   }
   reference::Sample(whole, pool_);

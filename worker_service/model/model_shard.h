@@ -50,10 +50,6 @@ struct FfnCuts {
   TensorCut down_proj;  // [H, I] by column.
 };
 
-// What is sampled from is handled in groups of so many tokens, which are never
-// divided among ranks.
-inline constexpr int kHeadGroupTokens = 512;
-
 struct ModelShard {
   Rank rank;
   ModelConfig whole;

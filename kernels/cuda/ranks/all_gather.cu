@@ -23,18 +23,6 @@ __device__ T* WholeOf(const PushGroup& group, int rank) {
   return reinterpret_cast<T*>(group.arena[rank] + WholeOffset(group.count));
 }
 
-// By the whole block: waits until counts[r] >= least, for every rank r.
-__device__ inline void WaitForRanks(const PushGroup& group,
-                                    const uint64_t* counts, uint64_t least) {
-  const int r = static_cast<int>(threadIdx.x);
-  if (r < group.count) {
-    Patience patience;
-    while (LoadCount(counts + r) < least && !patience.IsOver(group, r)) {
-    }
-  }
-  __syncthreads();
-}
-
 // T is float4 where all columns begin at multiples of 4, or float; widths are
 // in T.
 template <typename T>

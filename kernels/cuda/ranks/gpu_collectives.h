@@ -40,6 +40,10 @@ class GpuCollectives {
   absl::Status AllGather(RowCount rows, std::span<const int> widths,
                          const float* part, float* whole, const Launch& on);
 
+  // What kernels exchange through (exchange.h), where ranks reach each other's
+  // memory; else null.
+  virtual const PushGroup* push_group() const { return nullptr; }
+
   // The error of an exchange, which names the rank that did not come where that
   // is known: from then on results are wrong. To be asked when what was queued
   // has been done.

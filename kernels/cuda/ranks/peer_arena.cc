@@ -61,27 +61,30 @@ absl::Status Agree(const absl::Status& own, Communicator& ranks) {
 
 absl::StatusOr<std::unique_ptr<PeerArena>> PeerArena::Create(
     int device, size_t bytes, Communicator& ranks) {
-  std::unique_ptr<PeerArena> arena(new PeerArena(ranks.rank().index));
-  BOLE_RETURN_IF_ERROR(Agree(arena->Open(device, bytes, ranks), ranks));
+  std::unique_ptr<PeerArena> arena(new PeerArena(ranks.rank().index, bytes));
+  BOLE_RETURN_IF_ERROR(Agree(arena->Open(device, ranks), ranks));
   return arena;
 }
 
-absl::Status PeerArena::Open(int device, size_t bytes, Communicator& ranks) {
+absl::Status PeerArena::Open(int device, Communicator& ranks) {
   const int count = ranks.rank().count;
   memory_.assign(static_cast<size_t>(count), nullptr);
   is_opened_.assign(static_cast<size_t>(count), false);
 
+  // Another process opens whole pages of the driver, from their begin.
+  constexpr size_t kPage = size_t{2} << 20;
   Offer own = {
       .process = getpid(), .device = device, .memory = nullptr, .handle = {}};
   absl::Status status =
-      ToStatus(cudaMalloc(&own.memory, bytes), "memory for other ranks");
+      ToStatus(cudaMalloc(&own.memory, (bytes_ / kPage + 1) * kPage),
+               "memory for other ranks");
   if (status.ok()) {
     memory_[own_] = own.memory;
     status = ToStatus(cudaIpcGetMemHandle(&own.handle, own.memory),
                       "handle of memory for other ranks");
   } else {
     status = absl::ResourceExhaustedError(absl::StrCat(
-        "no room on the GPU for ", bytes, " bytes that ranks exchange"));
+        "no room on the GPU for ", bytes_, " bytes that ranks exchange"));
   }
   std::vector<Offer> offers(static_cast<size_t>(count));
   BOLE_RETURN_IF_ERROR(

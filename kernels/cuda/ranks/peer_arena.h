@@ -28,13 +28,18 @@ class PeerArena {
   PeerArena(const PeerArena&) = delete;
   PeerArena& operator=(const PeerArena&) = delete;
 
+  // Whether this rank's memory has the byte, and where.
+  bool Has(const void* byte) const {
+    return byte >= of(own_) && byte < of(own_) + bytes_;
+  }
   char* of(int rank) const { return static_cast<char*>(memory_[rank]); }
 
  private:
-  explicit PeerArena(int own) : own_(own) {}
-  absl::Status Open(int device, size_t bytes, Communicator& ranks);
+  PeerArena(int own, size_t bytes) : own_(own), bytes_(bytes) {}
+  absl::Status Open(int device, Communicator& ranks);
 
   const int own_;
+  const size_t bytes_;
   std::vector<void*> memory_;    // By rank; this rank's is owned.
   std::vector<bool> is_opened_;  // By rank: it is another process's.
 };

@@ -70,7 +70,9 @@ __device__ inline PushCounts* CountsOf(const PushGroup& group, int rank) {
 // What this block adds to a count for its part of a call: all blocks together
 // kCallUnits.
 __device__ inline uint64_t BlockUnits() {
-  return blockIdx.x == 0 ? kCallUnits - (gridDim.x - 1) : 1;
+  const bool is_first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;
+  const uint64_t blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
+  return is_first ? kCallUnits - (blocks - 1) : 1;
 }
 
 // How long a thread has waited for another rank.
@@ -97,6 +99,18 @@ class Patience {
   uint32_t num_looks_ = 0;
   uint64_t since_ = 0;
 };
+
+// By the whole block: waits until counts[r] >= least, for every rank r.
+__device__ inline void WaitForRanks(const PushGroup& group,
+                                    const uint64_t* counts, uint64_t least) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r < group.count) {
+    Patience patience;
+    while (LoadCount(counts + r) < least && !patience.IsOver(group, r)) {
+    }
+  }
+  __syncthreads();
+}
 
 }  // namespace bole::cuda
 

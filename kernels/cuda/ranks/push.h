@@ -24,12 +24,14 @@ struct PushFailure {
 // other's. A call adds kCallUnits to a count, whatever the size of its grid, so
 // that a block can tell the number of the call from a count that others of its
 // grid have added to already: the quotient changes with the last of them.
-inline constexpr uint64_t kCallUnits = uint64_t{1} << 16;
+inline constexpr uint64_t kCallUnits = uint64_t{1} << 32;
 struct PushCounts {
   uint64_t reductions;          // Calls that this rank has made.
   uint64_t gathers;             // Calls that this rank has made.
   uint64_t arrived[kMaxPeers];  // Gathers whose part has come, by rank.
   uint64_t taken[kMaxPeers];    // Gathers that a rank has read, by rank.
+  uint64_t exchanges;           // Calls that this rank has made.
+  uint64_t told[kMaxPeers];     // Exchanges whose results have come, by rank.
   uint32_t has_failed;          // Not 0: nobody waits any more.
 };
 
@@ -37,6 +39,7 @@ struct PushCounts {
 //
 //   slots   [kSlotBuffers][rank][kSlotBytes]  what ranks add, as sent
 //   whole   [kWholeBytes]                     rows that are being gathered
+//   results [kExchangeBuffers][kExchangeBytes]  what an exchange tells
 //   counts  PushCounts
 //
 // Slots hold kEmptyWord in every word that has not been sent. A real word of
@@ -50,12 +53,17 @@ inline constexpr uint32_t kEmptyFloat = 0x80000000u;
 inline constexpr int kSlotBuffers = 3;
 inline constexpr size_t kSlotBytes = size_t{4} << 20;
 inline constexpr size_t kWholeBytes = size_t{64} << 20;
+inline constexpr int kExchangeBuffers = 2;
+inline constexpr size_t kExchangeBytes = size_t{32} << 20;
 
 constexpr size_t WholeOffset(int num_ranks) {
   return static_cast<size_t>(kSlotBuffers) * num_ranks * kSlotBytes;
 }
-constexpr size_t CountsOffset(int num_ranks) {
+constexpr size_t ExchangeOffset(int num_ranks) {
   return WholeOffset(num_ranks) + kWholeBytes;
+}
+constexpr size_t CountsOffset(int num_ranks) {
+  return ExchangeOffset(num_ranks) + kExchangeBuffers * kExchangeBytes;
 }
 constexpr size_t ArenaBytes(int num_ranks) {
   return CountsOffset(num_ranks) + sizeof(PushCounts);

@@ -53,6 +53,8 @@ class PushCollectives final : public GpuCollectives {
     return ranks.AllGather({}, {});
   }
 
+  const PushGroup* push_group() const override { return &group_; }
+
   absl::Status status() const override {
     const int missing =
         static_cast<volatile PushFailure*>(failure_.get())->missing;

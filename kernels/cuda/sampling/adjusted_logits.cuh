@@ -64,7 +64,7 @@ __device__ inline bool HasPlainLogits(const SampleParams& p, int request,
 }
 
 // The logits of one row, for a block of kThreads or each of its warps.
-template <int kThreads>
+template <int kThreads, int kRanks>
 class AdjustedLogits {
  public:
   // The tokens of the row and its ancestors, from the row up. Of longer paths
@@ -85,11 +85,11 @@ class AdjustedLogits {
 
   // For the tokens begin .. end - 1, where `begin` is a multiple of 32.
   // Synchronises the threads.
-  __device__ AdjustedLogits(const SampleParams& p, int row, int begin, int end,
-                            bool is_aligned, uint32_t* touched, Shared& shared)
+  __device__ AdjustedLogits(const SampleParams& p, const CutRow<kRanks>& raw,
+                            int row, int begin, int end, uint32_t* touched,
+                            Shared& shared)
       : p_(p),
-        raw_(
-            RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned)),
+        raw_(raw),
         begin_(begin),
         end_(min(end, p.num_valid_tokens)),
         request_(p.batch.request[row]),
@@ -132,11 +132,7 @@ class AdjustedLogits {
   __device__ uint64_t next_position() const { return uint64_t{1} + position_; }
 
   // The logit of token v, begin <= v < end.
-  __device__ float operator[](int32_t v) const {
-    const float clean = CleanLogit(raw_.logits[v]);
-    return IsPlain() ? clean
-                     : Adjusted(v, clean, count_ == nullptr ? 0 : count_[v]);
-  }
+  __device__ float operator[](int32_t v) const { return Of(v, raw_[v]); }
 
   // A lane's logits of a group (row_parts.cuh); -inf beyond the end of the row.
   __device__ void Load(int group, float (&logit)[kThreadTokens]) const {
@@ -163,14 +159,22 @@ class AdjustedLogits {
   // Calls f(v, logit) for every token, each in one thread of the block.
   template <typename F>
   __device__ void ForEach(const F& f) const {
-    ForEachLogit<kThreads>(raw_.logits + begin_, end_ - begin_,
-                           [&](int i, float raw) {
-                             const int v = begin_ + i;
-                             f(v, IsPlain() ? CleanLogit(raw) : (*this)[v]);
-                           });
+    for (int v = begin_; v < end_;) {
+      const LogitRow part = raw_.PartOf(raw_.RankOf(v));
+      const int end = min(end_, part.num_tokens);
+      ForEachLogit<kThreads>(part.logits, v, end,
+                             [&](int i, float raw) { f(i, Of(i, raw)); });
+      v = end;
+    }
   }
 
  private:
+  __device__ float Of(int32_t v, float raw) const {
+    const float clean = CleanLogit(raw);
+    return IsPlain() ? clean
+                     : Adjusted(v, clean, count_ == nullptr ? 0 : count_[v]);
+  }
+
   __device__ bool IsPlain() const {
     return !has_bias_ && !has_penalties_ && !bans_stops_;
   }
@@ -276,7 +280,7 @@ class AdjustedLogits {
   }
 
   const SampleParams& p_;
-  const LogitRow raw_;
+  const CutRow<kRanks> raw_;
   const int begin_;
   const int end_;
   const int request_;

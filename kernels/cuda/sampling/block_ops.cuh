@@ -10,22 +10,25 @@
 
 namespace bole::cuda {
 
-// Calls f(v, logits[v]) for the tokens 0 .. count - 1, each in one thread, with
-// so many loads on their way at a time.
+// Calls f(v, logits[v]) for the tokens begin .. end - 1, each in one thread,
+// with so many loads on their way at a time. Another GPU's logits are loaded as
+// this one's are: never as what no kernel writes.
 template <int kThreads, typename F>
-__device__ void ForEachLogit(const float* logits, int count, const F& f) {
+__device__ void ForEachLogit(const float* logits, int begin, int end,
+                             const F& f) {
   constexpr int kLoads = 8;
-  for (int first = threadIdx.x; first < count; first += kThreads * kLoads) {
+  for (int first = begin + static_cast<int>(threadIdx.x); first < end;
+       first += kThreads * kLoads) {
     float logit[kLoads];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const int v = first + i * kThreads;
-      logit[i] = v < count ? __ldg(logits + v) : 0.0f;
+      logit[i] = v < end ? logits[v] : 0.0f;
     }
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const int v = first + i * kThreads;
-      if (v < count) f(v, logit[i]);
+      if (v < end) f(v, logit[i]);
     }
   }
 }

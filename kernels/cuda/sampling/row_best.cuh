@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/sampling/block_ops.cuh"
+#include "kernels/cuda/sampling/part_results.cuh"
 #include "kernels/cuda/sampling/row_parts.cuh"
 #include "kernels/cuda/sampling/token_order.cuh"
 
@@ -21,31 +22,6 @@ struct LogSoftmax {
     const float clean = CleanLogit(logit);
     if (clean == Impossible()) return clean;
     return static_cast<float>(static_cast<double>(clean) - max - log_sum);
-  }
-};
-
-// What the parts of rows leave for the rows; device memory.
-struct PartResults {
-  double* sum;  // [rows, P] of exp(logit - max) of the part.
-  Rank* rank;   // [rows, P * max_k] P lists of the k best, best first.
-  float* max;   // [rows, P]
-  int num_parts;
-  int max_k;
-
-  // k <= max_k, as the row wants.
-  __device__ Rank* RanksOf(int row, int part, int k) const {
-    return rank + static_cast<int64_t>(row) * num_parts * max_k + part * k;
-  }
-
-  static constexpr size_t Bytes(int64_t rows, int num_parts, int max_k) {
-    return rows * num_parts *
-           (sizeof(double) + max_k * sizeof(Rank) + sizeof(float));
-  }
-  static PartResults In(void* memory, int64_t rows, int num_parts, int max_k) {
-    auto* const sum = static_cast<double*>(memory);
-    auto* const rank = reinterpret_cast<Rank*>(sum + rows * num_parts);
-    auto* const max = reinterpret_cast<float*>(rank + rows * num_parts * max_k);
-    return {sum, rank, max, num_parts, max_k};
   }
 };
 
@@ -84,13 +60,14 @@ __device__ Rank KthOfLists(const PartShared<kMaxK>& shared, int k) {
   return best;
 }
 
-// The k best of a part, into `out`. The k-th best lane of the block tells what
-// the k best logits are no less than, and few others are. By a block; its
-// logits are in the threads' registers. Synchronises.
-template <int kMaxK>
+// The k best of a part: calls tell(place, rank) for each, in one thread. The
+// k-th best lane of the block tells what the k best logits are no less than,
+// and few others are. By a block; its logits are in the threads' registers.
+// Synchronises.
+template <int kMaxK, typename F>
 __device__ void FindBest(const LogitRow& row, int group,
-                         const float (&logit)[kThreadTokens], int k, Rank* out,
-                         PartShared<kMaxK>& shared) {
+                         const float (&logit)[kThreadTokens], int k,
+                         PartShared<kMaxK>& shared, const F& tell) {
   const int warp = threadIdx.x / 32;
   const Rank own_best = LaneBest(group, logit, row.num_tokens);
   SortBest(own_best, k, shared.lane_best[warp]);
@@ -119,21 +96,21 @@ __device__ void FindBest(const LogitRow& row, int group,
     for (int j = 0; j < count; ++j) {
       place += shared.listed[j] > shared.listed[i] ? 1 : 0;
     }
-    if (place < k) out[place] = shared.listed[i];
+    if (place < k) tell(place, shared.listed[i]);
   }
   for (int i = count + static_cast<int>(threadIdx.x); i < k;
        i += kPartThreads) {
-    out[i] = kNoRank;
+    tell(i, kNoRank);
   }
 }
 
-// Part `part` of `row`, by a block of kPartThreads that has loaded its groups;
-// its results go to `results` as those of row `out_row`. k may be 0.
+// Part `part` of the rank's `row`, by a block of kPartThreads that has loaded
+// its groups; what it finds is sent as of row `out_row`. k may be 0.
 // Synchronises.
-template <int kMaxK>
+template <int kMaxK, int kRanks>
 __device__ void FindPartBest(const LogitRow& row, int part,
                              const float (&logit)[kThreadTokens], int k,
-                             const PartResults& results, int out_row,
+                             const PartSender<kRanks>& sender, int out_row,
                              PartShared<kMaxK>& shared) {
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -155,14 +132,23 @@ __device__ void FindPartBest(const LogitRow& row, int part,
   }
   const double sum = WarpSum((own[0] + own[1]) + (own[2] + own[3]));
   if (lane == 0) shared.sum[warp] = sum;
-  const int64_t out = static_cast<int64_t>(out_row) * results.num_parts + part;
+  const int whole_part = sender.cut().first_part + part;
   if (k > 0) {
-    FindBest(row, group, logit, k, results.RanksOf(out_row, part, k), shared);
+    FindBest(row, group, logit, k, shared, [&](int place, Rank rank) {
+      for (int r = 0; r < sender.num_ranks(); ++r) {
+        sender.On(r).RanksOf(out_row, whole_part, k)[place] =
+            sender.Whole(rank);
+      }
+    });
   }
   __syncthreads();
-  if (threadIdx.x > 0) return;
+  const int to = static_cast<int>(threadIdx.x);
+  if (to >= sender.num_ranks()) return;
   double total = 0;
   for (int w = 0; w < kPartWarps; ++w) total += shared.sum[w];
+  const PartResults results = sender.On(to);
+  const int64_t out =
+      static_cast<int64_t>(out_row) * results.num_parts + whole_part;
   results.sum[out] = total;
   results.max[out] = max;
 }

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/sampling/cut_logits.h"
 #include "kernels/cuda/sampling/token_order.cuh"
+#include "kernels/sampling.h"
 
 namespace bole::cuda {
 
@@ -17,6 +19,7 @@ inline constexpr int kPartTokens = kPartThreads * kThreadTokens;
 inline constexpr int kPartWarps = kPartThreads / 32;
 // What a warp has: so many consecutive tokens.
 inline constexpr int kGroupTokens = 32 * kThreadTokens;
+static_assert(kGroupTokens == kHeadGroupTokens);
 // A row's parts are merged by a warp, of which each lane takes so many.
 inline constexpr int kMaxPartsPerLane = 8;
 inline constexpr int kMaxParts = 32 * kMaxPartsPerLane;
@@ -40,7 +43,7 @@ __device__ inline int TokenAt(int group, int i) {
   return group * kGroupTokens + i / 4 * 128 + lane * 4 + i % 4;
 }
 
-// One row of logits, wherever it lies.
+// One row of logits, or the columns of it that a rank has.
 struct LogitRow {
   const float* logits;
   int num_tokens;   // That count.
@@ -76,16 +79,59 @@ struct LogitRow {
   }
 };
 
-// Whether every row of [., vocabulary] logits is.
-inline bool IsAligned(const float* logits, int vocabulary) {
-  return vocabulary % 4 == 0 && reinterpret_cast<uintptr_t>(logits) % 16 == 0;
+// Whether every row of a rank's logits [., columns] is.
+inline bool IsAligned(const float* logits, int columns) {
+  return columns % 4 == 0 && reinterpret_cast<uintptr_t>(logits) % 16 == 0;
 }
 
-__device__ inline LogitRow RowOf(const float* logits, int row, int vocabulary,
-                                 int num_tokens, bool is_aligned) {
-  return {logits + static_cast<int64_t>(row) * vocabulary, num_tokens,
-          is_aligned};
+// This rank's columns of a row, as tokens 0, 1, ...
+template <int kRanks>
+__device__ LogitRow OwnRow(const LogitParts<kRanks>& cut, int row,
+                           int num_tokens, bool is_aligned) {
+  const int rank = cut.ranks.rank();
+  return {cut.part[rank] + static_cast<int64_t>(row) * cut.Columns(rank),
+          cut.Valid(rank, num_tokens), is_aligned};
 }
+
+// One row of logits, whose groups are on one rank each.
+template <int kRanks>
+class CutRow {
+ public:
+  // is_aligned: the rows of all ranks whose logits are read.
+  __device__ CutRow(const LogitParts<kRanks>& cut, int row, int num_tokens,
+                    bool is_aligned)
+      : cut_(cut),
+        row_(row),
+        num_tokens_(num_tokens),
+        is_aligned_(is_aligned) {}
+
+  __device__ int num_tokens() const { return num_tokens_; }
+  // The rank that has token v.
+  __device__ int RankOf(int32_t v) const {
+    int rank = 0;
+    while (rank + 1 < cut_.ranks.count() && v >= cut_.first[rank + 1]) ++rank;
+    return rank;
+  }
+  // The columns of a rank, in the places of their tokens.
+  __device__ LogitRow PartOf(int rank) const {
+    return {cut_.part[rank] + static_cast<int64_t>(row_) * cut_.Columns(rank) -
+                cut_.first[rank],
+            min(num_tokens_, cut_.first[rank + 1]), is_aligned_};
+  }
+  __device__ float operator[](int32_t v) const {
+    return PartOf(RankOf(v)).logits[v];
+  }
+  // As LogitRow::Load().
+  __device__ bool Load(int group, float (&logit)[kThreadTokens]) const {
+    return PartOf(RankOf(group * kGroupTokens)).Load(group, logit);
+  }
+
+ private:
+  const LogitParts<kRanks>& cut_;
+  const int row_;
+  const int num_tokens_;
+  const bool is_aligned_;
+};
 
 // The best of a lane's logits.
 __device__ inline Rank LaneBest(int group, const float (&logit)[kThreadTokens],

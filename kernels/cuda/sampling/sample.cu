@@ -1,23 +1,28 @@
 // Sampling in five launches. A draw depends on the row and its ancestors alone,
 // so the token of every row is drawn at once: many blocks look at parts of the
 // row, one puts together what they found. Then each request's tree is walked by
-// a warp, and the rows that were visited are reported, again by parts.
+// a warp, and the rows that were visited are reported, again by parts. Of
+// several ranks each looks at its own columns and tells the others what it
+// found; the rest all of them do alike.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/ranks/exchange.cuh"
 #include "kernels/cuda/sampling/adjusted_logits.cuh"
 #include "kernels/cuda/sampling/block_ops.cuh"
-#include "kernels/cuda/sampling/row_best.cuh"
 #include "kernels/cuda/sampling/row_parts.cuh"
 #include "kernels/cuda/sampling/sample_best.cuh"
 #include "kernels/cuda/sampling/sample_groups.cuh"
 #include "kernels/cuda/sampling/sample_nucleus.cuh"
+#include "kernels/cuda/sampling/sample_report.h"
 #include "kernels/cuda/sampling/sample_walk.cuh"
+#include "kernels/cuda/sampling/sampled_logits.cuh"
 #include "kernels/cuda/sampling/token_filter.cuh"
 #include "kernels/cuda/sampling/token_order.cuh"
 
@@ -26,7 +31,6 @@ namespace {
 
 constexpr int kDrawThreads = 512;
 constexpr int kWalkThreads = 1024;
-constexpr int kReportRows = 16;  // Whose parts are looked at at a time.
 // The most parts of a row that a block has, so that it looks up only once what
 // the row is. Few rows are shared among more blocks.
 constexpr int kMaxPartsPerBlock = 8;
@@ -34,90 +38,86 @@ constexpr int PartsPerBlock(int rows) {
   return rows >= 128 ? kMaxPartsPerBlock : rows >= 32 ? 4 : 1;
 }
 
-using PartLogits = AdjustedLogits<kPartThreads>;
-using RowLogits = AdjustedLogits<kDrawThreads>;
+template <int kRanks>
+using PartLogits = AdjustedLogits<kPartThreads, kRanks>;
+template <int kRanks>
+using RowLogits = AdjustedLogits<kDrawThreads, kRanks>;
+constexpr size_t TouchedBytes(const SampleParams& params) {
+  return RowLogits<1>::TouchedBytes(params.num_valid_tokens);
+}
 
-// Memory that the launches share.
-struct SampleScratch {
-  int32_t* drawn;       // [N] the token that follows each row, or kNoToken.
-  int32_t* visited;     // [N] the rows of each request's path.
-  GroupResults groups;  // Until the tokens are drawn; then, in their place,
-  PartResults parts;    // of the visited rows.
-
-  static size_t Bytes(int rows, int num_tokens) {
-    return 2 * sizeof(int32_t) * rows + sizeof(double) +
-           std::max(
-               GroupResults::Bytes(rows, NumGroups(num_tokens)),
-               PartResults::Bytes(rows, NumParts(num_tokens), kMaxTopLogprobs));
-  }
-  static SampleScratch In(void* memory, int rows, int num_tokens) {
-    auto* const drawn = static_cast<int32_t*>(memory);
-    void* const results = drawn + 2 * static_cast<int64_t>(rows);
-    return {
-        drawn, drawn + rows,
-        GroupResults::In(results, rows, NumGroups(num_tokens)),
-        PartResults::In(results, rows, NumParts(num_tokens), kMaxTopLogprobs)};
-  }
-};
-
-// Block (x, row) has the parts x * parts_per_block .. of the row.
+// Block (x, y) has the parts x * parts_per_block .. of this rank's columns of
+// row first_row + y.
+template <int kRanks>
 __global__ void __launch_bounds__(kPartThreads, 4)
     ScanKernel(const __grid_constant__ SampleParams p,
-               const __grid_constant__ GroupResults groups, bool is_aligned,
+               const __grid_constant__ SampledLogits<kRanks> in, int first_row,
                int parts_per_block) {
-  __shared__ PartLogits::Shared shared;
+  __shared__ typename PartLogits<kRanks>::Shared shared;
   __shared__ uint32_t touched[kMaxPartsPerBlock * kPartTokens / 32];
-  const int row = blockIdx.y;
+  const int row = first_row + static_cast<int>(blockIdx.y);
   WaitForPrevious();
   StartNext();
-  if (row >= *p.batch.rows.count) return;
-  const LogitRow raw =
-      RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned);
   const int first = blockIdx.x * parts_per_block;
-  float logit[kThreadTokens];
-  // While the row's request is looked up.
-  bool has_nan = raw.Load(GroupOf(first), logit);
-  const int request = p.batch.request[row];
-  const int32_t position = p.batch.committed[request] + p.batch.depth[row];
-  const DrawnRow drawn = {.row = row,
-                          .control = p.control[request],
-                          .next_position = uint64_t{1} + position,
-                          .num_tokens = p.num_valid_tokens};
-  const auto scan = [&](const auto& adjust) {
-    for (int i = 0; i < parts_per_block; ++i) {
-      const int group = GroupOf(first + i);
-      if (group >= groups.num_groups) break;
-      if (i > 0) has_nan = raw.Load(group, logit);
-      adjust(group);
-      ScanGroup(drawn, group, logit, has_nan, groups);
-    }
+  const auto group_of = [&](int i) {
+    return in.first_group + GroupOf(first + i);
   };
-  if (HasPlainLogits(p, request, drawn.control, position)) {
-    scan([](int) {});
-    return;
-  }
-  const PartLogits logits(p, row, first * kPartTokens,
-                          (first + parts_per_block) * kPartTokens, is_aligned,
-                          touched, shared);
-  scan([&](int group) { logits.Adjust(group, logit); });
+  const auto scan_row = [&] {
+    const CutRow whole(in.cut, row, p.num_valid_tokens, in.are_aligned);
+    const LogitRow raw = whole.PartOf(in.cut.ranks.rank());
+    float logit[kThreadTokens];
+    // While the row's request is looked up.
+    bool has_nan = raw.Load(group_of(0), logit);
+    const int request = p.batch.request[row];
+    const int32_t position = p.batch.committed[request] + p.batch.depth[row];
+    const DrawnRow drawn = {.row = static_cast<int>(blockIdx.y),
+                            .control = p.control[request],
+                            .next_position = uint64_t{1} + position,
+                            .num_tokens = p.num_valid_tokens};
+    const GroupSender sender(in.cut.ranks, gridDim.y, in.num_groups);
+    const auto scan = [&](const auto& adjust) {
+      for (int i = 0; i < parts_per_block; ++i) {
+        const int group = group_of(i);
+        if (group >= in.end_group) break;
+        if (i > 0) has_nan = raw.Load(group, logit);
+        adjust(group);
+        ScanGroup(drawn, group, logit, has_nan, sender);
+      }
+    };
+    if (HasPlainLogits(p, request, drawn.control, position)) {
+      scan([](int) {});
+      return;
+    }
+    const int begin = in.first_group * kGroupTokens + first * kPartTokens;
+    const PartLogits<kRanks> logits(p, whole, row, begin,
+                                    begin + parts_per_block * kPartTokens,
+                                    touched, shared);
+    scan([&](int group) { logits.Adjust(group, logit); });
+  };
+  if (row < *p.batch.rows.count) scan_row();
+  EndSending(in.cut.ranks);
 }
 
 // What of the shared memory a draw needs at a time.
+template <int kRanks>
 struct DrawShared {
-  RowLogits::Shared logits;
+  typename RowLogits<kRanks>::Shared logits;
   Rank rank[kDrawThreads / 32];
   union {
-    TokenFilter<kDrawThreads>::Shared filter;
-    BestDraw<kDrawThreads>::Shared best;
-    NucleusDraw<kDrawThreads>::Shared nucleus;
+    typename TokenFilter<kDrawThreads, kRanks>::Shared filter;
+    typename BestDraw<kDrawThreads, kRanks>::Shared best;
+    typename NucleusDraw<kDrawThreads, kRanks>::Shared nucleus;
   };
 };
 
 // One row's token, by a block.
+template <int kRanks>
 class RowDraw {
  public:
-  __device__ RowDraw(const RowLogits& logits, const GroupResults& groups,
-                     int row, DrawShared& shared)
+  // row: of the groups' results.
+  __device__ RowDraw(const RowLogits<kRanks>& logits,
+                     const GroupResults& groups, int row,
+                     DrawShared<kRanks>& shared)
       : logits_(logits),
         num_groups_(groups.num_groups),
         best_(groups.best + static_cast<int64_t>(row) * num_groups_),
@@ -142,8 +142,8 @@ class RowDraw {
     const DrawKind kind = KindOf(control, logits_.num_tokens());
     if (kind == DrawKind::kGreedy) return TokenOf(best);
     if (kind == DrawKind::kFromAll) return DrawFromAll();
-    BestDraw<kDrawThreads> draw(logits_, scorer_, best_, num_groups_,
-                                shared_.best);
+    BestDraw<kDrawThreads, kRanks> draw(logits_, scorer_, best_, num_groups_,
+                                        shared_.best);
     if (kind == DrawKind::kFromBest && draw.List()) return draw.Draw();
     __syncthreads();  // The list may still be read.
     return DrawFiltered();
@@ -166,14 +166,14 @@ class RowDraw {
     if (!HasFilters(logits_.control())) return TokenOf(winner);
     const Rank candidate = BlockMax<kDrawThreads>(
         own == winner ? own_candidate : kNoRank, shared_.rank);
-    NucleusDraw<kDrawThreads> draw(logits_, scorer_, best_, sum_, num_groups_,
-                                   shared_.nucleus);
+    NucleusDraw<kDrawThreads, kRanks> draw(logits_, scorer_, best_, sum_,
+                                           num_groups_, shared_.nucleus);
     return draw.Draw(candidate);
   }
 
   __device__ int32_t DrawFiltered() {
-    const TokenFilter<kDrawThreads> filter(logits_, scorer_.max,
-                                           shared_.filter);
+    const TokenFilter<kDrawThreads, kRanks> filter(logits_, scorer_.max,
+                                                   shared_.filter);
     Rank own = kNoRank;
     filter.ForEach([&](int v, float logit) {
       own = max(own, RankOf(scorer_.Score(v, logit), v));
@@ -181,30 +181,37 @@ class RowDraw {
     return TokenOf(BlockMax<kDrawThreads>(own, shared_.rank));
   }
 
-  const RowLogits& logits_;
+  const RowLogits<kRanks>& logits_;
   const int num_groups_;
   const Rank* const best_;       // [G]
   const Rank* const candidate_;  // [G]
   const double* const sum_;      // [G]
   Scorer scorer_;
-  DrawShared& shared_;
+  DrawShared<kRanks>& shared_;
 };
 
+template <int kRanks>
 __global__ void __launch_bounds__(kDrawThreads, 2)
-    DrawKernel(const __grid_constant__ SampleParams p, GroupResults groups,
-               bool is_aligned, int32_t* drawn) {
+    DrawKernel(const __grid_constant__ SampleParams p,
+               const __grid_constant__ SampledLogits<kRanks> in, int first_row,
+               int32_t* drawn) {
   extern __shared__ uint32_t row_touched[];
-  __shared__ DrawShared shared;
-  const int row = blockIdx.x;
+  __shared__ DrawShared<kRanks> shared;
+  const int row = first_row + static_cast<int>(blockIdx.x);
   WaitForPrevious();
   StartNext();
+  const auto groups =
+      GroupResults::In(AwaitResults(in.cut.ranks), gridDim.x, in.num_groups);
   if (row >= *p.batch.rows.count) return;
   // The groups have their best already; filters look at the tokens again.
   const SamplingControl& control = p.control[p.batch.request[row]];
   const bool is_read = control.temperature > 0 && HasFilters(control);
-  const RowLogits logits(p, row, 0, is_read ? p.num_valid_tokens : 0,
-                         is_aligned, row_touched, shared.logits);
-  const int32_t token = RowDraw(logits, groups, row, shared).Draw();
+  const CutRow raw(in.cut, row, p.num_valid_tokens, in.are_aligned);
+  const RowLogits<kRanks> logits(p, raw, row, 0,
+                                 is_read ? p.num_valid_tokens : 0, row_touched,
+                                 shared.logits);
+  const int32_t token =
+      RowDraw<kRanks>(logits, groups, blockIdx.x, shared).Draw();
   if (threadIdx.x == 0) drawn[row] = token;
 }
 
@@ -233,130 +240,97 @@ __global__ void __launch_bounds__(kWalkThreads)
   if (threadIdx.x == 0) first[0] = 0;
 }
 
-// An entry of the paths.
-struct Visit {
-  int request;
-  int row;
-  int num_top;  // Alternatives to report.
-
-  // REQUIRES: place < path_first[B].
-  __device__ Visit(const SampleParams& p, const int32_t* visited, int place) {
-    int low = 0;
-    int high = p.batch.max_requests;
-    while (low + 1 < high) {
-      const int middle = (low + high) / 2;
-      (p.path_first[middle] <= place ? low : high) = middle;
-    }
-    request = low;
-    row = visited[p.batch.first_row[request] + place - p.path_first[request]];
-    num_top = min(p.control[request].top_logprobs, p.num_valid_tokens);
-  }
-};
-
-__global__ void __launch_bounds__(kPartThreads)
-    ReportPartsKernel(const __grid_constant__ SampleParams p,
-                      const int32_t* visited, PartResults parts,
-                      bool is_aligned) {
-  __shared__ PartShared<kMaxTopLogprobs> shared;
-  WaitForPrevious();
-  StartNext();
-  const int num_places = p.path_first[p.batch.max_requests];
-  for (int place = blockIdx.y; place < num_places; place += gridDim.y) {
-    const Visit visit(p, visited, place);
-    const LogitRow logits = RowOf(p.logits, visit.row, p.vocabulary,
-                                  p.num_valid_tokens, is_aligned);
-    const int part = blockIdx.x;
-    float logit[kThreadTokens];
-    logits.Load(GroupOf(part), logit);
-    FindPartBest(logits, part, logit, visit.num_top, parts, place, shared);
-  }
+// The token of each of `count` rows, from first_row on, goes to `drawn`.
+template <int kRanks>
+absl::Status QueueDraws(const SampleParams& params,
+                        const SampledLogits<kRanks>& in, int first_row,
+                        int count, int32_t* drawn, const Launch& on) {
+  const unsigned rows = count;
+  const int share = PartsPerBlock(count);
+  const int groups = in.end_group - in.first_group;
+  const int parts = (groups + kPartWarps - 1) / kPartWarps;
+  const unsigned blocks = std::max((parts + share - 1) / share, 1);
+  absl::Status status =
+      LaunchDependent("Sample", ScanKernel<kRanks>,
+                      {.grid = dim3(blocks, rows), .block = kPartThreads}, on,
+                      params, in, first_row, share);
+  status.Update(LaunchDependent("Sample", DrawKernel<kRanks>,
+                                {.grid = rows,
+                                 .block = kDrawThreads,
+                                 .shared_bytes = TouchedBytes(params)},
+                                on, params, in, first_row, drawn));
+  return status;
 }
 
-// Entry blockIdx.x of the paths: its row and token, and their probabilities.
-__global__ void __launch_bounds__(32)
-    ReportKernel(const __grid_constant__ SampleParams p, const int32_t* drawn,
-                 const int32_t* visited, PartResults parts) {
-  extern __shared__ Rank report_shared[];
-  const int place = blockIdx.x;
-  WaitForPrevious();
-  StartNext();
-  if (place >= p.path_first[p.batch.max_requests]) return;
-  const Visit visit(p, visited, place);
-  const RowBest best(parts, place, visit.num_top, report_shared);
-  const int i = threadIdx.x;
-  if (i < visit.num_top) {
-    const int64_t out = static_cast<int64_t>(place) * kMaxTopLogprobs + i;
-    p.top_token[out] = TokenOf(best.best(i));
-    p.top_logprob[out] = best.softmax().LogProb(ValueOf(best.best(i)));
-  }
-  if (i > 0) return;
-  const int32_t token = drawn[visit.row];
-  p.path_row[place] = visit.row;
-  p.emitted[place] = token;
-  p.logprob[place] =
-      token == kNoToken
-          ? 0
-          : best.softmax().LogProb(
-                p.logits[static_cast<int64_t>(visit.row) * p.vocabulary +
-                         token]);
-}
+// What a rank keeps of its rows, before the results of an only rank.
+size_t KeptBytes(int rows) { return 2 * sizeof(int32_t) * rows; }
 
-absl::Status QueueReport(const SampleParams& params, const SampleScratch& in,
-                         bool is_aligned, const Launch& on) {
-  const unsigned parts = NumParts(params.num_valid_tokens);
-  const unsigned rows = params.batch.rows.max;
-  const absl::Status queued = LaunchDependent(
-      "Sample", ReportPartsKernel,
-      {.grid = dim3(parts, std::min<unsigned>(rows, kReportRows)),
-       .block = kPartThreads},
-      on, params, in.visited, in.parts, is_aligned);
-  if (!queued.ok()) return queued;
-  const int most = std::min(params.num_valid_tokens, kMaxTopLogprobs);
-  return LaunchDependent("Sample", ReportKernel,
-                         {.grid = rows,
-                          .block = 32,
-                          .shared_bytes = RowBest::SharedBytes(parts, most)},
-                         on, params, in.drawn, in.visited, in.parts);
-}
-
-}  // namespace
-
-size_t SampleScratchBytes(const SampleParams& params) {
-  return SampleScratch::Bytes(params.batch.rows.max, params.num_valid_tokens);
-}
-
-absl::Status Sample(const SampleParams& params, void* scratch,
-                    const Launch& on) {
+template <int kRanks>
+absl::Status Check(const SampleParams& params,
+                   const SampledLogits<kRanks>& in) {
   const int num_tokens = params.num_valid_tokens;
-  const unsigned rows = params.batch.rows.max;
-  const unsigned parts = NumParts(num_tokens);
-  if (parts > kMaxParts) {
+  if (in.parts.num_parts > kMaxParts) {
     return absl::UnimplementedError(
         absl::StrCat("Sample: ", num_tokens, " tokens; up to ",
                      kMaxParts * kPartTokens, " are compiled"));
   }
-  const auto in = SampleScratch::In(scratch, params.batch.rows.max, num_tokens);
-  const bool is_aligned = IsAligned(params.logits, params.vocabulary);
-  const size_t touched_bytes = RowLogits::TouchedBytes(num_tokens);
-  absl::Status status =
-      ToStatus(cudaFuncSetAttribute(DrawKernel,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(touched_bytes)),
-               "shared memory of Sample");
-  const int share = PartsPerBlock(params.batch.rows.max);
-  const unsigned blocks = (parts + share - 1) / share;
-  status.Update(LaunchDependent(
-      "Sample", ScanKernel, {.grid = dim3(blocks, rows), .block = kPartThreads},
-      on, params, in.groups, is_aligned, share));
-  status.Update(LaunchDependent(
-      "Sample", DrawKernel,
-      {.grid = rows, .block = kDrawThreads, .shared_bytes = touched_bytes}, on,
-      params, in.groups, is_aligned, in.drawn));
+  for (int r = 1; r < in.cut.ranks.count(); ++r) {
+    const int first = in.cut.first[r];
+    if (first < num_tokens && first % kGroupTokens != 0) {
+      return absl::UnimplementedError(
+          absl::StrCat("Sample: rank ", r, " has logits from token ", first,
+                       " on; only multiples of ", kGroupTokens, " can be"));
+    }
+  }
+  return ToStatus(
+      cudaFuncSetAttribute(DrawKernel<kRanks>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(TouchedBytes(params))),
+      "shared memory of Sample");
+}
+
+template <int kRanks>
+absl::Status SampleFrom(const SampleParams& params,
+                        const LogitParts<kRanks>& logits, int32_t* drawn,
+                        const Launch& on) {
+  const SampledLogits<kRanks> in = LookAt(params, logits);
+  absl::Status status = Check(params, in);
+  if (!status.ok()) return status;
+  const int rows = params.batch.rows.max;
+  int32_t* const visited = drawn + rows;
+  const int at_once = RowsAtOnce(logits.ranks.count(), rows, in.RowBytes());
+  for (int first = 0; first < rows; first += at_once) {
+    status.Update(QueueDraws(params, in, first, std::min(at_once, rows - first),
+                             drawn, on));
+  }
   status.Update(LaunchDependent("Sample", WalkKernel,
                                 {.grid = 1, .block = kWalkThreads}, on, params,
-                                in.drawn, in.visited));
-  status.Update(QueueReport(params, in, is_aligned, on));
+                                drawn, visited));
+  for (int first = 0; first < rows; first += at_once) {
+    status.Update(QueueReport(params, in, first,
+                              std::min(at_once, rows - first), drawn, visited,
+                              on));
+  }
   return status;
+}
+
+}  // namespace
+
+size_t SampleScratchBytes(const SampleParams& params, int num_ranks) {
+  const int rows = params.batch.rows.max;
+  if (num_ranks > 1) return KeptBytes(rows);
+  const CutLogits logits = WholeLogits(params.logits, params.vocabulary);
+  return KeptBytes(rows) + rows * LookAt(params, logits.whole).RowBytes();
+}
+
+absl::Status Sample(const SampleParams& params, const CutLogits& logits,
+                    void* scratch, const Launch& on) {
+  auto* const drawn = static_cast<int32_t*>(scratch);
+  if (logits.is_cut) return SampleFrom(params, logits.parts, drawn, on);
+  LogitParts<1> whole = logits.whole;
+  whole.ranks.results =
+      static_cast<char*>(scratch) + KeptBytes(params.batch.rows.max);
+  return SampleFrom(params, whole, drawn, on);
 }
 
 }  // namespace bole::cuda

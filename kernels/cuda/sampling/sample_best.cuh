@@ -15,7 +15,7 @@
 namespace bole::cuda {
 
 // A block of kThreads; all members are called by all of it, and synchronise it.
-template <int kThreads>
+template <int kThreads, int kRanks>
 class BestDraw {
  public:
   static constexpr int kMaxListed = 4 * kThreads;
@@ -28,7 +28,7 @@ class BestDraw {
   };
 
   // best: [G] of the row. scorer.max: the largest logit, > -inf.
-  __device__ BestDraw(const AdjustedLogits<kThreads>& logits,
+  __device__ BestDraw(const AdjustedLogits<kThreads, kRanks>& logits,
                       const Scorer& scorer, const Rank* best, int num_groups,
                       Shared& shared)
       : logits_(logits),
@@ -141,7 +141,7 @@ class BestDraw {
     count_ = kept;
   }
 
-  const AdjustedLogits<kThreads>& logits_;
+  const AdjustedLogits<kThreads, kRanks>& logits_;
   const Scorer& scorer_;
   const Rank* const best_;
   const int num_groups_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "common/gumbel.h"
+#include "kernels/cuda/ranks/exchange.cuh"
 #include "kernels/cuda/sampling/adjusted_logits.cuh"
 #include "kernels/cuda/sampling/block_ops.cuh"
 #include "kernels/cuda/sampling/row_parts.cuh"
@@ -15,7 +16,7 @@
 
 namespace bole::cuda {
 
-// The results of every row and group, in device memory.
+// The results of rows and all their groups, in device memory.
 struct GroupResults {
   double* sum;      // [N, G] of exp((logit - best) / temperature), where top-p
                     // needs it.
@@ -27,11 +28,37 @@ struct GroupResults {
   static constexpr size_t Bytes(int64_t rows, int num_groups) {
     return rows * num_groups * (sizeof(double) + 2 * sizeof(Rank));
   }
-  static GroupResults In(void* memory, int64_t rows, int num_groups) {
+  __host__ __device__ static GroupResults In(void* memory, int64_t rows,
+                                             int num_groups) {
     auto* const sum = static_cast<double*>(memory);
     auto* const best = reinterpret_cast<Rank*>(sum + rows * num_groups);
     return {sum, best, best + rows * num_groups, num_groups};
   }
+};
+
+// What a warp finds in its group of a row, for all ranks. Where it goes to is
+// computed when it is there: registers are short until then.
+template <int kRanks>
+class GroupSender {
+ public:
+  // For `rows` rows of results.
+  __device__ GroupSender(const Exchange<kRanks>& x, int rows, int num_groups)
+      : x_(x), rows_(rows), num_groups_(num_groups), call_(NumberOf(x)) {}
+
+  // Calls tell(results, place) in a lane for each rank.
+  template <typename F>
+  __device__ void Tell(int row, int group, const F& tell) const {
+    const int to = threadIdx.x % 32;
+    if (to >= x_.count()) return;
+    tell(GroupResults::In(ResultsOn(x_, to, call_), rows_, num_groups_),
+         static_cast<int64_t>(row) * num_groups_ + group);
+  }
+
+ private:
+  const Exchange<kRanks>& x_;
+  const int rows_;
+  const int num_groups_;
+  const uint64_t call_;
 };
 
 // The ways to a row's token.
@@ -126,23 +153,23 @@ __device__ inline Rank FindCandidate(int group,
 
 // What is drawn for a row.
 struct DrawnRow {
-  int row;
+  int row;  // Of the results.
   SamplingControl control;
   uint64_t next_position;  // Where the noise of the draw comes from.
   int num_tokens;
 };
 
-// Fills the results of one group, by a warp that has its logits. has_nan: of
+// Finds the results of one group, by a warp that has its logits. has_nan: of
 // this lane's, before they were clean.
-__device__ inline void ScanGroup(const DrawnRow& drawn, int group,
-                                 const float (&logit)[kThreadTokens],
-                                 bool has_nan, const GroupResults& results) {
+template <int kRanks>
+__device__ void ScanGroup(const DrawnRow& drawn, int group,
+                          const float (&logit)[kThreadTokens], bool has_nan,
+                          const GroupSender<kRanks>& sender) {
   const Rank best = WarpMax(LaneBest(group, logit, drawn.num_tokens));
-  const int64_t out =
-      static_cast<int64_t>(drawn.row) * results.num_groups + group;
-  const bool is_first = threadIdx.x % 32 == 0;
   const bool is_bad = __any_sync(kAllLanes, has_nan) != 0;
-  if (is_first) results.best[out] = is_bad ? kNotNumbers : best;
+  sender.Tell(drawn.row, group, [&](const GroupResults& to, int64_t place) {
+    to.best[place] = is_bad ? kNotNumbers : best;
+  });
   const SamplingControl& control = drawn.control;
   if (KindOf(control, drawn.num_tokens) != DrawKind::kFromAll) return;
   const float max = ValueOf(best);
@@ -151,7 +178,9 @@ __device__ inline void ScanGroup(const DrawnRow& drawn, int group,
                                         .position = drawn.next_position,
                                         .max = max,
                                         .temperature = control.temperature});
-  if (is_first) results.candidate[out] = candidate;
+  sender.Tell(drawn.row, group, [&](const GroupResults& to, int64_t place) {
+    to.candidate[place] = candidate;
+  });
   if (control.top_p >= 1 || candidate == kNoRank) return;
   const float scale = InverseOf(control.temperature);
   float sum[4] = {};
@@ -160,7 +189,9 @@ __device__ inline void ScanGroup(const DrawnRow& drawn, int group,
     sum[i % 4] += __expf((logit[i] - max) * scale);
   }
   const double total = WarpSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
-  if (is_first) results.sum[out] = total;
+  sender.Tell(drawn.row, group, [&](const GroupResults& to, int64_t place) {
+    to.sum[place] = total;
+  });
 }
 
 // Calls f(group) for the groups whose best rank is `least` or more, each in one

@@ -16,7 +16,7 @@
 namespace bole::cuda {
 
 // A block of kThreads; all members are called by all of it, and synchronise it.
-template <int kThreads>
+template <int kThreads, int kRanks>
 class NucleusDraw {
  public:
   struct Shared {
@@ -25,7 +25,7 @@ class NucleusDraw {
   };
 
   // best, sum: [G] of the row. scorer.max: the largest logit, > -inf.
-  __device__ NucleusDraw(const AdjustedLogits<kThreads>& logits,
+  __device__ NucleusDraw(const AdjustedLogits<kThreads, kRanks>& logits,
                          const Scorer& scorer, const Rank* best,
                          const double* sum, int num_groups, Shared& shared)
       : logits_(logits),
@@ -102,7 +102,7 @@ class NucleusDraw {
     });
   }
 
-  const AdjustedLogits<kThreads>& logits_;
+  const AdjustedLogits<kThreads, kRanks>& logits_;
   const Scorer& scorer_;
   const Rank* const best_;
   const int num_groups_;

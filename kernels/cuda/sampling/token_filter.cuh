@@ -17,7 +17,7 @@ __device__ inline bool HasFilters(const SamplingControl& control) {
 }
 
 // All members are called by the whole block, and synchronise it.
-template <int kThreads>
+template <int kThreads, int kRanks>
 class TokenFilter {
  public:
   // Once there are so few candidates, they are copied together.
@@ -31,8 +31,8 @@ class TokenFilter {
   };
 
   // `max` is the largest logit, > -inf. REQUIRES: temperature > 0.
-  __device__ TokenFilter(const AdjustedLogits<kThreads>& logits, float max,
-                         Shared& shared)
+  __device__ TokenFilter(const AdjustedLogits<kThreads, kRanks>& logits,
+                         float max, Shared& shared)
       : logits_(logits),
         max_(max),
         temperature_(logits.control().temperature),
@@ -221,7 +221,7 @@ class TokenFilter {
         static_cast<int32_t>(~FindThreshold(Search::kTies, count, 0).key);
   }
 
-  const AdjustedLogits<kThreads>& logits_;
+  const AdjustedLogits<kThreads, kRanks>& logits_;
   const double max_;
   const double temperature_;
   uint32_t least_key_;

@@ -1,5 +1,6 @@
 // The k likeliest tokens of every row: a block for each part of a row, then a
 // warp for each row.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,31 +13,43 @@
 namespace bole::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kPartThreads)
-    PartKernel(const __grid_constant__ TopKParams p, PartResults results,
-               bool is_aligned) {
+// Rows first_row .. are looked at, as many as the grid has.
+template <int kRanks>
+__global__ void __launch_bounds__(kPartThreads, 6)
+    PartKernel(const __grid_constant__ TopKParams p,
+               const __grid_constant__ LogitParts<kRanks> logits,
+               bool is_aligned, const __grid_constant__ PartCut cut,
+               int first_row) {
   __shared__ PartShared<kMaxDraftTopK> shared;
-  const int row = blockIdx.y;
+  const int place = blockIdx.y;
   WaitForPrevious();
   StartNext();
   // Before it is known whether the row is in use: that takes as long.
-  const LogitRow logits =
-      RowOf(p.logits, row, p.vocabulary, p.num_valid_tokens, is_aligned);
+  const LogitRow own =
+      OwnRow(logits, first_row + place, p.num_valid_tokens, is_aligned);
   const int part = blockIdx.x;
   float logit[kThreadTokens];
-  logits.Load(GroupOf(part), logit);
-  if (row >= *p.rows.count) return;
-  FindPartBest(logits, part, logit, p.top_k, results, row, shared);
+  own.Load(GroupOf(part), logit);
+  if (first_row + place < *p.rows.count && part < cut.own_parts) {
+    FindPartBest(own, part, logit, p.top_k,
+                 PartSender(logits.ranks, gridDim.y, cut), place, shared);
+  }
+  EndSending(logits.ranks);
 }
 
+template <int kRanks>
 __global__ void __launch_bounds__(32)
-    RowKernel(const __grid_constant__ TopKParams p, PartResults results) {
+    RowKernel(const __grid_constant__ TopKParams p,
+              const __grid_constant__ PartCut cut,
+              const __grid_constant__ Exchange<kRanks> ranks, int first_row) {
   extern __shared__ Rank merge_shared[];
-  const int row = blockIdx.x;
   WaitForPrevious();
   StartNext();
+  const PartResults results =
+      PartResults::In(AwaitResults(ranks), gridDim.x, cut);
+  const int row = first_row + static_cast<int>(blockIdx.x);
   const bool is_used = row < *p.rows.count;
-  const RowBest best(results, row, p.top_k, merge_shared);
+  const RowBest best(results, blockIdx.x, p.top_k, merge_shared);
   const int i = threadIdx.x;
   if (i >= p.top_k || !is_used) return;
   const int64_t out = static_cast<int64_t>(row) * p.top_k + i;
@@ -45,35 +58,55 @@ __global__ void __launch_bounds__(32)
   p.log_prob[out] = best.softmax().LogProb(ValueOf(best.best(i)));
 }
 
-}  // namespace
-
-size_t TopKScratchBytes(const TopKParams& params) {
-  return PartResults::Bytes(params.rows.max, NumParts(params.num_valid_tokens),
-                            params.top_k);
-}
-
-absl::Status TopK(const TopKParams& params, void* scratch, const Launch& on) {
-  const int parts = NumParts(params.num_valid_tokens);
+template <int kRanks>
+absl::Status TopKOf(const TopKParams& params, const LogitParts<kRanks>& logits,
+                    const Launch& on) {
+  const auto cut = PartCut::Of(logits, params.num_valid_tokens, params.top_k);
   if (params.top_k < 1 || params.top_k > kMaxDraftTopK ||
-      params.top_k > params.num_valid_tokens || parts > kMaxParts) {
+      params.top_k > params.num_valid_tokens || cut.num_parts > kMaxParts) {
     return absl::UnimplementedError(
         absl::StrCat("TopK: the ", params.top_k, " best of ",
                      params.num_valid_tokens, " tokens; 1 to ", kMaxDraftTopK,
                      " of up to ", kMaxParts * kPartTokens, " can be had"));
   }
-  const PartResults results =
-      PartResults::In(scratch, params.rows.max, parts, params.top_k);
-  const unsigned rows = params.rows.max;
-  const absl::Status queued = LaunchDependent(
-      "TopK", PartKernel, {.grid = dim3(parts, rows), .block = kPartThreads},
-      on, params, results, IsAligned(params.logits, params.vocabulary));
-  if (!queued.ok()) return queued;
-  return LaunchDependent(
-      "TopK", RowKernel,
-      {.grid = rows,
-       .block = 32,
-       .shared_bytes = RowBest::SharedBytes(parts, params.top_k)},
-      on, params, results);
+  const int rank = logits.ranks.rank();
+  const bool is_aligned = IsAligned(logits.part[rank], logits.Columns(rank));
+  const int rows = params.rows.max;
+  const int at_once =
+      RowsAtOnce(logits.ranks.count(), rows,
+                 PartResults::RowBytes(cut.num_parts, params.top_k));
+  absl::Status status;
+  for (int first = 0; first < rows && status.ok(); first += at_once) {
+    const unsigned count = std::min(at_once, rows - first);
+    const unsigned parts = std::max(cut.own_parts, 1);
+    status.Update(
+        LaunchDependent("TopK", PartKernel<kRanks>,
+                        {.grid = dim3(parts, count), .block = kPartThreads}, on,
+                        params, logits, is_aligned, cut, first));
+    status.Update(LaunchDependent(
+        "TopK", RowKernel<kRanks>,
+        {.grid = count,
+         .block = 32,
+         .shared_bytes = RowBest::SharedBytes(cut.num_parts, params.top_k)},
+        on, params, cut, logits.ranks, first));
+  }
+  return status;
+}
+
+}  // namespace
+
+size_t TopKScratchBytes(const TopKParams& params, int num_ranks) {
+  if (num_ranks > 1) return 0;
+  return params.rows.max *
+         PartResults::RowBytes(NumParts(params.num_valid_tokens), params.top_k);
+}
+
+absl::Status TopK(const TopKParams& params, const CutLogits& logits,
+                  void* scratch, const Launch& on) {
+  if (logits.is_cut) return TopKOf(params, logits.parts, on);
+  LogitParts<1> whole = logits.whole;
+  whole.ranks.results = scratch;
+  return TopKOf(params, whole, on);
 }
 
 }  // namespace bole::cuda

@@ -313,11 +313,11 @@ void Gather(CudaBackend& backend, Communicator& ranks,
   const std::vector<int32_t> count = {used};
   DeviceCopies device(backend);
   float* const on_device = const_cast<float*>(device.Of(values));
-  Meet(ranks);
-  const absl::Status status =
-      backend.AllGather({.rows = {device.Of(count), max_rows},
-                         .widths = widths,
-                         .values = on_device});
+  const AllGatherParams params = {.rows = {device.Of(count), max_rows},
+                                  .widths = widths,
+                                  .values = on_device};
+  Meet(ranks);  // From here on nobody allocates.
+  const absl::Status status = backend.AllGather(params);
   ASSERT_TRUE(status.ok()) << status;
   ASSERT_TRUE(
       backend.Download(values.data(), on_device, values.size() * sizeof(float))

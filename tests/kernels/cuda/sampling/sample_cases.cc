@@ -170,4 +170,22 @@ std::vector<SamplingControl> ExtremeControls() {
           })};
 }
 
+std::vector<SamplingControl> ExtremeAndUsualControls() {
+  std::vector<SamplingControl> controls = ExtremeControls();
+  SamplingControl usual = PlainControl(11);
+  usual.temperature = 0.6f;
+  usual.top_k = 20;
+  usual.top_p = 0.95f;
+  usual.top_logprobs = kMaxTopLogprobs;
+  controls.push_back(usual);
+  usual.presence_penalty = 1.5f;
+  controls.push_back(usual);
+  usual.top_k = 5000;
+  controls.push_back(usual);
+  usual.temperature = 1;
+  usual.top_k = 0;
+  controls.push_back(usual);
+  return controls;
+}
+
 }  // namespace bole::testing

@@ -43,6 +43,8 @@ std::vector<std::vector<float>> HostileRows(std::mt19937& rng, int vocabulary);
 
 // Every control at its limits.
 std::vector<SamplingControl> ExtremeControls();
+// And what people ask for: few of a full vocabulary's tokens, many, and all.
+std::vector<SamplingControl> ExtremeAndUsualControls();
 
 }  // namespace bole::testing
 

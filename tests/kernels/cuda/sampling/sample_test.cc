@@ -206,20 +206,7 @@ TEST_P(SampleTest, OneNanInARowGivesNoToken) {
 // A Qwen vocabulary, with filters that keep few, many and nearly all tokens.
 TEST_P(SampleTest, DrawsFromAFullVocabulary) {
   const int vocabulary = 248320;
-  std::vector<SamplingControl> controls = ExtremeControls();
-  SamplingControl usual = PlainControl(11);
-  usual.temperature = 0.6f;
-  usual.top_k = 20;
-  usual.top_p = 0.95f;
-  usual.top_logprobs = kMaxTopLogprobs;
-  controls.push_back(usual);
-  usual.presence_penalty = 1.5f;
-  controls.push_back(usual);
-  usual.top_k = 5000;
-  controls.push_back(usual);
-  usual.temperature = 1;
-  usual.top_k = 0;
-  controls.push_back(usual);
+  const std::vector<SamplingControl> controls = ExtremeAndUsualControls();
   SampleCase c = {.requests = {},
                   .vocabulary = vocabulary,
                   .num_valid_tokens = 248077,

@@ -1,0 +1,45 @@
+// Logits whose columns are cut among ranks, as kernels see them.
+#ifndef BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
+#define BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/ranks/exchange.h"
+
+namespace bole::cuda {
+
+// Of up to kRanks ranks, each with some columns of every row. One rank has all.
+template <int kRanks>
+struct LogitParts {
+  Exchange<kRanks> ranks;
+  const float* part[kRanks];  // [N, columns of the rank], of every rank whose
+                              // logits this one reads.
+  int32_t first[kRanks + 1];  // The column of rows where each begins; V.
+
+  __host__ __device__ int Columns(int rank) const {
+    return first[rank + 1] - first[rank];
+  }
+  // Of the columns of a rank, how many are among the first `num_tokens`.
+  __host__ __device__ int Valid(int rank, int num_tokens) const {
+    const int valid = num_tokens - first[rank];
+    return valid < 0 ? 0 : valid < Columns(rank) ? valid : Columns(rank);
+  }
+};
+
+// What the host passes: the group has one rank only, or is that of `parts`.
+struct CutLogits {
+  bool is_cut;
+  LogitParts<1> whole;          // But for `ranks`.
+  LogitParts<kMaxPeers> parts;  // If it is cut.
+};
+
+inline CutLogits WholeLogits(const float* logits, int columns) {
+  return {.is_cut = false,
+          .whole = {.ranks = {}, .part = {logits}, .first = {0, columns}},
+          .parts = {}};
+}
+
+}  // namespace bole::cuda
+
+#endif  // BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
