@@ -99,7 +99,9 @@ __global__ void __launch_bounds__(kMaxThreads)
                                parts_of);
   }
   __syncthreads();  // All have read the count.
-  if (threadIdx.x == 0) AddToOwnCount(&counts->reductions, BlockUnits());
+  if (threadIdx.x == 0 && num > 0) {
+    AddToOwnCount(&counts->reductions, BlockUnits());
+  }
 }
 
 template <typename T, int kVectors>

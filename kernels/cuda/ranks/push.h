@@ -26,7 +26,7 @@ struct PushFailure {
 // grid have added to already: the quotient changes with the last of them.
 inline constexpr uint64_t kCallUnits = uint64_t{1} << 16;
 struct PushCounts {
-  uint64_t reductions;          // Calls that this rank has made.
+  uint64_t reductions;          // Calls with rows that this rank has made.
   uint64_t gathers;             // Calls that this rank has made.
   uint64_t arrived[kMaxPeers];  // Gathers whose part has come, by rank.
   uint64_t taken[kMaxPeers];    // Gathers that a rank has read, by rank.
@@ -46,7 +46,8 @@ struct PushCounts {
 // pieces. The thread that has read a word empties it again. A rank sends call
 // k + 2 after its call k + 1 has ended, so after all ranks have begun k + 1 and
 // ended call k: a sum that it received has parts of all. So two buffers would
-// do, whichever forms the calls have.
+// do, whichever forms the calls have. Calls without rows, in which nobody waits
+// for anybody, have no buffer.
 inline constexpr uint32_t kEmptyWord = 0x80008000u;
 inline constexpr uint32_t kEmptyFloat = 0x80000000u;
 inline constexpr int kSlotBuffers = 3;

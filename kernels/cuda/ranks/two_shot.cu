@@ -163,7 +163,9 @@ __global__ void __launch_bounds__(kMaxThreads)
     TakeAndNormRow<T, kVectors>(p, call, row, weight, shared);
   }
   __syncthreads();  // All have read the count.
-  if (threadIdx.x == 0) AddToOwnCount(&counts->reductions, BlockUnits());
+  if (threadIdx.x == 0 && call.num_rows > 0) {
+    AddToOwnCount(&counts->reductions, BlockUnits());
+  }
 }
 
 }  // namespace

@@ -91,6 +91,8 @@ struct Sizes {
   int ranks;
   int buffers;
   int words = 1;
+  // Calls without rows after each call that take a buffer.
+  int empty_calls = 0;
 };
 
 class Protocol {
@@ -152,7 +154,8 @@ class Protocol {
     int8_t& next = state.next[rank][thread];
     if (next == std::ssize(program)) return false;
     const Operation& op = program[next];
-    int8_t& word = state.slot[call % sizes_.buffers][op.at][op.from][op.word];
+    const int buffer = call * (1 + sizes_.empty_calls) % sizes_.buffers;
+    int8_t& word = state.slot[buffer][op.at][op.from][op.word];
     switch (op.what) {
       case Operation::kWrite:
         if (word != kEmpty) error_ = "a word is overwritten";
@@ -242,6 +245,12 @@ TEST(PushProtocolTest, OneBufferWouldNotDo) {
   // A sum comes when all parts have been taken, and a part goes out when all
   // sums of the last call have been.
   EXPECT_EQ(FirstError(sizes, {kTwoShot, kTwoShot, kOneShot}), "");
+}
+
+TEST(PushProtocolTest, CallsWithoutRowsMustNotTakeBuffers) {
+  const Sizes sizes = {
+      .ranks = 2, .buffers = kSlotBuffers, .empty_calls = kSlotBuffers - 1};
+  EXPECT_EQ(FirstError(sizes, {kOneShot, kOneShot}), "a word is overwritten");
 }
 
 }  // namespace
