@@ -1,9 +1,11 @@
-// The sum over the ranks, the residual stream and its norm in one kernel.
+// The sum over the ranks, the residual stream and its norm in one kernel. Every
+// rank sends its part to all.
+#include "kernels/cuda/ranks/all_reduce.cuh"
+
 #include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ranks/push.cuh"
 #include "kernels/cuda/ranks/push.h"
@@ -11,73 +13,11 @@
 namespace bole::cuda {
 namespace {
 
-constexpr int kMaxThreads = 1024;
-constexpr int kWarp = 32;
-// Vectors of a row that a thread has.
-constexpr int kMostVectors = 2;
-
-// What is loaded, sent and stored at once: 16 bytes of a row.
-template <typename T>
-struct Vector {
-  static constexpr int kCount = static_cast<int>(sizeof(uint4) / sizeof(T));
-  union {
-    uint4 words;
-    T at[kCount];
-  };
-  __device__ Vector() {}
-  __device__ explicit Vector(const uint4& w) : words(w) {}
-};
-
-template <typename T>
-constexpr uint32_t kEmpty = sizeof(T) == sizeof(float) ? kEmptyFloat
-                                                       : kEmptyWord;
-
-template <typename T>
-__device__ uint4 EmptyVector() {
-  return make_uint4(kEmpty<T>, kEmpty<T>, kEmpty<T>, kEmpty<T>);
-}
-
-template <typename T>
-__device__ bool HasCome(const uint4& v) {
-  return v.x != kEmpty<T> && v.y != kEmpty<T> && v.z != kEmpty<T> &&
-         v.w != kEmpty<T>;
-}
-
-// As it is sent: nothing in it looks empty.
-template <typename T>
-__device__ uint4 Sendable(uint4 v) {
-  if (v.x == kEmpty<T>) v.x = 0;
-  if (v.y == kEmpty<T>) v.y = 0;
-  if (v.z == kEmpty<T>) v.z = 0;
-  if (v.w == kEmpty<T>) v.w = 0;
-  return v;
-}
-
-__device__ inline uint4* SlotOf(const PushGroup& group, int in, int buffer,
-                                int from, int64_t vector) {
-  char* const slot =
-      group.arena[in] +
-      static_cast<size_t>(buffer * group.count + from) * kSlotBytes;
-  return reinterpret_cast<uint4*>(slot) + vector;
-}
-
-// The sum over the block, in every thread. All threads call it.
-__device__ inline float SumOfBlock(float x, float* shared) {
-  x = WarpSum(x);
-  __syncthreads();  // `shared` may still be read from a call before.
-  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = x;
-  __syncthreads();
-  float sum = 0;
-  for (unsigned warp = 0; warp < blockDim.x / kWarp; ++warp)
-    sum += shared[warp];
-  return sum;
-}
-
 // Adds a row's parts to the residual stream and normalises it, by the whole
-// block. part_of(i, r) is the vector of rank r, for the thread's i-th vector.
+// block. parts_of(v, add) calls add(part) for each part of the row's vector v.
 template <typename T, int kVectors, typename F>
 __device__ void AddAndNormRow(
-    const AllReduceAddNormParams& p, int64_t row, int num_ranks,
+    const AllReduceAddNormParams& p, int64_t row,
     const float (&weight)[kVectors][Vector<T>::kCount], float* shared,
     const F& parts_of) {
   using V = Vector<T>;
@@ -85,54 +25,23 @@ __device__ void AddAndNormRow(
   auto* const residual =
       reinterpret_cast<uint4*>(As<T>(p.residual) + row * p.width);
   auto* const out = reinterpret_cast<uint4*>(As<T>(p.out) + row * p.width);
-  V sums[kVectors];
+  V after[kVectors];
   float squares = 0;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int v = static_cast<int>(threadIdx.x + i * blockDim.x);
     if (v >= num_vectors) continue;
     const V before(residual[v]);
-    float sum[V::kCount] = {};
-    parts_of(v, [&](const V& part) {
-#pragma unroll
-      for (int e = 0; e < V::kCount; ++e) sum[e] += ToFloat(part.at[e]);
-    });
+    PartsSum<T> sum;
+    parts_of(v, [&](const V& part) { sum.Add(part); });
 #pragma unroll
     for (int e = 0; e < V::kCount; ++e) {
-      sums[i].at[e] = FromFloat<T>(ToFloat(before.at[e]) + sum[e]);
-      squares += ToFloat(sums[i].at[e]) * ToFloat(sums[i].at[e]);
+      after[i].at[e] = sum.AddedTo(before, e);
+      squares += ToFloat(after[i].at[e]) * ToFloat(after[i].at[e]);
     }
-    residual[v] = sums[i].words;
+    residual[v] = after[i].words;
   }
-  const float sum = SumOfBlock(squares, shared);
-  const float scale = rsqrtf(sum / static_cast<float>(p.width) + p.epsilon);
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const int v = static_cast<int>(threadIdx.x + i * blockDim.x);
-    if (v >= num_vectors) continue;
-    V normed;
-#pragma unroll
-    for (int e = 0; e < V::kCount; ++e) {
-      normed.at[e] =
-          FromFloat<T>(ToFloat(sums[i].at[e]) * scale * weight[i][e]);
-    }
-    out[v] = normed.words;
-  }
-}
-
-// No kernel writes them.
-template <typename T, int kVectors>
-__device__ void LoadWeights(const AllReduceAddNormParams& p,
-                            float (&weight)[kVectors][Vector<T>::kCount]) {
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const int v = static_cast<int>(threadIdx.x + i * blockDim.x);
-    if (v >= p.width / Vector<T>::kCount) continue;
-#pragma unroll
-    for (int e = 0; e < Vector<T>::kCount; ++e) {
-      weight[i][e] = p.weight[v * Vector<T>::kCount + e];
-    }
-  }
+  NormRow<T, kVectors>(p, out, weight, after, squares, shared);
 }
 
 // A block for each row, or several rows, all of which it sends before it waits
@@ -182,35 +91,17 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
   for (int row = blockIdx.x; row < num; row += gridDim.x) {
     const auto parts_of = [&](int v, const auto& add) {
-      const int64_t vector = int64_t{row} * num_vectors + v;
-      uint4 parts[kPeers];
-#pragma unroll
-      for (int r = 0; r < kPeers; ++r) {
-        if (r < group.count && r != group.rank) {
-          parts[r] = LoadShared(SlotOf(group, group.rank, buffer, r, vector));
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < kPeers; ++r) {
-        if (r >= group.count) break;
-        if (r == group.rank) {
-          add(V(own(row, v)));
-          continue;
-        }
-        uint4* const slot = SlotOf(group, group.rank, buffer, r, vector);
-        Patience patience;
-        while (!HasCome<T>(parts[r]) && !patience.IsOver(group, r)) {
-          parts[r] = LoadShared(slot);
-        }
-        StoreShared(slot, EmptyVector<T>());
-        add(V(parts[r]));
-      }
+      TakeParts<T, kPeers>(
+          group, buffer, int64_t{row} * num_vectors + v,
+          [&] { return own(row, v); }, add);
     };
-    AddAndNormRow<T, kVectors>(p, int64_t{first_row} + row, group.count, weight,
-                               shared, parts_of);
+    AddAndNormRow<T, kVectors>(p, int64_t{first_row} + row, weight, shared,
+                               parts_of);
   }
   __syncthreads();  // All have read the count.
-  if (threadIdx.x == 0) AddToOwnCount(&counts->reductions, BlockUnits());
+  if (threadIdx.x == 0 && num > 0) {
+    AddToOwnCount(&counts->reductions, BlockUnits());
+  }
 }
 
 template <typename T, int kVectors>
@@ -232,8 +123,8 @@ __global__ void __launch_bounds__(kMaxThreads)
       add(V(Sendable<T>(parts[of_rank * num_vectors + v])));
     }
   };
-  AddAndNormRow<T, kVectors>(p, int64_t{first_row} + row, num_ranks, weight,
-                             shared, parts_of);
+  AddAndNormRow<T, kVectors>(p, int64_t{first_row} + row, weight, shared,
+                             parts_of);
 }
 
 __global__ void ClearKernel(uint32_t* slots, int64_t num_words, uint32_t empty,
@@ -245,28 +136,6 @@ __global__ void ClearKernel(uint32_t* slots, int64_t num_words, uint32_t empty,
     slots[i] = empty;
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) *counts = {};
-}
-
-// Threads of a block: as many as a row has vectors, in whole warps.
-int ThreadsFor(int num_vectors) {
-  return std::clamp((num_vectors + kWarp - 1) / kWarp * kWarp, kWarp,
-                    kMaxThreads);
-}
-
-template <typename T, typename F>
-absl::Status WithVectorsOf(int width, const F& f) {
-  const int num_vectors = width / Vector<T>::kCount;
-  if (num_vectors <= kMaxThreads) {
-    return f(T(), std::integral_constant<int, 1>(), num_vectors);
-  }
-  return f(T(), std::integral_constant<int, kMostVectors>(), num_vectors);
-}
-
-// f(element, vectors of a thread, vectors of a row)
-template <typename F>
-absl::Status WithVectors(int width, ElementType type, const F& f) {
-  return type == ElementType::kFloat32 ? WithVectorsOf<float>(width, f)
-                                       : WithVectorsOf<BFloat16>(width, f);
 }
 
 }  // namespace
@@ -297,8 +166,6 @@ absl::Status ClearArena(const PushGroup& group, const Launch& on) {
 absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
                                   int first_row, int num_rows,
                                   const PushGroup& group, const Launch& on) {
-  // No more than can run at once, of the largest.
-  constexpr int kMostBlocks = 132;
   return WithVectors(
       params.width, on.type, [&](auto element, auto vectors, int num_vectors) {
         using T = decltype(element);

@@ -75,9 +75,12 @@ __device__ inline uint64_t BlockUnits() {
   return is_first ? kCallUnits - (blocks - 1) : 1;
 }
 
-// How long a thread has waited for another rank.
+// How long a thread has waited for another rank: `times` the group's patience
+// at most.
 class Patience {
  public:
+  __device__ explicit Patience(unsigned times = 1) : times_(times) {}
+
   // Whether to give up, which every thread of this rank does from then on. To
   // be asked each time that nothing had come.
   __device__ bool IsOver(const PushGroup& group, int missing) {
@@ -88,7 +91,7 @@ class Patience {
     if (*failed != 0) return true;
     const uint64_t now = Nanoseconds();
     if (since_ == 0) since_ = now;
-    if (now - since_ < group.patience) return false;
+    if (now - since_ < times_ * group.patience) return false;
     static_cast<volatile PushFailure*>(group.failure)->missing = missing + 1;
     __threadfence_system();
     *failed = 1;
@@ -96,6 +99,7 @@ class Patience {
   }
 
  private:
+  const unsigned times_;
   uint32_t num_looks_ = 0;
   uint64_t since_ = 0;
 };

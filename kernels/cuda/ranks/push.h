@@ -26,7 +26,7 @@ struct PushFailure {
 // grid have added to already: the quotient changes with the last of them.
 inline constexpr uint64_t kCallUnits = uint64_t{1} << 32;
 struct PushCounts {
-  uint64_t reductions;          // Calls that this rank has made.
+  uint64_t reductions;          // Calls with rows that this rank has made.
   uint64_t gathers;             // Calls that this rank has made.
   uint64_t arrived[kMaxPeers];  // Gathers whose part has come, by rank.
   uint64_t taken[kMaxPeers];    // Gathers that a rank has read, by rank.
@@ -37,7 +37,8 @@ struct PushCounts {
 
 // Memory of each rank that all of them write to:
 //
-//   slots   [kSlotBuffers][rank][kSlotBytes]  what ranks add, as sent
+//   slots   [kSlotBuffers][rank][kSlotBytes]  what ranks add, as sent; in the
+//                                             rank's own, two-shot sums
 //   whole   [kWholeBytes]                     rows that are being gathered
 //   results [kExchangeBuffers][kExchangeBytes]  what an exchange tells
 //   counts  PushCounts
@@ -46,8 +47,10 @@ struct PushCounts {
 // that value is sent as +0: it is two bfloat16 of -0, or a float32 of -0. So
 // data is its own flag, word by word, and a vector of 16 bytes may arrive in
 // pieces. The thread that has read a word empties it again. A rank sends call
-// k + 2 after its call k + 1 has ended, so after it has received my k + 1,
-// which I sent after my call k had ended: two buffers would do.
+// k + 2 after its call k + 1 has ended, so after all ranks have begun k + 1 and
+// ended call k: a sum that it received has parts of all. So two buffers would
+// do, whichever forms the calls have. Calls without rows, in which nobody waits
+// for anybody, have no buffer.
 inline constexpr uint32_t kEmptyWord = 0x80008000u;
 inline constexpr uint32_t kEmptyFloat = 0x80000000u;
 inline constexpr int kSlotBuffers = 3;
@@ -92,6 +95,10 @@ absl::Status ClearArena(const PushGroup& group, const Launch& on);
 absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
                                   int first_row, int num_rows,
                                   const PushGroup& group, const Launch& on);
+// The same, with the same bits, in the two-shot form (reduce_form.h).
+absl::Status PushTwoShotAddNorm(const AllReduceAddNormParams& params,
+                                int first_row, int num_rows,
+                                const PushGroup& group, const Launch& on);
 // UNIMPLEMENTED for rows that are no whole vectors of 16 bytes, or too wide.
 absl::Status CheckReduceWidth(int width, ElementType type);
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/ranks/push_collectives.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <span>
@@ -11,6 +12,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/ranks/peer_arena.h"
 #include "kernels/cuda/ranks/push.h"
+#include "kernels/cuda/ranks/reduce_form.h"
 
 namespace bole::cuda {
 namespace {
@@ -67,7 +69,12 @@ class PushCollectives final : public GpuCollectives {
  private:
   absl::Status ReduceRows(const AllReduceAddNormParams& params, int first_row,
                           int num_rows, const Launch& on) override {
-    return PushAllReduceAddNorm(params, first_row, num_rows, group_, on);
+    const size_t bytes = static_cast<size_t>(num_rows) *
+                         static_cast<size_t>(params.width) *
+                         ElementBytes(on.type);
+    return FasterReduceForm(group_.count, bytes) == ReduceForm::kTwoShot
+               ? PushTwoShotAddNorm(params, first_row, num_rows, group_, on)
+               : PushAllReduceAddNorm(params, first_row, num_rows, group_, on);
   }
   absl::Status GatherRows(const GatherRange& range,
                           std::span<const int> /*widths*/,

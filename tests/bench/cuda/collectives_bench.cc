@@ -1,8 +1,10 @@
 // What ranks on several GPUs of a host exchange, alone: the sum of their parts
 // with residual and norm, and columns made whole rows, as graph replays.
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +18,10 @@
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ranks/reduce_form.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/cuda/gpu_bench.h"
+#include "tests/kernels/cuda/ranks/push_end.h"
 #include "tests/worker_service/ranks/on_ranks.h"
 #include "worker_service/device_arrays.h"
 
@@ -38,11 +42,23 @@ struct Flags {
   std::string commit;
 };
 
-// One rank's measurements of a kind.
+// The form that a kind of exchange forces.
+std::optional<ReduceForm> FormOf(const std::string& kind) {
+  if (kind == "one-shot") return ReduceForm::kOneShot;
+  if (kind == "two-shot") return ReduceForm::kTwoShot;
+  return std::nullopt;
+}
+
+// One rank's measurements of a kind. `end` serves a forced form.
 class Bench {
  public:
-  Bench(CudaBackend& backend, const Flags& flags, const std::string& kind)
-      : backend_(backend), flags_(flags), kind_(kind), arrays_(backend) {}
+  Bench(CudaBackend& backend, const testing::PushEnd* end, const Flags& flags,
+        const std::string& kind)
+      : backend_(backend),
+        end_(end),
+        flags_(flags),
+        kind_(kind),
+        arrays_(backend) {}
 
   absl::StatusOr<Json> Run() {
     for (const int width : flags_.widths) {
@@ -50,6 +66,7 @@ class Bench {
         BOLE_RETURN_IF_ERROR(Reduce(rows, width));
       }
     }
+    if (FormOf(kind_).has_value()) return std::move(rows_);
     for (const int rows : flags_.gathered) BOLE_RETURN_IF_ERROR(Gather(rows));
     return std::move(rows_);
   }
@@ -71,7 +88,12 @@ class Bench {
         const double us,
         MedianMicroseconds(
             backend_, kCalls,
-            [&](int) { return backend_.AllReduceAddNorm(params); },
+            [&](int) {
+              const std::optional<ReduceForm> form = FormOf(kind_);
+              return form.has_value()
+                         ? end_->Reduce(*form, params, backend_.launch())
+                         : backend_.AllReduceAddNorm(params);
+            },
             flags_.replays));
     Tell("sum", rows, width, int64_t{2} * size, us);
     return absl::OkStatus();
@@ -106,7 +128,7 @@ class Bench {
 
   void Tell(const char* what, int rows, int width, int64_t bytes, double us) {
     if (backend_.rank().index > 0) return;
-    std::printf("%d ranks  %s  %-6s %4d rows of %6d  %9.1f KB  %8.2f us\n",
+    std::printf("%d ranks  %-8s  %-6s %4d rows of %6d  %9.1f KB  %8.2f us\n",
                 backend_.rank().count, kind_.c_str(), what, rows, width,
                 static_cast<double>(bytes) / 1024, us);
     std::fflush(stdout);
@@ -120,6 +142,7 @@ class Bench {
   }
 
   CudaBackend& backend_;
+  const testing::PushEnd* const end_;
   const Flags& flags_;
   const std::string kind_;
   DeviceArrays arrays_;
@@ -135,7 +158,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> BackendOf(
       /*num_threads=*/1,
       {.ranks = std::move(ranks),
        .collectives =
-           kind == "push" ? CollectivesKind::kPush : CollectivesKind::kNccl});
+           kind == "nccl" ? CollectivesKind::kNccl : CollectivesKind::kPush});
 }
 
 absl::Status Run(const Flags& flags, const std::string& command) {
@@ -147,7 +170,13 @@ absl::Status Run(const Flags& flags, const std::string& command) {
                        const std::shared_ptr<Communicator>& ranks) {
     const auto measure = [&]() -> absl::Status {
       BOLE_ASSIGN_OR_RETURN(const auto backend, BackendOf(ranks, kind));
-      Bench bench(*backend, flags, kind);
+      std::unique_ptr<testing::PushEnd> end;
+      if (FormOf(kind).has_value()) {
+        BOLE_ASSIGN_OR_RETURN(
+            end, testing::PushEnd::Create(*backend, ranks->rank().index,
+                                          std::chrono::seconds(5), *ranks));
+      }
+      Bench bench(*backend, end.get(), flags, kind);
       BOLE_ASSIGN_OR_RETURN(const Json rows, bench.Run());
       // Nobody leaves while others still write to its memory.
       BOLE_RETURN_IF_ERROR(ranks->AllGather({}, {}));
@@ -181,7 +210,10 @@ int main(int argc, char** argv) {
       "replays of 96 calls, ranks being threads of this process. Rank r is on "
       "GPU r.");
   app.Add("--ranks", flags.ranks, "GPUs").Range(2, 8);
-  app.Add("--kinds", flags.kinds, "how they exchange").OneOf({"push", "nccl"});
+  app.Add("--kinds", flags.kinds,
+          "how they exchange; one-shot and two-shot are push with sums in that "
+          "form alone")
+      .OneOf({"push", "nccl", "one-shot", "two-shot"});
   app.Add("--widths", flags.widths, "of rows that are summed");
   app.Add("--rows", flags.rows, "that are summed");
   app.Add("--gathered", flags.gathered, "rows of logits, cut by the ranks");

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -134,21 +133,6 @@ class CollectivesTest : public CudaTest {
   }
 };
 BOLE_FOR_EACH_ELEMENT(CollectivesTest);
-
-// What the ranks of a group have, to be compared.
-class SameOnAllRanks {
- public:
-  void Add(int key, const std::vector<float>& values) {
-    const std::lock_guard lock(mutex_);
-    if (static_cast<size_t>(key) >= values_.size()) values_.resize(key + 1);
-    if (values_[key].empty()) values_[key] = values;
-    EXPECT_TRUE(SameBits(values_[key], values)) << "of call " << key;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::vector<float>> values_;
-};
 
 TEST_P(CollectivesTest, SumsAreTheHostsOnEveryRank) {
   std::vector<Sizes> calls = {{1, 1, 64},     {1, 1, 4096},   {8, 8, 5120},

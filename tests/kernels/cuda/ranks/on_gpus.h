@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/testing/matrices.h"
 #include "tests/worker_service/ranks/on_ranks.h"
 
 namespace bole::testing {
@@ -26,6 +29,12 @@ namespace bole::testing {
 inline const bool kLoadsAllKernels =
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet.
     setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0) == 0;
+
+// Nor may a rank's kernel wait in a queue behind another rank's: streams share
+// queues where there are more of them.
+inline const bool kHasManyQueues =
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0) == 0;
 
 inline int NumGpus() {
   int count = 0;
@@ -37,13 +46,28 @@ inline void Meet(Communicator& ranks) {
   EXPECT_TRUE(ranks.AllGather({}, {}).ok());
 }
 
-// Numbers of ranks to test with. Two may share a GPU, if neither allocates or
-// frees memory there while the other's kernel waits for it.
+// Numbers of ranks to test with. Several may share a GPU, if none allocates or
+// frees memory there while another one's kernel waits for it.
 inline std::vector<int> RankCounts() {
   std::vector<int> counts = {2};
   for (int n = 3; n <= std::min(NumGpus(), 4); ++n) counts.push_back(n);
   return counts;
 }
+
+// What the ranks of a group have, to be compared.
+class SameOnAllRanks {
+ public:
+  void Add(int key, const std::vector<float>& values) {
+    const std::lock_guard lock(mutex_);
+    if (static_cast<size_t>(key) >= values_.size()) values_.resize(key + 1);
+    if (values_[key].empty()) values_[key] = values;
+    EXPECT_TRUE(SameBits(values_[key], values)) << "of call " << key;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::vector<float>> values_;
+};
 
 struct GpuGroup {
   int num_ranks;

@@ -1,0 +1,267 @@
+// The two-shot form of a sum over ranks against the one-shot form, bit by bit.
+// Ranks may share a GPU, so that their blocks are few and small.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "kernels/collectives.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ranks/reduce_form.h"
+#include "kernels/graph_set.h"
+#include "tests/kernels/cuda/cuda_test.h"
+#include "tests/kernels/cuda/device_copies.h"
+#include "tests/kernels/cuda/ranks/on_gpus.h"
+#include "tests/kernels/cuda/ranks/push_end.h"
+#include "tests/testing/guarded_buffer.h"
+#include "tests/testing/matrices.h"
+
+namespace bole::testing {
+namespace {
+
+using cuda::CudaBackend;
+using cuda::ReduceForm;
+using enum cuda::ReduceForm;
+
+// Rows of which `used` are there, and their vectors of 16 bytes.
+struct Sizes {
+  int max_rows;
+  int used;
+  int vectors;
+};
+
+class AllReduceFormsTest : public CudaTest {
+ protected:
+  int WidthOf(int vectors) const { return vectors * (is_float() ? 4 : 8); }
+
+  // Calls body(backend, ranks, end) for each rank.
+  template <typename F>
+  void OnEnds(int num_ranks, std::chrono::milliseconds patience,
+              const F& body) const {
+    OnGpus({.num_ranks = num_ranks, .type = GetParam()},
+           [&](CudaBackend& backend, Communicator& ranks) {
+             auto end = PushEnd::Create(backend, ranks.rank().index % NumGpus(),
+                                        patience, ranks);
+             ASSERT_TRUE(end.ok()) << end.status();
+             body(backend, ranks, **end);
+             // Nobody leaves while others still write to its memory.
+             Meet(ranks);
+           });
+  }
+
+  // What a rank has, or what the residual stream was: minus zeros too, one by
+  // one, in pairs and in whole vectors, always in the same places, so that all
+  // that is added is a minus zero; and the least numbers of both signs, whose
+  // sums must not be rounded to zeros.
+  std::vector<float> Content(int rank, int call, size_t size) const {
+    std::mt19937 rng(1000 * rank + call);
+    std::vector<float> x = NormalVector(rng, size);
+    const float least = is_float() ? std::numeric_limits<float>::denorm_min()
+                                   : std::ldexp(1.0f, -133);
+    for (size_t i = 0; i < size; ++i) {
+      if (i % 7 == 0 || i % 64 < 2 || i % 96 < 8) x[i] = -0.0f;
+      if (i % 25 == 3) x[i] = (i / 25 + rank) % 3 == 0 ? least : -least;
+    }
+    return x;
+  }
+
+  // One call on one rank. Returns the residual stream and its norm.
+  std::vector<float> Reduce(CudaBackend& backend, Communicator& ranks,
+                            const PushEnd& end, ReduceForm form, int call,
+                            const Sizes& sizes) const {
+    const int width = WidthOf(sizes.vectors);
+    const size_t size = static_cast<size_t>(sizes.max_rows) * width;
+    const size_t used = static_cast<size_t>(sizes.used) * width;
+    GuardedBuffer<float> partial(size);
+    GuardedBuffer<float> residual(size);
+    GuardedBuffer<float> out(size);
+    const std::vector<float> part = Content(ranks.rank().index, call, used);
+    std::copy(part.begin(), part.end(), partial.data());
+    const std::vector<float> before = Content(/*rank=*/100, call, used);
+    std::copy(before.begin(), before.end(), residual.data());
+    std::mt19937 rng(call);
+    const std::vector<float> weight = NormalVector(rng, width);
+    const std::vector<int32_t> count = {sizes.used};
+    DeviceCopies device(backend);
+    const AllReduceAddNormParams params = {
+        .rows = {device.Of(count), sizes.max_rows},
+        .width = width,
+        .epsilon = 1e-6f,
+        .partial = device.Activations(partial),
+        .residual = device.Activations(residual),
+        .weight = device.Of(weight),
+        .out = device.Activations(out)};
+    Meet(ranks);
+    const absl::Status status = end.Reduce(form, params, backend.launch());
+    EXPECT_TRUE(status.ok()) << status;
+    device.Fetch();
+    Meet(ranks);
+    EXPECT_FALSE(end.missing().has_value()) << *end.missing();
+
+    const auto is_minus_zero = [](float x) {
+      return x == 0 && std::signbit(x);
+    };
+    EXPECT_TRUE(
+        std::none_of(residual.data(), residual.data() + used, is_minus_zero));
+    const auto is_poison = [](float x) { return std::isnan(x); };
+    EXPECT_TRUE(
+        std::all_of(residual.data() + used, residual.data() + size, is_poison));
+    EXPECT_TRUE(std::all_of(out.data() + used, out.data() + size, is_poison));
+    std::vector<float> result(residual.data(), residual.data() + used);
+    result.insert(result.end(), out.data(), out.data() + used);
+    EXPECT_TRUE(std::none_of(result.begin(), result.end(), is_poison));
+    return result;
+  }
+};
+BOLE_FOR_EACH_ELEMENT(AllReduceFormsTest);
+
+constexpr std::chrono::seconds kPatience{20};
+
+TEST_P(AllReduceFormsTest, BothHaveTheSameBitsOnEveryRank) {
+  // Rows of fewer vectors than ranks too, and more rows than blocks.
+  std::vector<Sizes> calls = {{130, 77, 8}, {40, 3, 33},   {16, 0, 8},
+                              {3, 3, 1},    {5, 5, 2},     {9, 9, 3},
+                              {33, 33, 64}, {2, 2, 640},   {2, 1, 1280},
+                              {1, 1, 2048}, {300, 300, 8}, {300, 280, 40}};
+  for (const int rows : {1, 2, 3, 4, 5, 7, 16, 31, 64, 129, 130}) {
+    calls.push_back({rows, rows, 9});
+  }
+  const auto in_both_forms = [&](int call, CudaBackend& backend,
+                                 Communicator& ranks, const PushEnd& end,
+                                 SameOnAllRanks& same) {
+    for (const int i : {call, call + 1}) {
+      const ReduceForm form = i % 2 == 0 ? kOneShot : kTwoShot;
+      same.Add(call, Reduce(backend, ranks, end, form, call, calls[call]));
+    }
+  };
+  for (const int num_ranks : {2, 3, 4}) {
+    SameOnAllRanks same;
+    OnEnds(num_ranks, kPatience,
+           [&](CudaBackend& backend, Communicator& ranks, const PushEnd& end) {
+             for (int call = 0; call < std::ssize(calls); ++call) {
+               in_both_forms(call, backend, ranks, end, same);
+             }
+           });
+  }
+}
+
+absl::Status ReduceInTurn(const std::vector<ReduceForm>& forms,
+                          const AllReduceAddNormParams& params,
+                          const CudaBackend& backend, const PushEnd& end) {
+  absl::Status queued;
+  for (const ReduceForm form : forms) {
+    queued.Update(end.Reduce(form, params, backend.launch()));
+  }
+  return queued;
+}
+
+// Whatever forms follow one another in a graph, and however many rows come.
+TEST_P(AllReduceFormsTest, ReplaysOfBothFollowOneAnother) {
+  constexpr int kRows = 40;
+  constexpr int kVectors = 24;
+  const int width = WidthOf(kVectors);
+  const size_t size = static_cast<size_t>(kRows) * width;
+  const std::vector<std::vector<ReduceForm>> sequences = {
+      {kOneShot, kOneShot, kOneShot, kOneShot, kOneShot},
+      {kTwoShot, kTwoShot, kTwoShot, kTwoShot, kTwoShot},
+      {kOneShot, kTwoShot, kOneShot, kTwoShot, kOneShot},
+      {kTwoShot, kTwoShot, kOneShot, kOneShot, kTwoShot}};
+  const auto replay_all = [&](const std::vector<ReduceForm>& forms,
+                              CudaBackend& backend, Communicator& ranks,
+                              const PushEnd& end) {
+    GuardedBuffer<float> partial(size);
+    GuardedBuffer<float> residual(size);
+    GuardedBuffer<float> out(size);
+    const std::vector<float> part = Content(ranks.rank().index, 0, size);
+    std::copy(part.begin(), part.end(), partial.data());
+    std::fill_n(residual.data(), size, -0.0f);
+    std::fill_n(out.data(), size, 0.0f);
+    const std::vector<float> weight(width, 1.0f);
+    std::vector<int32_t> count = {kRows};
+    DeviceCopies device(backend);
+    int32_t* const count_on_device = const_cast<int32_t*>(device.Of(count));
+    const AllReduceAddNormParams params = {
+        .rows = {count_on_device, kRows},
+        .width = width,
+        .epsilon = 1e-6f,
+        .partial = device.Activations(partial),
+        .residual = device.Activations(residual),
+        .weight = device.Of(weight),
+        .out = device.Activations(out)};
+    const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs(1);
+    Meet(ranks);
+    for (int replay = 0; replay < 30; ++replay) {
+      count[0] = (replay + 1) * 13 % (kRows + 1);
+      EXPECT_TRUE(
+          backend.Upload(count_on_device, count.data(), sizeof(int32_t)).ok());
+      const absl::Status status = graphs->Replay(
+          {1}, [&] { return ReduceInTurn(forms, params, backend, end); });
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    device.Fetch();
+    Meet(ranks);
+    EXPECT_FALSE(end.missing().has_value()) << *end.missing();
+    std::vector<float> result(residual.data(), residual.data() + size);
+    result.insert(result.end(), out.data(), out.data() + size);
+    return result;
+  };
+  for (const int num_ranks : {2, 3, 4}) {
+    SameOnAllRanks same;
+    OnEnds(num_ranks, kPatience,
+           [&](CudaBackend& backend, Communicator& ranks, const PushEnd& end) {
+             for (const std::vector<ReduceForm>& forms : sequences) {
+               same.Add(0, replay_all(forms, backend, ranks, end));
+             }
+           });
+  }
+}
+
+// Ranks 0 and 1 come, and 2 does not. Every rank sums up some of eight vectors,
+// and rank 0 alone a single one, which rank 1 then waits for.
+TEST_P(AllReduceFormsTest, ARankThatDoesNotComeIsNamedInTime) {
+  const auto miss = [&](int vectors, int named_by_rank_1) {
+    OnEnds(3, std::chrono::milliseconds(300),
+           [&](CudaBackend& backend, Communicator& ranks, const PushEnd& end) {
+             const int rank = ranks.rank().index;
+             const int width = WidthOf(vectors);
+             GuardedBuffer<float> rows(width);
+             std::fill_n(rows.data(), width, 1.0f);
+             const std::vector<float> weight(width, 1.0f);
+             const std::vector<int32_t> count = {1};
+             DeviceCopies device(backend);
+             Activation* const x = device.Activations(rows);
+             const AllReduceAddNormParams params = {
+                 .rows = {device.Of(count), 1},
+                 .width = width,
+                 .epsilon = 1e-6f,
+                 .partial = x,
+                 .residual = x,
+                 .weight = device.Of(weight),
+                 .out = x};
+             Meet(ranks);
+             const auto begin = std::chrono::steady_clock::now();
+             if (rank < 2) {
+               // Those behind the first do not wait again.
+               const std::vector<ReduceForm> forms(20, kTwoShot);
+               EXPECT_TRUE(ReduceInTurn(forms, params, backend, end).ok());
+               device.Fetch();
+               EXPECT_EQ(end.missing(), rank == 0 ? 2 : named_by_rank_1);
+               EXPECT_LT(std::chrono::steady_clock::now() - begin,
+                         std::chrono::seconds(2));
+             }
+             Meet(ranks);
+           });
+  };
+  miss(/*vectors=*/8, /*named_by_rank_1=*/2);
+  miss(/*vectors=*/1, /*named_by_rank_1=*/0);
+}
+
+}  // namespace
+}  // namespace bole::testing
