@@ -119,6 +119,7 @@ absl::Status CudaBackend::ReserveScratch(size_t bytes) {
 }
 
 absl::Status CudaBackend::Embed(const EmbedParams& params) {
+  queue_state_.Barrier();
   const auto* table = static_cast<const DeviceMatrix*>(params.table);
   return cuda::Embed(params, table->data, table->columns, on_);
 }
@@ -146,6 +147,7 @@ size_t CudaBackend::ScratchBytes(const AddAndProjectParams& params) const {
 }
 
 absl::Status CudaBackend::AddAndProject(const AddAndProjectParams& params) {
+  queue_state_.ReadKept();
   if (HasIntegers(params.add) || HasIntegers(params.project)) {
     return OperatorSet::AddAndProject(params);
   }
@@ -179,17 +181,21 @@ absl::Status CudaBackend::Moe(const MoeParams& params) {
 }
 
 absl::Status CudaBackend::GdnConv(const GdnConvParams& params) {
+  queue_state_.ReadKept();
   return cuda::GdnConv(params, on_);
 }
 absl::Status CudaBackend::GdnVerify(const GdnCoreParams& params) {
+  queue_state_.ReadKept();
   BOLE_ASSIGN_OR_RETURN(void* scratch,
                         scratch_.Get(GdnVerifyScratchBytes(params, on_), on_));
   return cuda::GdnVerify(params, scratch, on_);
 }
 absl::Status CudaBackend::GdnDecode(const GdnCoreParams& params) {
+  queue_state_.ReadKept();
   return cuda::GdnDecode(params, on_);
 }
 absl::Status CudaBackend::GdnPrefill(const GdnCoreParams& params) {
+  queue_state_.ReadKept();
   const size_t bytes = GdnPrefillScratchBytes(params, on_);
   BOLE_ASSIGN_OR_RETURN(void* scratch, scratch_.Get(bytes, on_));
   return cuda::GdnPrefill(params, scratch, on_);
@@ -210,14 +216,17 @@ absl::Status CudaBackend::GdnCommitWindows(const GdnCommitParams& params) {
   return cuda::GdnCommitWindows(params, on_);
 }
 absl::Status CudaBackend::GdnDecodeLayer(const GdnDecodeLayerParams& params) {
+  queue_state_.ReadKept();
   return cuda::GdnDecodeLayer(params, on_);
 }
 absl::Status CudaBackend::GdnVerifyLayer(const GdnVerifyLayerParams& params) {
+  queue_state_.ReadKept();
   return CanVerifyLayer(params, on_) ? cuda::GdnVerifyLayer(params, on_)
                                      : OperatorSet::GdnVerifyLayer(params);
 }
 
 absl::Status CudaBackend::PrepareQkv(const QkvParams& params) {
+  queue_state_.ReadKept();
   return cuda::PrepareQkv(params, on_);
 }
 size_t CudaBackend::ScratchBytes(const AttentionParams& params) const {
@@ -227,6 +236,7 @@ size_t CudaBackend::ScratchBytes(const AttentionParams& params) const {
 }
 
 absl::Status CudaBackend::Attend(const AttentionParams& params) {
+  queue_state_.ReadKept();
   if (!TileAttention::Covers(params, on_)) {
     return cuda::Attend(params, on_);
   }
@@ -234,6 +244,7 @@ absl::Status CudaBackend::Attend(const AttentionParams& params) {
   return tile_attention_->Attend(params, scratch, on_);
 }
 absl::Status CudaBackend::AttentionDecode(const AttentionDecodeParams& params) {
+  queue_state_.ReadKept();
   return TileAttention::CoversDecode(params, on_)
              ? tile_attention_->Decode(params, on_)
              : OperatorSet::AttentionDecode(params);
@@ -243,10 +254,12 @@ absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
 }
 absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
                                      const CompactKvParams& attention) {
+  queue_state_.ReadKept();
   BOLE_CHECK(linear.path.first == attention.path.first &&
              linear.path.row == attention.path.row &&
              linear.batch.slot == attention.batch.slot &&
              linear.batch.committed == attention.batch.committed);
+  queue_state_.WriteKept();
   if (CanCommitPath(linear, attention, on_)) {
     return cuda::CommitPath(linear, attention,
                             static_cast<int32_t*>(num_claimed_.get()), on_);
@@ -263,22 +276,27 @@ absl::Status CudaBackend::OutputToPrompt(const OutputToPromptParams& params) {
 }
 
 absl::Status CudaBackend::ExtendRows(const ExtendRowsParams& params) {
+  queue_state_.WriteKept();
   return cuda::ExtendRows(params, on_);
 }
 absl::Status CudaBackend::StoreHidden(const StoreHiddenParams& params) {
   return cuda::StoreHidden(params, on_);
 }
 absl::Status CudaBackend::DraftInputs(const DraftInputsParams& params) {
+  queue_state_.Barrier();
   const auto* table = static_cast<const DeviceMatrix*>(params.table);
   return cuda::DraftInputs(params, table->data, on_);
 }
 absl::Status CudaBackend::GrowTrees(const GrowTreesParams& params) {
+  queue_state_.WriteKept();
   return cuda::GrowTrees(params, on_);
 }
 absl::Status CudaBackend::AdvanceRequests(const AdvanceRequestsParams& params) {
+  queue_state_.WriteKept();
   return cuda::AdvanceRequests(params, on_);
 }
 absl::Status CudaBackend::SelectForest(const SelectForestParams& params) {
+  queue_state_.WriteKept();
   BOLE_ASSIGN_OR_RETURN(
       void* scratch,
       scratch_.Get(SelectForestScratchBytes(params.max_requests), on_));

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/check.h"
 #include "kernels/backend.h"
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
@@ -20,6 +19,7 @@
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/products/int7_products.h"
 #include "kernels/cuda/products/matmul.h"
+#include "kernels/cuda/queue_state.h"
 #include "kernels/cuda/ranks/gpu_collectives.h"
 #include "kernels/cuda/ranks/peer_arena.h"
 #include "kernels/cuda/sampling/cut_logits.h"
@@ -84,13 +84,13 @@ class CudaBackend final : public Backend {
                              size_t bytes) override;
   absl::Status CopyDevice(void* to, const void* from, size_t bytes) override;
   absl::Status CopyToHost(std::span<const HostCopy> copies) override {
-    return host_copies_->ToHost(copies, stream_of_copies());
+    return host_copies_->ToHost(copies, stream_of_marks());
   }
   absl::Status CopyFromHost(std::span<const HostCopy> copies) override {
-    return host_copies_->FromHost(copies, stream_of_copies());
+    return host_copies_->FromHost(copies, stream_of_marks());
   }
   absl::Status AwaitHostCopies() override {
-    return host_copies_->Await(stream_of_copies());
+    return host_copies_->Await(stream_of_marks());
   }
   std::optional<MemoryState> memory() const override;
   absl::Status DownloadActivations(std::span<float> host,
@@ -165,9 +165,13 @@ class CudaBackend final : public Backend {
         on_{.type = type, .stream = nullptr} {}
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
-  // That of operators, for copies and marks: a graph takes none of them in.
-  cudaStream_t stream_of_copies() const {
-    BOLE_CHECK(!is_capturing_);
+  // That of operators, for copies within it and for marks.
+  cudaStream_t stream_of_copies() {
+    queue_state_.QueueCopy();
+    return on_.stream;
+  }
+  cudaStream_t stream_of_marks() const {
+    queue_state_.QueueMark();
     return on_.stream;
   }
   // Whether both products are run as one.
@@ -197,7 +201,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<GpuCollectives> collectives_;     // The same.
   std::vector<std::unique_ptr<PeerArena>> shared_;  // Of AllocateShared().
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
-  bool is_capturing_ = false;  // By a set of MakeGraphs().
+  QueueState queue_state_;
   std::unique_ptr<HostCopies> host_copies_;
   std::unique_ptr<MatrixUploads> uploads_;  // Null until LoadMatrix().
   std::unique_ptr<MatMuls> matmuls_;

@@ -102,11 +102,11 @@ absl::Status CudaBackend::CopyDevice(void* to, const void* from, size_t bytes) {
 }
 
 std::unique_ptr<GraphSet> CudaBackend::MakeGraphs(int capacity) {
-  return std::make_unique<Graphs>(on_.stream, capacity, is_capturing_);
+  return std::make_unique<Graphs>(on_.stream, capacity, queue_state_);
 }
 
 absl::Status CudaBackend::SetMark(int mark) {
-  return ToStatus(cudaEventRecord(marks_[mark], stream_of_copies()), "mark");
+  return ToStatus(cudaEventRecord(marks_[mark], stream_of_marks()), "mark");
 }
 
 absl::Status CudaBackend::AwaitMark(int mark) {

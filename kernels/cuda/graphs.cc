@@ -22,6 +22,7 @@ absl::Status Graphs::Replay(const GraphKey& key,
   ++num_calls_;
   if (const auto found = graphs_.find(key); found != graphs_.end()) {
     found->second.last_use = num_calls_;
+    state_.Barrier();
     return ToStatus(cudaGraphLaunch(found->second.graph.get(), stream_),
                     "launch of a graph");
   }
@@ -38,9 +39,9 @@ absl::StatusOr<Graphs::Graph> Graphs::Capture(
   BOLE_RETURN_IF_ERROR(ToStatus(
       cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
       "begin of a capture"));
-  is_capturing_ = true;
+  state_.BeginCapture();
   const absl::Status queued = queue();
-  is_capturing_ = false;
+  state_.EndCapture();
   // The capture has to end, whatever happened within.
   cudaGraph_t captured = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &captured);

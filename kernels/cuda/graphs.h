@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cuda_runtime_api.h"
+#include "kernels/cuda/queue_state.h"
 #include "kernels/graph_set.h"
 
 namespace bole::cuda {
@@ -20,10 +21,10 @@ namespace bole::cuda {
 // has not been used for the longest time goes.
 class Graphs final : public GraphSet {
  public:
-  // `is_capturing` is true while a capture is under way, when operators alone
-  // may be queued. Both must outlive the set. REQUIRES: capacity >= 1.
-  Graphs(cudaStream_t stream, int capacity, bool& is_capturing)
-      : stream_(stream), capacity_(capacity), is_capturing_(is_capturing) {}
+  // Of the stream, `state` is told where captures and graphs begin and end.
+  // Both must outlive the set. REQUIRES: capacity >= 1.
+  Graphs(cudaStream_t stream, int capacity, QueueState& state)
+      : stream_(stream), capacity_(capacity), state_(state) {}
   ~Graphs() override;
 
   int capacity() const override { return capacity_; }
@@ -46,7 +47,7 @@ class Graphs final : public GraphSet {
 
   const cudaStream_t stream_;
   const int capacity_;
-  bool& is_capturing_;
+  QueueState& state_;
   std::map<GraphKey, Entry> graphs_;
   int64_t num_calls_ = 0;
   int64_t num_misses_ = 0;
