@@ -254,7 +254,6 @@ absl::Status CudaBackend::CompactKv(const CompactKvParams& params) {
 }
 absl::Status CudaBackend::CommitPath(const GdnCommitParams& linear,
                                      const CompactKvParams& attention) {
-  queue_state_.ReadKept();
   BOLE_CHECK(linear.path.first == attention.path.first &&
              linear.path.row == attention.path.row &&
              linear.batch.slot == attention.batch.slot &&

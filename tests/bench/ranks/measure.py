@@ -19,7 +19,8 @@ Measured for each number of ranks, if --what names it:
   serve   closed loops of bole bench through both services, with a cost table
           that was measured first: --policy goodput beside off
   rounds  as many rounds as --rounds says, through both services; every round's
-          digest is compared by the worker
+          digest is compared by the worker. With --delays the processes of the
+          ranks are stopped at random, for up to 20 ms
   kill    a rank's process is killed, and one is stopped, under load: the time
           until the worker has ended, and what it says
 
@@ -29,14 +30,17 @@ exit code 75, and goes on when it is called again.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import random
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True  # The folder may be a source tree.
@@ -47,6 +51,7 @@ from serving import LISTEN, Failure
 from services import Service
 
 MODELS = ("9B", "27B", "35B-A3B", "122B-A10B")
+FOUR_LAYERS = "tiny-16"  # For many rounds, if --models names it.
 WHAT = ("sums", "steps", "decode", "serve", "rounds", "kill")
 # (requests, nodes of each) of the steps: rows are their product.
 STEPS = [(1, 16), (1, 64), (1, 128), (8, 8), (16, 16), (16, 64)]
@@ -73,6 +78,37 @@ def whereabouts(pid):
         except OSError as error:
             threads[folder.name] = str(error)
     return {"pid": pid, "threads": threads}
+
+
+@contextlib.contextmanager
+def delays(pids, longest):
+    """Stops one of the processes at random, time and again, for up to so many
+    seconds. Yields a list of one number: how often."""
+    rng = random.Random(1)
+    over = threading.Event()
+    times = [0]
+
+    def run():
+        while not over.wait(rng.uniform(0, longest)):
+            pid = rng.choice(pids)
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(rng.uniform(0, longest))
+            os.kill(pid, signal.SIGCONT)
+            times[0] += 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield times
+    finally:
+        over.set()
+        thread.join()
+
+
+def children_of(pid):
+    out = subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE,
+                         text=True).stdout
+    return [int(child) for child in out.split()]
 
 
 class Run(Campaign):
@@ -139,6 +175,7 @@ class Run(Campaign):
     def steps(self, model, accept, ranks, collectives):
         report = self.evaluate(
             model, accept, ranks, collectives, "--modes", "none", "--breakdown",
+            "--output-tokens", "96",
             "--batch", ",".join(str(batch) for batch, _ in STEPS),
             "--tree-nodes", ",".join(str(nodes) for _, nodes in STEPS))
         return report["phases"]
@@ -184,14 +221,18 @@ class Run(Campaign):
         done = 0
         begin = time.monotonic()
         with self.worker(model, accept, ranks, collectives) as worker:
+            pids = [worker.process.pid, *children_of(worker.process.pid)]
+            stopped = (delays(pids, 0.02) if self.options.delays
+                       else contextlib.nullcontext([0]))
             with self.bundle.scheduler(self.name_of(model, accept),
-                                       worker) as scheduler:
+                                       worker) as scheduler, stopped as times:
                 while done < self.options.rounds:
                     report = self.bundle.bench(scheduler, "64:512", 8, 16)
                     speculation = report["speculation"]
                     done += sum(speculation[kind] for kind in (
                         "off_rounds", "chain_rounds", "tree_rounds"))
-        return {"rounds": done, "seconds": time.monotonic() - begin}
+        return {"rounds": done, "delays": times[0],
+                "seconds": time.monotonic() - begin}
 
     def kill(self, model, accept, ranks, collectives):
         if ranks == 1:
@@ -214,9 +255,7 @@ class Run(Campaign):
             except RuntimeError as error:
                 raise Failure(f"{error}: {log.read().strip()}") from error
             try:
-                others = subprocess.run(
-                    ["pgrep", "-P", str(worker.process.pid)],
-                    stdout=subprocess.PIPE, text=True).stdout.split()
+                others = children_of(worker.process.pid)
                 if len(others) != ranks - 1:
                     raise Failure(f"{ranks} ranks have {len(others)} children")
                 with self.bundle.scheduler(name, worker) as scheduler:
@@ -227,13 +266,13 @@ class Run(Campaign):
                         stdout=report, stderr=report)
                     time.sleep(3)
                     begin = time.monotonic()
-                    os.kill(int(others[-1]), sent)
+                    os.kill(others[-1], sent)
                     lost = {}
                     try:
                         lost["code"] = worker.process.wait(timeout=LATE)
                     except subprocess.TimeoutExpired:
                         lost["left"] = [whereabouts(pid) for pid in
-                                        (worker.process.pid, int(others[-1]))]
+                                        (worker.process.pid, others[-1])]
                     lost["seconds"] = time.monotonic() - begin
                     client.kill()
                     client.wait()
@@ -258,13 +297,14 @@ def parse():
     parser.add_argument("--collectives", choices=("push", "nccl"),
                         default="push")
     parser.add_argument("--rounds", type=int, default=10000)
+    parser.add_argument("--delays", action="store_true")
     parser.add_argument("--seconds", type=float, default=500,
                         help="after which nothing begins")
     parser.add_argument("--commit", default="unknown")
     options = parser.parse_args()
     options.device = "cuda"
     known(parser, "--what", options.what, WHAT)
-    known(parser, "--models", options.models, MODELS)
+    known(parser, "--models", options.models, (*MODELS, FOUR_LAYERS))
     return options
 
 
