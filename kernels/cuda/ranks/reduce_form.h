@@ -17,8 +17,8 @@ enum class ReduceForm {
 // take is left out. All ranks must have the same form.
 constexpr ReduceForm FasterReduceForm(int num_ranks, size_t bytes) {
   constexpr double kBytesPerMicrosecond = 360e3;
-  constexpr double kOneShotStart = 3.0;  // Microseconds.
-  constexpr double kTwoShotStart = 5.2;
+  constexpr double kOneShotStart = 3.4;  // Microseconds.
+  constexpr double kTwoShotStart = 4.4;
   const double once = static_cast<double>(bytes) / kBytesPerMicrosecond;
   const int others = num_ranks - 1;
   const double one_shot = kOneShotStart + others * once;

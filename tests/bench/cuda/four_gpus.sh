@@ -7,9 +7,9 @@ usage() {
 usage: tests/bench/cuda/four_gpus.sh BUNDLE OUT [COMMIT]
 
 Measures on two and on four GPUs (tests/bench/ranks/measure.py): exchanges alone,
-by push and by NCCL; steps of 122B-A10B and 27B; offline decoding of 122B-A10B
-with mean acceptances of 6 and 3; both services with a cost table; 10,000 rounds
-with digests; a rank that is killed, and one that is stopped.
+by push, in both its forms, and by NCCL; steps of 122B-A10B and 27B; offline
+decoding of 122B-A10B with mean acceptances of 6 and 3; both services with a cost
+table; 10,000 rounds with digests; a rank that is killed, and one that is stopped.
 
 A call begins nothing after 500 seconds, or BOLE_PART_SECONDS of the environment,
 and then exits with 75: call it again until it exits with 0. With fewer than four

@@ -12,7 +12,8 @@
 Measured for each number of ranks, if --what names it:
 
   sums    the sum of the ranks' parts with residual and norm, and logits made
-          whole, alone, as push and by NCCL (not for one rank)
+          whole, alone, as push and by NCCL, and the sum in either form of a
+          push (not for one rank)
   steps   forwards by rows: plain, and trees
   decode  offline decoding: plain, chains of 3 and 5, the snapshot tree where
           it fits, and trees
@@ -52,6 +53,7 @@ from services import Service
 
 MODELS = ("9B", "27B", "35B-A3B", "122B-A10B")
 FOUR_LAYERS = "tiny-16"  # For many rounds, if --models names it.
+SUMS = ("push", "nccl", "one-shot", "two-shot")
 WHAT = ("sums", "steps", "decode", "serve", "rounds", "kill")
 # (requests, nodes of each) of the steps: rows are their product.
 STEPS = [(1, 16), (1, 64), (1, 128), (8, 8), (16, 16), (16, 64)]
@@ -124,7 +126,7 @@ class Run(Campaign):
             for ranks in options.ranks:
                 if what == "sums":
                     left += [(what, "", "", ranks, kind)
-                             for kind in ("push", "nccl") if ranks > 1]
+                             for kind in SUMS if ranks > 1]
                     continue
                 for model in options.models:
                     # All other weights of the largest do not fit one GPU.
@@ -193,7 +195,8 @@ class Run(Campaign):
         rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
                                             "--collectives", collectives)
         return self.bundle.worker(self.name_of(model, accept), "cuda",
-                                  *rank_flags, *flags)
+                                  *rank_flags, *flags,
+                                  *shlex.split(self.options.worker_flags))
 
     def serve(self, model, accept, ranks, collectives):
         rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
@@ -262,9 +265,11 @@ class Run(Campaign):
                     client = subprocess.Popen(
                         [self.bundle.program("bole"), "bench", "--server",
                          scheduler.address, "--synthetic", "64:2048",
-                         "--concurrency", "4", "--sessions", "4"],
+                         "--concurrency", "4", "--sessions", "400"],
                         stdout=report, stderr=report)
                     time.sleep(3)
+                    if client.poll() is not None:
+                        raise Failure("the load ended before the signal")
                     begin = time.monotonic()
                     os.kill(others[-1], sent)
                     lost = {}
@@ -298,6 +303,8 @@ def parse():
                         default="push")
     parser.add_argument("--rounds", type=int, default=10000)
     parser.add_argument("--delays", action="store_true")
+    parser.add_argument("--worker-flags", default="",
+                        help="more of them, for serve and rounds")
     parser.add_argument("--seconds", type=float, default=500,
                         help="after which nothing begins")
     parser.add_argument("--commit", default="unknown")

@@ -22,10 +22,10 @@ TEST(ReduceFormTest, TwoRanksHaveNothingToGain) {
 }
 
 TEST(ReduceFormTest, MoreRanksGainFromAFixedSizeOn) {
-  // Where 2.2 µs are what (n - 1) (n - 2) / n times the bytes take.
-  EXPECT_EQ(TwoShotFrom(3), 1161);
-  EXPECT_EQ(TwoShotFrom(4), 516);
-  EXPECT_EQ(TwoShotFrom(8), 148);
+  // Where a microsecond is what (n - 1) (n - 2) / n times the bytes take.
+  EXPECT_EQ(TwoShotFrom(3), 528);
+  EXPECT_EQ(TwoShotFrom(4), 235);
+  EXPECT_EQ(TwoShotFrom(8), 67);
   for (int n = 3; n <= 8; ++n) {
     for (size_t kib = TwoShotFrom(n); kib < 8192; ++kib) {
       ASSERT_EQ(FasterReduceForm(n, kib * 1024), ReduceForm::kTwoShot)
