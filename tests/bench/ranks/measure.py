@@ -203,7 +203,9 @@ class Run(Campaign):
                                             "--collectives", collectives)
         table = str(self.file_of(f"{model} {accept} {ranks}", ".table.json"))
         self.bundle.calibrate(self.name_of(model, accept), "cuda", table,
-                              "--coarse", worker_flags=rank_flags)
+                              "--coarse", worker_flags=(
+                                  *rank_flags,
+                                  *shlex.split(self.options.worker_flags)))
         rows = []
         with self.worker(model, accept, ranks, collectives, "--cost-table",
                          table) as worker:
@@ -252,7 +254,8 @@ class Run(Campaign):
             command = shlex.join([
                 self.bundle.program("bole-worker"), "--model", name, "--device",
                 "cuda", "--ranks", str(ranks), "--collectives", collectives,
-                "--no-warm-up", *LISTEN])
+                "--no-warm-up", *shlex.split(self.options.worker_flags),
+                *LISTEN])
             try:
                 worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
             except RuntimeError as error:
@@ -304,7 +307,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=10000)
     parser.add_argument("--delays", action="store_true")
     parser.add_argument("--worker-flags", default="",
-                        help="more of them, for serve and rounds")
+                        help="more of them, for serve, rounds and kill")
     parser.add_argument("--seconds", type=float, default=500,
                         help="after which nothing begins")
     parser.add_argument("--commit", default="unknown")
