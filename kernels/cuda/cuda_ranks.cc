@@ -1,12 +1,14 @@
 // What of the GPU backend is done together with other ranks.
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/operators.h"
@@ -85,6 +87,7 @@ absl::StatusOr<CutLogits> CudaBackend::LogitsOf(
         collectives_->AllGather(rows, rank_columns, logits, whole, on_));
     return WholeLogits(whole, vocabulary);
   }
+  BOLE_CHECK(std::ssize(rank_columns) == group->count);
   CutLogits cut = {.is_cut = true, .whole = {}, .parts = {}};
   cut.parts.ranks.group = *group;
   cut.parts.part[group->rank] = logits;

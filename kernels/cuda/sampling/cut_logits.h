@@ -2,7 +2,6 @@
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
 #define BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/ranks/exchange.h"
@@ -27,11 +26,12 @@ struct LogitParts {
   }
 };
 
-// What the host passes: the group has one rank only, or is that of `parts`.
+// What operators get: rows that are cut among several ranks, or whole ones.
 struct CutLogits {
   bool is_cut;
-  LogitParts<1> whole;          // But for `ranks`.
-  LogitParts<kMaxPeers> parts;  // If it is cut.
+  LogitParts<1> whole;          // If they are whole. Its results are set when
+                                // it is known where they go.
+  LogitParts<kMaxPeers> parts;  // If they are cut.
 };
 
 inline CutLogits WholeLogits(const float* logits, int columns) {

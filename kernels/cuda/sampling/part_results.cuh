@@ -82,7 +82,7 @@ class PartSender {
   __device__ PartResults On(int rank) const {
     return PartResults::In(ResultsOn(x_, rank, call_), rows_, cut_);
   }
-  // The rank of a token of all columns.
+  // The same token's, counted among all columns.
   __device__ Rank Whole(Rank own) const {
     return own == kNoRank ? kNoRank : own - cut_.first_token;
   }

@@ -41,6 +41,7 @@ DEPS = [
     "//kernels/cuda/ranks:reduce_form",
     "//kernels/reference:packed_matrix",
     "//tests/kernels:attention_problem",
+    "//tests/kernels:cut_columns",
     "//tests/kernels:forest_problem",
     "//tests/kernels:gdn_oracle",
     "//tests/kernels:gdn_problem",

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <span>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "kernels/drafting.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/sampling.h"
+#include "tests/kernels/reference/cut_columns.h"
 #include "tests/kernels/reference/sample_batch.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_tree.h"
@@ -37,18 +37,6 @@ const std::vector<std::vector<int>>& Cuts() {
   static const std::vector<std::vector<int>> cuts = {
       {30, 30}, {17, 1, 42}, {20, 0, 40}, {25, 32, 3}};
   return cuts;
-}
-
-// The rank's columns of logits [., kVocabulary].
-std::vector<float> ColumnsOf(int rank, const std::vector<int>& cut,
-                             std::span<const float> logits) {
-  const int first = std::accumulate(cut.begin(), cut.begin() + rank, 0);
-  std::vector<float> part;
-  for (size_t row = 0; row < logits.size(); row += kVocabulary) {
-    const auto from = logits.begin() + row + first;
-    part.insert(part.end(), from, from + cut[rank]);
-  }
-  return part;
 }
 
 SamplingControl RandomControl(std::mt19937& rng) {

@@ -7,7 +7,6 @@
 #include <limits>
 #include <numeric>
 #include <random>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "tests/kernels/cuda/ranks/on_gpus.h"
 #include "tests/kernels/cuda/sampling/device_sampling.h"
 #include "tests/kernels/cuda/sampling/sample_cases.h"
+#include "tests/kernels/reference/cut_columns.h"
 #include "tests/kernels/reference/sample_batch.h"
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
@@ -34,19 +34,6 @@ using cuda::CudaBackend;
 
 constexpr int kQwenVocabulary = 248320;
 constexpr int kQwenValid = 248077;
-
-// The rank's columns of rows of logits.
-std::vector<float> ColumnsOf(int rank, const std::vector<int>& cut,
-                             std::span<const float> logits) {
-  const int width = std::accumulate(cut.begin(), cut.end(), 0);
-  const int first = std::accumulate(cut.begin(), cut.begin() + rank, 0);
-  std::vector<float> part;
-  for (size_t row = 0; row < logits.size(); row += width) {
-    const auto from = logits.begin() + row + first;
-    part.insert(part.end(), from, from + cut[rank]);
-  }
-  return part;
-}
 
 // Sums of exponentials in another order, and a rounding.
 void ExpectLogProb(float got, float want) {
