@@ -29,17 +29,6 @@ class GoldenCudaTest : public testing::CudaTest {
     RecordProperty(key + "_logits_largest",
                    absl::StrCat(errors.at("logits").largest));
   }
-
-  // Both compute in float32 in different orders, so that a tensor is off by
-  // some hundred roundings of 2^-24, where random weights make 20 times of it
-  // (what they make of bfloat16's): a thousandth of its rms at most.
-  static Errors NoiseOfFloat(Errors errors) {
-    for (auto& [name, error] : errors) {
-      error.rms = 1e-3 / kMostOfNoiseRms;
-      error.median_row = 1e-3 / kMostOfNoise;
-    }
-    return errors;
-  }
 };
 
 TEST_P(GoldenCudaTest, EveryTensorIsTheReferencesUpToRounding) {

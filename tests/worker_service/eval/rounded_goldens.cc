@@ -39,6 +39,15 @@ std::map<std::string, TensorError> NoiseOf(const GoldenCheckpoint& checkpoint) {
   return noise;
 }
 
+std::map<std::string, TensorError> NoiseOfFloat(
+    std::map<std::string, TensorError> of_bfloat16) {
+  for (auto& [name, error] : of_bfloat16) {
+    error.rms = 1e-3 / kMostOfNoiseRms;
+    error.median_row = 1e-3 / kMostOfNoise;
+  }
+  return of_bfloat16;
+}
+
 double ShareOfBound(const std::map<std::string, TensorError>& errors,
                     const std::map<std::string, TensorError>& noise,
                     std::string* worst) {

@@ -33,6 +33,13 @@ std::map<std::string, TensorError> NoiseOf(const GoldenCheckpoint& checkpoint);
 inline constexpr double kMostOfNoise = 1.5;
 inline constexpr double kMostOfNoiseRms = 3;
 
+// What is noise of the same tensors where both compute in float32, in different
+// orders: some hundred roundings of 2^-24, where random weights make 20 times
+// of it (what they make of bfloat16's), a thousandth of the tensor's rms at
+// most.
+std::map<std::string, TensorError> NoiseOfFloat(
+    std::map<std::string, TensorError> of_bfloat16);
+
 // How much of what it may be off a tensor is off, in the worst of all tensors:
 // more than 1 is wrong. `worst` is told which tensor that is.
 double ShareOfBound(const std::map<std::string, TensorError>& errors,
