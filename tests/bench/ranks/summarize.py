@@ -67,31 +67,36 @@ def shape(mode, requests, nodes):
     return f"{requests} x {nodes}" if mode != "plain" else f"{requests} plain"
 
 
+def name_of(ranks):
+    return f"{ranks} rank{'s' * (ranks > 1)}"
+
+
 def steps_page(steps):
     page = []
     for model in dict.fromkeys(key[0] for key in steps):
-        by_ranks = {key[2]: steps_of(measured)
+        by_ranks = {(key[2], key[3] == "nccl"): steps_of(measured)
                     for key, measured in steps.items() if key[0] == model}
         least = min(by_ranks)
         rows = []
         for of in sorted({of for one in by_ranks.values() for of in one},
                          key=lambda of: (of[1] * of[2], of[0])):
             cells = [shape(*of)]
-            for ranks, one in sorted(by_ranks.items()):
+            for (ranks, by_nccl), one in sorted(by_ranks.items()):
                 cell = f"{one[of]:.3f}" if of in one else "-"
                 base = by_ranks[least].get(of)
-                if ranks > least and of in one and base:
+                if ranks > least[0] and of in one and base:
                     cell += f" (x {base / one[of]:.2f})"
                 target = TARGETS.get(ranks, {}).get(model, {}).get(
                     of[1] * of[2]) if of[0] == "plain" or of[1] == 1 else None
-                if target and of in one:
+                if target and of in one and not by_nccl:
                     cell += f", {'met' if one[of] <= target else 'over'}: " \
                             f"{target:g}"
                 cells.append(cell)
             rows.append(cells)
         page += [f"### {model}: a forward, ms", "",
-                 table(["rows"] + [f"{ranks} rank{'s' * (ranks > 1)}"
-                                   for ranks in sorted(by_ranks)], rows)]
+                 table(["rows"] + [name_of(ranks) + ", NCCL" * by_nccl
+                                   for ranks, by_nccl in sorted(by_ranks)],
+                       rows)]
     return "\n".join(page)
 
 
@@ -165,8 +170,9 @@ def markdown(found):
 
 
 def picture(found):
-    """Bars: the forwards of every model, by rows and ranks."""
-    steps = found["steps"]
+    """Bars: the forwards of every model, by rows and ranks that push."""
+    steps = {key: measured for key, measured in found["steps"].items()
+             if key[3] == "push"}
     models = list(dict.fromkeys(key[0] for key in steps))
     left, row_height, width, top = 200, 15, 860, 50
     body, y = "", top
@@ -195,9 +201,9 @@ def picture(found):
         y += 26
     legend = "".join(
         f'<rect x="{20 + 120 * i}" y="14" width="12" height="12" '
-        f'fill="{COLORS[ranks]}"/>\n' +
-        text(38 + 120 * i, 25, "start", f"{ranks} rank{'s' * (ranks > 1)}")
-        for i, ranks in enumerate(COLORS))
+        f'fill="{COLORS.get(ranks, "#000000")}"/>\n' +
+        text(38 + 120 * i, 25, "start", name_of(ranks))
+        for i, ranks in enumerate(sorted({key[2] for key in steps})))
     return picture_of(width, y, 12, legend + body)
 
 
