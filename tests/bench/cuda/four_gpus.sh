@@ -37,6 +37,6 @@ measure() {
 }
 measure --what sums
 measure --what steps --models 122B-A10B,27B
-# On two GPUs nine tenths of the memory are weights.
+# On two GPUs more than eight tenths of the memory are weights.
 measure --what decode,serve,rounds,kill --models 122B-A10B --accept 6,3 \
   --worker-flags '--memory-fraction 0.97 --max-requests 16'

@@ -127,7 +127,7 @@ def decode_page(decode):
             rows.append(cells)
         page += [f"### {model}, accept {accept}: offline decoding, tokens/s", "",
                  table(["requests", "mode"] +
-                       [f"{ranks} rank{'s' * (ranks > 1)}"
+                       [name_of(ranks)
                         for ranks in sorted(by_ranks)], rows)]
     return "\n".join(page)
 
