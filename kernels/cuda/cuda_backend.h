@@ -165,7 +165,8 @@ class CudaBackend final : public Backend {
         on_{.type = type, .stream = nullptr} {}
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
-  // That of operators, for copies within it and for marks.
+  // The stream of operators, in which copies and marks are queued too: who asks
+  // for it says which of the two it queues.
   cudaStream_t stream_of_copies() {
     queue_state_.QueueCopy();
     return on_.stream;
@@ -181,9 +182,14 @@ class CudaBackend final : public Backend {
                                                           int columns) const;
   absl::Status JoinRanks(const GpuRank& rank);
   absl::Status OneRankOnly() const;
-  // Where ranks do not reach each other's logits, those that an operator reads
-  // are made whole in `scratch`: so many bytes, 0 if they do.
+  // Whether operators that read logits make them whole in their scratch first,
+  // because ranks do not reach each other's memory.
+  bool MakesLogitsWhole() const {
+    return collectives_ != nullptr && collectives_->push_group() == nullptr;
+  }
+  // How many bytes of the scratch that takes: 0 if they are not made whole.
   size_t WholeBytes(int rows, int vocabulary) const;
+  // The logits as kernels read them: whole, or this rank's part of them.
   absl::StatusOr<CutLogits> LogitsOf(RowCount rows, const float* logits,
                                      int vocabulary,
                                      std::span<const int> rank_columns,
@@ -197,9 +203,10 @@ class CudaBackend final : public Backend {
   const int num_threads_;
   std::string name_;
   Launch on_;
-  std::shared_ptr<Communicator> ranks_;             // Null for an only rank.
-  std::unique_ptr<GpuCollectives> collectives_;     // The same.
-  std::vector<std::unique_ptr<PeerArena>> shared_;  // Of AllocateShared().
+  std::shared_ptr<Communicator> ranks_;          // Null for an only rank.
+  std::unique_ptr<GpuCollectives> collectives_;  // The same.
+  // What AllocateShared() gave out that other ranks can read.
+  std::vector<std::unique_ptr<PeerArena>> shared_;
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   QueueState queue_state_;
   std::unique_ptr<HostCopies> host_copies_;

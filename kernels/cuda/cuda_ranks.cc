@@ -50,7 +50,7 @@ absl::Status CudaBackend::AllGather(const AllGatherParams& params) {
 
 absl::StatusOr<DeviceMemory> CudaBackend::AllocateShared(
     size_t bytes, std::string_view what) {
-  if (collectives_ == nullptr || collectives_->push_group() == nullptr) {
+  if (collectives_ == nullptr || MakesLogitsWhole()) {
     return Allocate(bytes, what);
   }
   absl::StatusOr<std::unique_ptr<PeerArena>> arena =
@@ -68,9 +68,7 @@ absl::StatusOr<DeviceMemory> CudaBackend::AllocateShared(
 size_t CudaBackend::WholeBytes(int rows, int vocabulary) const {
   // What comes behind them is aligned.
   constexpr size_t kAlignment = 256;
-  if (collectives_ == nullptr || collectives_->push_group() != nullptr) {
-    return 0;
-  }
+  if (!MakesLogitsWhole()) return 0;
   const size_t bytes = static_cast<size_t>(rows) *
                        static_cast<size_t>(vocabulary) * sizeof(float);
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -80,13 +78,13 @@ absl::StatusOr<CutLogits> CudaBackend::LogitsOf(
     RowCount rows, const float* logits, int vocabulary,
     std::span<const int> rank_columns, void* scratch) {
   if (collectives_ == nullptr) return WholeLogits(logits, vocabulary);
-  const PushGroup* const group = collectives_->push_group();
-  if (group == nullptr) {
+  if (MakesLogitsWhole()) {
     auto* const whole = static_cast<float*>(scratch);
     BOLE_RETURN_IF_ERROR(
         collectives_->AllGather(rows, rank_columns, logits, whole, on_));
     return WholeLogits(whole, vocabulary);
   }
+  const PushGroup* const group = collectives_->push_group();
   BOLE_CHECK(std::ssize(rank_columns) == group->count);
   CutLogits cut = {.is_cut = true, .whole = {}, .parts = {}};
   cut.parts.ranks.group = *group;
@@ -125,15 +123,13 @@ absl::StatusOr<CutLogits> CudaBackend::LogitsOf(const SampleParams& params,
 }
 
 size_t CudaBackend::ScratchBytes(const SampleParams& params) const {
-  const bool is_whole = WholeBytes(1, params.vocabulary) > 0;
   return WholeBytes(params.batch.rows.max, params.vocabulary) +
-         SampleScratchBytes(params, is_whole ? 1 : rank().count);
+         SampleScratchBytes(params, MakesLogitsWhole() ? 1 : rank().count);
 }
 
 size_t CudaBackend::ScratchBytes(const TopKParams& params) const {
-  const bool is_whole = WholeBytes(1, params.vocabulary) > 0;
   return WholeBytes(params.rows.max, params.vocabulary) +
-         TopKScratchBytes(params, is_whole ? 1 : rank().count);
+         TopKScratchBytes(params, MakesLogitsWhole() ? 1 : rank().count);
 }
 
 absl::Status CudaBackend::Sample(const SampleParams& params) {

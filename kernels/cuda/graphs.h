@@ -21,8 +21,8 @@ namespace bole::cuda {
 // has not been used for the longest time goes.
 class Graphs final : public GraphSet {
  public:
-  // Of the stream, `state` is told where captures and graphs begin and end.
-  // Both must outlive the set. REQUIRES: capacity >= 1.
+  // `state` is the stream's, and is told where captures and graphs begin and
+  // end. Both must outlive the set. REQUIRES: capacity >= 1.
   Graphs(cudaStream_t stream, int capacity, QueueState& state)
       : stream_(stream), capacity_(capacity), state_(state) {}
   ~Graphs() override;

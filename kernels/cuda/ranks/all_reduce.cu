@@ -170,19 +170,12 @@ absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
       params.width, on.type, [&](auto element, auto vectors, int num_vectors) {
         using T = decltype(element);
         constexpr int kVectors = decltype(vectors)::value;
-        const LaunchShape shape = {
-            .grid = dim3(std::min(num_rows, kMostBlocks)),
-            .block = dim3(ThreadsFor(num_vectors))};
-        const auto launch = [&](auto kernel) {
-          return LaunchDependent("sum over the ranks", kernel, shape, on,
-                                 params, first_row, num_rows, group);
-        };
-        if (group.count <= 2) {
-          return launch(PushAllReduceKernel<T, kVectors, 2>);
-        }
-        return group.count <= 4
-                   ? launch(PushAllReduceKernel<T, kVectors, 4>)
-                   : launch(PushAllReduceKernel<T, kVectors, kMaxPeers>);
+        const ReduceKernel kernel =
+            group.count <= 2   ? PushAllReduceKernel<T, kVectors, 2>
+            : group.count <= 4 ? PushAllReduceKernel<T, kVectors, 4>
+                               : PushAllReduceKernel<T, kVectors, kMaxPeers>;
+        return LaunchReduce(kernel, num_vectors, params, first_row, num_rows,
+                            group, on);
       });
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "kernels/collectives.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ranks/push.cuh"
 #include "kernels/cuda/ranks/push.h"
 
@@ -189,6 +190,21 @@ template <typename F>
 absl::Status WithVectors(int width, ElementType type, const F& f) {
   return type == ElementType::kFloat32 ? WithVectorsOf<float>(width, f)
                                        : WithVectorsOf<BFloat16>(width, f);
+}
+
+// The kernels of both forms, for rows first_row .. first_row + num_rows - 1.
+using ReduceKernel = void (*)(AllReduceAddNormParams, int first_row,
+                              int num_rows, PushGroup);
+
+// A block has a row or several; there are no more than can run at once.
+inline absl::Status LaunchReduce(ReduceKernel kernel, int num_vectors,
+                                 const AllReduceAddNormParams& params,
+                                 int first_row, int num_rows,
+                                 const PushGroup& group, const Launch& on) {
+  return LaunchDependent("sum over the ranks", kernel,
+                         {.grid = dim3(std::min(num_rows, kMostBlocks)),
+                          .block = dim3(ThreadsFor(num_vectors))},
+                         on, params, first_row, num_rows, group);
 }
 
 }  // namespace bole::cuda

@@ -12,21 +12,23 @@ namespace bole::cuda {
 // How many exchanges came before this one.
 template <int kRanks>
 __device__ uint64_t NumberOf(const Exchange<kRanks>& x) {
-  if constexpr (kRanks == 1)
+  if constexpr (kRanks == 1) {
     return 0;
-  else
+  } else {
     return LoadOwnCount(&CountsOf(x.group, x.group.rank)->exchanges) /
            kCallUnits;
+  }
 }
 
 // Where the results of the exchange whose number is `call` lie on a rank.
 template <int kRanks>
 __device__ void* ResultsOn(const Exchange<kRanks>& x, int rank, uint64_t call) {
-  if constexpr (kRanks == 1)
+  if constexpr (kRanks == 1) {
     return x.results;
-  else
+  } else {
     return x.group.arena[rank] + ExchangeOffset(x.group.count) +
            call % kExchangeBuffers * kExchangeBytes;
+  }
 }
 
 // At the end of the first kernel, by every block, also one that sends nothing.

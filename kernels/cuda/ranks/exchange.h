@@ -36,13 +36,12 @@ struct Exchange<1> {
   __host__ __device__ static constexpr int count() { return 1; }
 };
 
-// Of so many rows, each with results of so many bytes, how many are exchanged
-// at a time: those of several ranks must fit kExchangeBytes.
-inline int RowsAtOnce(int num_ranks, int rows, size_t row_bytes) {
-  if (num_ranks == 1) return std::max(rows, 1);
-  const size_t fit = kExchangeBytes / std::max<size_t>(row_bytes, 1);
-  return static_cast<int>(
-      std::clamp<size_t>(fit, 1, static_cast<size_t>(std::max(rows, 1))));
+// How many rows, each with results of so many bytes, are exchanged at a time:
+// what several ranks tell must fit kExchangeBytes.
+template <int kRanks>
+int RowsAtOnce(const Exchange<kRanks>& /*x*/, int rows, size_t row_bytes) {
+  return kRanks == 1 ? rows
+                     : std::min(rows, RowsThatFit(kExchangeBytes, row_bytes));
 }
 
 }  // namespace bole::cuda

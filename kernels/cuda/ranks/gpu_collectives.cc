@@ -10,14 +10,6 @@
 #include "kernels/cuda/ranks/push_collectives.h"
 
 namespace bole::cuda {
-namespace {
-
-// Of rows of so many bytes that fit `bytes`, at least one.
-int RowsThatFit(size_t bytes, size_t row_bytes) {
-  return static_cast<int>(std::max<size_t>(bytes / row_bytes, 1));
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<GpuCollectives>> GpuCollectives::Create(
     int device, CollectivesKind kind, std::chrono::milliseconds deadline,
@@ -27,9 +19,8 @@ absl::StatusOr<std::unique_ptr<GpuCollectives>> GpuCollectives::Create(
     return absl::UnimplementedError(absl::StrCat(
         count, " ranks on GPUs; at most ", kMaxPeers, " are supported"));
   }
-  return kind == CollectivesKind::kPush
-             ? MakePushCollectives(device, deadline, ranks, on)
-             : MakeNcclCollectives(ranks);
+  if (kind == CollectivesKind::kNccl) return MakeNcclCollectives(ranks);
+  return PushCollectives::Create(device, deadline, ranks, on);
 }
 
 absl::Status GpuCollectives::AllReduceAddNorm(

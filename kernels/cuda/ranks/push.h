@@ -72,6 +72,12 @@ constexpr size_t ArenaBytes(int num_ranks) {
   return CountsOffset(num_ranks) + sizeof(PushCounts);
 }
 
+// How many rows of so many bytes fit `bytes`; at least one.
+constexpr int RowsThatFit(size_t bytes, size_t row_bytes) {
+  const size_t fit = bytes / row_bytes;
+  return fit > 1 ? static_cast<int>(fit) : 1;
+}
+
 // The ranks' memory, as one of them sees it.
 struct PushGroup {
   int rank;

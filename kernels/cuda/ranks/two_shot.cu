@@ -18,7 +18,7 @@ struct Call {
   const PushGroup& group;
   int first_row;
   int num_rows;
-  int num_vectors;  // Of a row.
+  int num_vectors;  // A row has so many.
   int buffer;
   int share;  // Vectors; the last ranks may have fewer.
 
@@ -177,15 +177,11 @@ absl::Status PushTwoShotAddNorm(const AllReduceAddNormParams& params,
       params.width, on.type, [&](auto element, auto vectors, int num_vectors) {
         using T = decltype(element);
         constexpr int kVectors = decltype(vectors)::value;
-        const LaunchShape shape = {
-            .grid = dim3(std::min(num_rows, kMostBlocks)),
-            .block = dim3(ThreadsFor(num_vectors))};
-        const auto launch = [&](auto kernel) {
-          return LaunchDependent("two-shot sum over the ranks", kernel, shape,
-                                 on, params, first_row, num_rows, group);
-        };
-        return group.count <= 4 ? launch(TwoShotKernel<T, kVectors, 4>)
-                                : launch(TwoShotKernel<T, kVectors, kMaxPeers>);
+        const ReduceKernel kernel = group.count <= 4
+                                        ? TwoShotKernel<T, kVectors, 4>
+                                        : TwoShotKernel<T, kVectors, kMaxPeers>;
+        return LaunchReduce(kernel, num_vectors, params, first_row, num_rows,
+                            group, on);
       });
 }
 

@@ -19,7 +19,7 @@ struct LogitParts {
   __host__ __device__ int Columns(int rank) const {
     return first[rank + 1] - first[rank];
   }
-  // Of the columns of a rank, how many are among the first `num_tokens`.
+  // How many of a rank's columns are among the first `num_tokens` of all.
   __host__ __device__ int Valid(int rank, int num_tokens) const {
     const int valid = num_tokens - first[rank];
     return valid < 0 ? 0 : valid < Columns(rank) ? valid : Columns(rank);

@@ -12,10 +12,11 @@
 
 namespace bole::cuda {
 
-// The parts of rows, of which every rank has whole ones of its own columns.
+// Which parts of rows each rank has: whole ones, that begin where its columns
+// begin.
 struct PartCut {
-  int num_parts;  // P, of all ranks.
-  int own_parts;  // This rank's, which are first_part ..
+  int num_parts;  // P: all ranks together have so many.
+  int own_parts;  // This rank has so many, from first_part on.
   int first_part;
   int first_token;  // Where this rank's columns begin.
   int max_k;

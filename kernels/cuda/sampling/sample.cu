@@ -298,7 +298,7 @@ absl::Status SampleFrom(const SampleParams& params,
   if (!status.ok()) return status;
   const int rows = params.batch.rows.max;
   int32_t* const visited = drawn + rows;
-  const int at_once = RowsAtOnce(logits.ranks.count(), rows, in.RowBytes());
+  const int at_once = RowsAtOnce(logits.ranks, rows, in.RowBytes());
   for (int first = 0; first < rows; first += at_once) {
     status.Update(QueueDraws(params, in, first, std::min(at_once, rows - first),
                              drawn, on));

@@ -153,7 +153,7 @@ __device__ inline Rank FindCandidate(int group,
 
 // What is drawn for a row.
 struct DrawnRow {
-  int row;  // Of the results.
+  int row;  // Where its results are among those of the rows.
   SamplingControl control;
   uint64_t next_position;  // Where the noise of the draw comes from.
   int num_tokens;

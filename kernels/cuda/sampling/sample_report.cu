@@ -14,7 +14,7 @@
 namespace bole::cuda {
 namespace {
 
-constexpr int kReportRows = 16;  // Whose parts are looked at at a time.
+constexpr int kReportRows = 16;  // So many rows have blocks of their own.
 
 // An entry of the paths.
 struct Visit {

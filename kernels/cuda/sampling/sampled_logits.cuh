@@ -20,12 +20,12 @@ template <int kRanks>
 struct SampledLogits {
   LogitParts<kRanks> cut;
   bool are_aligned;
-  int num_groups;   // G, of all ranks.
-  int first_group;  // Of this rank, which are before end_group.
+  int num_groups;   // G: all ranks together have so many.
+  int first_group;  // This rank has groups first_group .. end_group - 1.
   int end_group;
   PartCut parts;
 
-  // Of a row, the most that is told at once.
+  // The most bytes that the ranks tell of a row in one exchange.
   size_t RowBytes() const {
     return std::max(GroupResults::Bytes(1, num_groups),
                     PartResults::RowBytes(parts.num_parts, parts.max_k));

@@ -72,9 +72,8 @@ absl::Status TopKOf(const TopKParams& params, const LogitParts<kRanks>& logits,
   const int rank = logits.ranks.rank();
   const bool is_aligned = IsAligned(logits.part[rank], logits.Columns(rank));
   const int rows = params.rows.max;
-  const int at_once =
-      RowsAtOnce(logits.ranks.count(), rows,
-                 PartResults::RowBytes(cut.num_parts, params.top_k));
+  const int at_once = RowsAtOnce(
+      logits.ranks, rows, PartResults::RowBytes(cut.num_parts, params.top_k));
   absl::Status status;
   for (int first = 0; first < rows && status.ok(); first += at_once) {
     const unsigned count = std::min(at_once, rows - first);

@@ -18,10 +18,10 @@
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ranks/push_collectives.h"
 #include "kernels/cuda/ranks/reduce_form.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/cuda/gpu_bench.h"
-#include "tests/kernels/cuda/ranks/push_end.h"
 #include "tests/worker_service/ranks/on_ranks.h"
 #include "worker_service/device_arrays.h"
 
@@ -49,10 +49,11 @@ std::optional<ReduceForm> FormOf(const std::string& kind) {
   return std::nullopt;
 }
 
-// One rank's measurements of a kind. `end` serves a forced form.
+// One rank's measurements of a kind. If sums have a form that is forced, `end`
+// has it, and they alone are measured; else it is null.
 class Bench {
  public:
-  Bench(CudaBackend& backend, const testing::PushEnd* end, const Flags& flags,
+  Bench(CudaBackend& backend, cuda::PushCollectives* end, const Flags& flags,
         const std::string& kind)
       : backend_(backend),
         end_(end),
@@ -66,7 +67,7 @@ class Bench {
         BOLE_RETURN_IF_ERROR(Reduce(rows, width));
       }
     }
-    if (FormOf(kind_).has_value()) return std::move(rows_);
+    if (end_ != nullptr) return std::move(rows_);
     for (const int rows : flags_.gathered) BOLE_RETURN_IF_ERROR(Gather(rows));
     return std::move(rows_);
   }
@@ -84,17 +85,16 @@ class Bench {
         .out = arrays_.Activations(size, "out")};
     BOLE_RETURN_IF_ERROR(arrays_.status());
     constexpr int kCalls = 96;  // A step of the 122B has so many.
-    BOLE_ASSIGN_OR_RETURN(
-        const double us,
-        MedianMicroseconds(
-            backend_, kCalls,
-            [&](int) {
-              const std::optional<ReduceForm> form = FormOf(kind_);
-              return form.has_value()
-                         ? end_->Reduce(*form, params, backend_.launch())
-                         : backend_.AllReduceAddNorm(params);
-            },
-            flags_.replays));
+    BOLE_ASSIGN_OR_RETURN(const double us,
+                          MedianMicroseconds(
+                              backend_, kCalls,
+                              [&](int) {
+                                return end_ != nullptr
+                                           ? end_->AllReduceAddNorm(
+                                                 params, backend_.launch())
+                                           : backend_.AllReduceAddNorm(params);
+                              },
+                              flags_.replays));
     Tell("sum", rows, width, int64_t{2} * size, us);
     return absl::OkStatus();
   }
@@ -142,7 +142,7 @@ class Bench {
   }
 
   CudaBackend& backend_;
-  const testing::PushEnd* const end_;
+  cuda::PushCollectives* const end_;
   const Flags& flags_;
   const std::string kind_;
   DeviceArrays arrays_;
@@ -170,11 +170,13 @@ absl::Status Run(const Flags& flags, const std::string& command) {
                        const std::shared_ptr<Communicator>& ranks) {
     const auto measure = [&]() -> absl::Status {
       BOLE_ASSIGN_OR_RETURN(const auto backend, BackendOf(ranks, kind));
-      std::unique_ptr<testing::PushEnd> end;
-      if (FormOf(kind).has_value()) {
+      std::unique_ptr<cuda::PushCollectives> end;
+      if (const std::optional<ReduceForm> form = FormOf(kind)) {
         BOLE_ASSIGN_OR_RETURN(
-            end, testing::PushEnd::Create(*backend, ranks->rank().index,
-                                          std::chrono::seconds(5), *ranks));
+            end, cuda::PushCollectives::Create(ranks->rank().index,
+                                               std::chrono::seconds(5), *ranks,
+                                               backend->launch()));
+        end->set_reduce_form(form);
       }
       Bench bench(*backend, end.get(), flags, kind);
       BOLE_ASSIGN_OR_RETURN(const Json rows, bench.Run());

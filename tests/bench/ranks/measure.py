@@ -167,12 +167,20 @@ class Run(Campaign):
         return self.json_of("collectives_bench", "--ranks", str(ranks),
                             "--kinds", collectives)["rows"]
 
+    @staticmethod
+    def rank_flags(ranks, collectives):
+        return () if ranks == 1 else ("--ranks", str(ranks),
+                                      "--collectives", collectives)
+
+    def worker_flags(self, ranks, collectives):
+        return (*self.rank_flags(ranks, collectives),
+                *shlex.split(self.options.worker_flags))
+
     def evaluate(self, model, accept, ranks, collectives, *flags):
-        rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
-                                            "--collectives", collectives)
         return self.json_of("bole-eval", "bench", "--model",
                             self.name_of(model, accept), "--device", "cuda",
-                            "--draft-head", "listed", *rank_flags, *flags)
+                            "--draft-head", "listed",
+                            *self.rank_flags(ranks, collectives), *flags)
 
     def steps(self, model, accept, ranks, collectives):
         report = self.evaluate(
@@ -192,20 +200,15 @@ class Run(Campaign):
         return report["decode"]
 
     def worker(self, model, accept, ranks, collectives, *flags):
-        rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
-                                            "--collectives", collectives)
         return self.bundle.worker(self.name_of(model, accept), "cuda",
-                                  *rank_flags, *flags,
-                                  *shlex.split(self.options.worker_flags))
+                                  *self.worker_flags(ranks, collectives),
+                                  *flags)
 
     def serve(self, model, accept, ranks, collectives):
-        rank_flags = () if ranks == 1 else ("--ranks", str(ranks),
-                                            "--collectives", collectives)
         table = str(self.file_of(f"{model} {accept} {ranks}", ".table.json"))
         self.bundle.calibrate(self.name_of(model, accept), "cuda", table,
-                              "--coarse", worker_flags=(
-                                  *rank_flags,
-                                  *shlex.split(self.options.worker_flags)))
+                              "--coarse", worker_flags=self.worker_flags(
+                                  ranks, collectives))
         rows = []
         with self.worker(model, accept, ranks, collectives, "--cost-table",
                          table) as worker:
@@ -253,9 +256,8 @@ class Run(Campaign):
                 tempfile.NamedTemporaryFile() as report:
             command = shlex.join([
                 self.bundle.program("bole-worker"), "--model", name, "--device",
-                "cuda", "--ranks", str(ranks), "--collectives", collectives,
-                "--no-warm-up", *shlex.split(self.options.worker_flags),
-                *LISTEN])
+                "cuda", "--no-warm-up",
+                *self.worker_flags(ranks, collectives), *LISTEN])
             try:
                 worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
             except RuntimeError as error:

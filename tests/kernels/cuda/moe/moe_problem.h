@@ -94,7 +94,7 @@ struct MoeProblem {
   }
 
   MoeSizes sizes;
-  int capacity;  // Of rows, the spare ones too.
+  int capacity;  // There is room for so many rows.
   std::vector<float> router, shared_gate;
   Ffn shared;
   std::vector<Ffn> experts;

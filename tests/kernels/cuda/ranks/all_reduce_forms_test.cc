@@ -8,25 +8,28 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/collectives.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ranks/push_collectives.h"
 #include "kernels/cuda/ranks/reduce_form.h"
 #include "kernels/graph_set.h"
 #include "tests/kernels/cuda/cuda_test.h"
-#include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/ranks/on_gpus.h"
-#include "tests/kernels/cuda/ranks/push_end.h"
-#include "tests/testing/guarded_buffer.h"
+#include "tests/kernels/cuda/ranks/reduce_rows.h"
 #include "tests/testing/matrices.h"
 
 namespace bole::testing {
 namespace {
 
 using cuda::CudaBackend;
+using cuda::PushCollectives;
 using cuda::ReduceForm;
 using enum cuda::ReduceForm;
 
@@ -36,6 +39,17 @@ struct Sizes {
   int used;
   int vectors;
 };
+
+absl::Status ReduceInTurn(const std::vector<ReduceForm>& forms,
+                          const AllReduceAddNormParams& params,
+                          const CudaBackend& backend, PushCollectives& end) {
+  absl::Status queued;
+  for (const ReduceForm form : forms) {
+    end.set_reduce_form(form);
+    queued.Update(end.AllReduceAddNorm(params, backend.launch()));
+  }
+  return queued;
+}
 
 class AllReduceFormsTest : public CudaTest {
  protected:
@@ -47,8 +61,9 @@ class AllReduceFormsTest : public CudaTest {
               const F& body) const {
     OnGpus({.num_ranks = num_ranks, .type = GetParam()},
            [&](CudaBackend& backend, Communicator& ranks) {
-             auto end = PushEnd::Create(backend, ranks.rank().index % NumGpus(),
-                                        patience, ranks);
+             auto end =
+                 PushCollectives::Create(ranks.rank().index % NumGpus(),
+                                         patience, ranks, backend.launch());
              ASSERT_TRUE(end.ok()) << end.status();
              body(backend, ranks, **end);
              // Nobody leaves while others still write to its memory.
@@ -74,49 +89,32 @@ class AllReduceFormsTest : public CudaTest {
 
   // One call on one rank. Returns the residual stream and its norm.
   std::vector<float> Reduce(CudaBackend& backend, Communicator& ranks,
-                            const PushEnd& end, ReduceForm form, int call,
+                            PushCollectives& end, ReduceForm form, int call,
                             const Sizes& sizes) const {
     const int width = WidthOf(sizes.vectors);
-    const size_t size = static_cast<size_t>(sizes.max_rows) * width;
     const size_t used = static_cast<size_t>(sizes.used) * width;
-    GuardedBuffer<float> partial(size);
-    GuardedBuffer<float> residual(size);
-    GuardedBuffer<float> out(size);
-    const std::vector<float> part = Content(ranks.rank().index, call, used);
-    std::copy(part.begin(), part.end(), partial.data());
-    const std::vector<float> before = Content(/*rank=*/100, call, used);
-    std::copy(before.begin(), before.end(), residual.data());
     std::mt19937 rng(call);
-    const std::vector<float> weight = NormalVector(rng, width);
-    const std::vector<int32_t> count = {sizes.used};
-    DeviceCopies device(backend);
-    const AllReduceAddNormParams params = {
-        .rows = {device.Of(count), sizes.max_rows},
-        .width = width,
-        .epsilon = 1e-6f,
-        .partial = device.Activations(partial),
-        .residual = device.Activations(residual),
-        .weight = device.Of(weight),
-        .out = device.Activations(out)};
+    ReduceRows rows(
+        backend, sizes.max_rows, Content(ranks.rank().index, call, used),
+        Content(/*rank=*/100, call, used), NormalVector(rng, width));
     Meet(ranks);
-    const absl::Status status = end.Reduce(form, params, backend.launch());
+    const absl::Status status =
+        ReduceInTurn({form}, rows.params(), backend, end);
     EXPECT_TRUE(status.ok()) << status;
-    device.Fetch();
+    rows.Fetch();
     Meet(ranks);
-    EXPECT_FALSE(end.missing().has_value()) << *end.missing();
+    EXPECT_TRUE(end.status().ok()) << end.status();
 
     const auto is_minus_zero = [](float x) {
       return x == 0 && std::signbit(x);
     };
-    EXPECT_TRUE(
-        std::none_of(residual.data(), residual.data() + used, is_minus_zero));
+    const std::span<const float> residual = rows.residual();
+    EXPECT_TRUE(std::ranges::none_of(residual.first(used), is_minus_zero));
     const auto is_poison = [](float x) { return std::isnan(x); };
-    EXPECT_TRUE(
-        std::all_of(residual.data() + used, residual.data() + size, is_poison));
-    EXPECT_TRUE(std::all_of(out.data() + used, out.data() + size, is_poison));
-    std::vector<float> result(residual.data(), residual.data() + used);
-    result.insert(result.end(), out.data(), out.data() + used);
-    EXPECT_TRUE(std::none_of(result.begin(), result.end(), is_poison));
+    EXPECT_TRUE(std::ranges::all_of(residual.subspan(used), is_poison));
+    EXPECT_TRUE(std::ranges::all_of(rows.out().subspan(used), is_poison));
+    std::vector<float> result = rows.Result();
+    EXPECT_TRUE(std::ranges::none_of(result, is_poison));
     return result;
   }
 };
@@ -134,7 +132,7 @@ TEST_P(AllReduceFormsTest, BothHaveTheSameBitsOnEveryRank) {
     calls.push_back({rows, rows, 9});
   }
   const auto in_both_forms = [&](int call, CudaBackend& backend,
-                                 Communicator& ranks, const PushEnd& end,
+                                 Communicator& ranks, PushCollectives& end,
                                  SameOnAllRanks& same) {
     for (const int i : {call, call + 1}) {
       const ReduceForm form = i % 2 == 0 ? kOneShot : kTwoShot;
@@ -143,23 +141,14 @@ TEST_P(AllReduceFormsTest, BothHaveTheSameBitsOnEveryRank) {
   };
   for (const int num_ranks : {2, 3, 4}) {
     SameOnAllRanks same;
-    OnEnds(num_ranks, kPatience,
-           [&](CudaBackend& backend, Communicator& ranks, const PushEnd& end) {
-             for (int call = 0; call < std::ssize(calls); ++call) {
-               in_both_forms(call, backend, ranks, end, same);
-             }
-           });
+    OnEnds(
+        num_ranks, kPatience,
+        [&](CudaBackend& backend, Communicator& ranks, PushCollectives& end) {
+          for (int call = 0; call < std::ssize(calls); ++call) {
+            in_both_forms(call, backend, ranks, end, same);
+          }
+        });
   }
-}
-
-absl::Status ReduceInTurn(const std::vector<ReduceForm>& forms,
-                          const AllReduceAddNormParams& params,
-                          const CudaBackend& backend, const PushEnd& end) {
-  absl::Status queued;
-  for (const ReduceForm form : forms) {
-    queued.Update(end.Reduce(form, params, backend.launch()));
-  }
-  return queued;
 }
 
 // Whatever forms follow one another in a graph, and however many rows come.
@@ -175,55 +164,37 @@ TEST_P(AllReduceFormsTest, ReplaysOfBothFollowOneAnother) {
       {kTwoShot, kTwoShot, kOneShot, kOneShot, kTwoShot}};
   const auto replay_all = [&](const std::vector<ReduceForm>& forms,
                               CudaBackend& backend, Communicator& ranks,
-                              const PushEnd& end) {
-    GuardedBuffer<float> partial(size);
-    GuardedBuffer<float> residual(size);
-    GuardedBuffer<float> out(size);
-    const std::vector<float> part = Content(ranks.rank().index, 0, size);
-    std::copy(part.begin(), part.end(), partial.data());
-    std::fill_n(residual.data(), size, -0.0f);
-    std::fill_n(out.data(), size, 0.0f);
-    const std::vector<float> weight(width, 1.0f);
-    std::vector<int32_t> count = {kRows};
-    DeviceCopies device(backend);
-    int32_t* const count_on_device = const_cast<int32_t*>(device.Of(count));
-    const AllReduceAddNormParams params = {
-        .rows = {count_on_device, kRows},
-        .width = width,
-        .epsilon = 1e-6f,
-        .partial = device.Activations(partial),
-        .residual = device.Activations(residual),
-        .weight = device.Of(weight),
-        .out = device.Activations(out)};
+                              PushCollectives& end) {
+    ReduceRows rows(backend, kRows, Content(ranks.rank().index, 0, size),
+                    std::vector<float>(size, -0.0f),
+                    std::vector<float>(width, 1.0f));
     const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs(1);
     Meet(ranks);
     for (int replay = 0; replay < 30; ++replay) {
       // The first, which makes the graph, has no rows, so nobody waits for it.
-      count[0] = replay * 13 % (kRows + 1);
-      EXPECT_TRUE(
-          backend.Upload(count_on_device, count.data(), sizeof(int32_t)).ok());
-      const absl::Status status = graphs->Replay(
-          {1}, [&] { return ReduceInTurn(forms, params, backend, end); });
+      EXPECT_TRUE(rows.SetCount(replay * 13 % (kRows + 1)).ok());
+      const absl::Status status = graphs->Replay({1}, [&] {
+        return ReduceInTurn(forms, rows.params(), backend, end);
+      });
       EXPECT_TRUE(status.ok()) << status;
       if (replay > 0) continue;
-      device.Fetch();
+      rows.Fetch();
       Meet(ranks);
     }
-    device.Fetch();
+    rows.Fetch();
     Meet(ranks);
-    EXPECT_FALSE(end.missing().has_value()) << *end.missing();
-    std::vector<float> result(residual.data(), residual.data() + size);
-    result.insert(result.end(), out.data(), out.data() + size);
-    return result;
+    EXPECT_TRUE(end.status().ok()) << end.status();
+    return rows.Result();
   };
   for (const int num_ranks : {2, 3, 4}) {
     SameOnAllRanks same;
-    OnEnds(num_ranks, kPatience,
-           [&](CudaBackend& backend, Communicator& ranks, const PushEnd& end) {
-             for (const std::vector<ReduceForm>& forms : sequences) {
-               same.Add(0, replay_all(forms, backend, ranks, end));
-             }
-           });
+    OnEnds(
+        num_ranks, kPatience,
+        [&](CudaBackend& backend, Communicator& ranks, PushCollectives& end) {
+          for (const std::vector<ReduceForm>& forms : sequences) {
+            same.Add(0, replay_all(forms, backend, ranks, end));
+          }
+        });
   }
 }
 
@@ -231,37 +202,29 @@ TEST_P(AllReduceFormsTest, ReplaysOfBothFollowOneAnother) {
 // and rank 0 alone a single one, which rank 1 then waits for.
 TEST_P(AllReduceFormsTest, ARankThatDoesNotComeIsNamedInTime) {
   const auto miss = [&](int vectors, int named_by_rank_1) {
-    OnEnds(3, std::chrono::milliseconds(300),
-           [&](CudaBackend& backend, Communicator& ranks, const PushEnd& end) {
-             const int rank = ranks.rank().index;
-             const int width = WidthOf(vectors);
-             GuardedBuffer<float> rows(width);
-             std::fill_n(rows.data(), width, 1.0f);
-             const std::vector<float> weight(width, 1.0f);
-             const std::vector<int32_t> count = {1};
-             DeviceCopies device(backend);
-             Activation* const x = device.Activations(rows);
-             const AllReduceAddNormParams params = {
-                 .rows = {device.Of(count), 1},
-                 .width = width,
-                 .epsilon = 1e-6f,
-                 .partial = x,
-                 .residual = x,
-                 .weight = device.Of(weight),
-                 .out = x};
-             Meet(ranks);
-             const auto begin = std::chrono::steady_clock::now();
-             if (rank < 2) {
-               // Those behind the first do not wait again.
-               const std::vector<ReduceForm> forms(20, kTwoShot);
-               EXPECT_TRUE(ReduceInTurn(forms, params, backend, end).ok());
-               device.Fetch();
-               EXPECT_EQ(end.missing(), rank == 0 ? 2 : named_by_rank_1);
-               EXPECT_LT(std::chrono::steady_clock::now() - begin,
-                         std::chrono::seconds(2));
-             }
-             Meet(ranks);
-           });
+    OnEnds(
+        3, std::chrono::milliseconds(300),
+        [&](CudaBackend& backend, Communicator& ranks, PushCollectives& end) {
+          const int rank = ranks.rank().index;
+          const std::vector<float> ones(WidthOf(vectors), 1.0f);
+          ReduceRows rows(backend, /*max_rows=*/1, ones, ones, ones);
+          Meet(ranks);
+          const auto begin = std::chrono::steady_clock::now();
+          if (rank < 2) {
+            // Those behind the first do not wait again.
+            const std::vector<ReduceForm> forms(20, kTwoShot);
+            EXPECT_TRUE(ReduceInTurn(forms, rows.params(), backend, end).ok());
+            rows.Fetch();
+            const int missing = rank == 0 ? 2 : named_by_rank_1;
+            EXPECT_NE(end.status().message().find(
+                          absl::StrCat("rank ", missing, " did not send")),
+                      std::string::npos)
+                << end.status();
+            EXPECT_LT(std::chrono::steady_clock::now() - begin,
+                      std::chrono::seconds(2));
+          }
+          Meet(ranks);
+        });
   };
   miss(/*vectors=*/8, /*named_by_rank_1=*/2);
   miss(/*vectors=*/1, /*named_by_rank_1=*/0);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,7 +19,7 @@
 #include "tests/kernels/cuda/cuda_test.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/ranks/on_gpus.h"
-#include "tests/testing/guarded_buffer.h"
+#include "tests/kernels/cuda/ranks/reduce_rows.h"
 #include "tests/testing/matrices.h"
 
 namespace bole::testing {
@@ -71,52 +72,34 @@ class CollectivesTest : public CudaTest {
   // One call on one rank; what it wrote is checked and returned.
   std::vector<float> Reduce(CudaBackend& backend, Communicator& ranks, int call,
                             const Sizes& sizes) const {
-    const size_t size = static_cast<size_t>(sizes.max_rows) * sizes.width;
     const size_t used = static_cast<size_t>(sizes.used) * sizes.width;
     std::mt19937 rng(call);
-    GuardedBuffer<float> partial(size);
-    GuardedBuffer<float> residual(size);
-    GuardedBuffer<float> out(size);
-    const std::vector<float> part = PartOf(backend.rank().index, call, used);
-    std::copy(part.begin(), part.end(), partial.data());
     const std::vector<float> before = NormalVector(rng, used);
-    std::copy(before.begin(), before.end(), residual.data());
-    const std::vector<float> weight = NormalVector(rng, sizes.width);
-    const std::vector<int32_t> count = {sizes.used};
-    DeviceCopies device(backend);
-    const AllReduceAddNormParams params = {
-        .rows = {device.Of(count), sizes.max_rows},
-        .width = sizes.width,
-        .epsilon = 1e-6f,
-        .partial = device.Activations(partial),
-        .residual = device.Activations(residual),
-        .weight = device.Of(weight),
-        .out = device.Activations(out)};
+    ReduceRows rows(backend, sizes.max_rows,
+                    PartOf(backend.rank().index, call, used), before,
+                    NormalVector(rng, sizes.width));
     Meet(ranks);
-    const absl::Status status = backend.AllReduceAddNorm(params);
+    const absl::Status status = backend.AllReduceAddNorm(rows.params());
     EXPECT_TRUE(status.ok()) << status;
-    device.Fetch();
+    rows.Fetch();
     Meet(ranks);
 
+    const std::span<const float> residual = rows.residual();
     const std::vector<float> want = SumOf(backend.rank().count, call, before);
     for (size_t i = 0; i < used; ++i) {
       // Signs of zeros apart.
       EXPECT_EQ(residual[i], want[i]) << "call " << call << ", element " << i;
       if (residual[i] != want[i]) break;
     }
-    for (int row = 0; row < sizes.used; ++row) {
-      CheckNorm(
-          residual.span(static_cast<size_t>(row) * sizes.width, sizes.width),
-          out.span(static_cast<size_t>(row) * sizes.width, sizes.width),
-          weight);
+    for (size_t first = 0; first < used; first += sizes.width) {
+      CheckNorm(residual.subspan(first, sizes.width),
+                rows.out().subspan(first, sizes.width), rows.weight());
     }
-    for (size_t i = used; i < size; ++i) {
-      EXPECT_TRUE(std::isnan(out[i]) && std::isnan(residual[i]));
-      if (!std::isnan(out[i])) break;
+    for (size_t i = used; i < residual.size(); ++i) {
+      EXPECT_TRUE(std::isnan(rows.out()[i]) && std::isnan(residual[i]));
+      if (!std::isnan(rows.out()[i])) break;
     }
-    std::vector<float> result(residual.data(), residual.data() + used);
-    result.insert(result.end(), out.data(), out.data() + used);
-    return result;
+    return rows.Result();
   }
 
   void CheckNorm(std::span<const float> x, std::span<const float> out,
@@ -198,40 +181,25 @@ TEST_P(CollectivesTest, ReplaysFollowOneAnotherWithOtherRows) {
   constexpr int kCalls = 5;  // A replay has so many.
   SameOnAllRanks same;
   OnGpus(Group(2), [&](CudaBackend& backend, Communicator& ranks) {
-    GuardedBuffer<float> partial(kSize);
-    GuardedBuffer<float> residual(kSize);
-    GuardedBuffer<float> out(kSize);
-    const std::vector<float> part = PartOf(backend.rank().index, 0, kSize);
-    std::copy(part.begin(), part.end(), partial.data());
-    std::fill_n(residual.data(), kSize, 0.0f);
-    const std::vector<float> weight(kWidth, 1.0f);
-    std::vector<int32_t> count = {kRows};
-    DeviceCopies device(backend);
-    int32_t* const count_on_device = const_cast<int32_t*>(device.Of(count));
-    const AllReduceAddNormParams params = {
-        .rows = {count_on_device, kRows},
-        .width = kWidth,
-        .epsilon = 1e-6f,
-        .partial = device.Activations(partial),
-        .residual = device.Activations(residual),
-        .weight = device.Of(weight),
-        .out = device.Activations(out)};
+    ReduceRows rows(backend, kRows, PartOf(backend.rank().index, 0, kSize),
+                    std::vector<float>(kSize, 0.0f),
+                    std::vector<float>(kWidth, 1.0f));
     const std::unique_ptr<GraphSet> graphs = backend.MakeGraphs(1);
     std::vector<int> calls_of_row(kRows);
     Meet(ranks);
     for (int replay = 0; replay < 50; ++replay) {
-      count[0] = replay * 13 % (kRows + 1);
-      for (int row = 0; row < count[0]; ++row) calls_of_row[row] += kCalls;
-      ASSERT_TRUE(
-          backend.Upload(count_on_device, count.data(), sizeof(int32_t)).ok());
+      const int count = replay * 13 % (kRows + 1);
+      for (int row = 0; row < count; ++row) calls_of_row[row] += kCalls;
+      ASSERT_TRUE(rows.SetCount(count).ok());
       // The first replay runs what it captures, too.
       const absl::Status status = graphs->Replay(
-          {1}, [&] { return ReduceTimes(kCalls, params, backend); });
+          {1}, [&] { return ReduceTimes(kCalls, rows.params(), backend); });
       ASSERT_TRUE(status.ok()) << status;
     }
-    device.Fetch();
+    rows.Fetch();
     Meet(ranks);
-    same.Add(0, {residual.data(), residual.data() + kSize});
+    const std::span<const float> residual = rows.residual();
+    same.Add(0, {residual.begin(), residual.end()});
     const std::vector<float> once =
         SumOf(2, 0, std::vector<float>(kSize, 0.0f));
     for (size_t i = 0; i < kSize; ++i) {
@@ -248,23 +216,12 @@ TEST_P(CollectivesTest, ARankThatDoesNotComeIsNamedInTime) {
   group.deadline = std::chrono::milliseconds(300);
   OnGpus(group, [&](CudaBackend& backend, Communicator& /*ranks*/) {
     if (backend.rank().index == 1) return;
-    GuardedBuffer<float> rows(64);
-    std::fill_n(rows.data(), 64, 1.0f);
-    const std::vector<float> weight(64, 1.0f);
-    const std::vector<int32_t> count = {1};
-    DeviceCopies device(backend);
-    Activation* const x = device.Activations(rows);
-    const AllReduceAddNormParams params = {.rows = {device.Of(count), 1},
-                                           .width = 64,
-                                           .epsilon = 1e-6f,
-                                           .partial = x,
-                                           .residual = x,
-                                           .weight = device.Of(weight),
-                                           .out = x};
+    const std::vector<float> ones(64, 1.0f);
+    const ReduceRows rows(backend, /*max_rows=*/1, ones, ones, ones);
     const auto begin = std::chrono::steady_clock::now();
     // Those behind the first do not wait again.
     for (int i = 0; i < 20; ++i) {
-      ASSERT_TRUE(backend.AllReduceAddNorm(params).ok());
+      ASSERT_TRUE(backend.AllReduceAddNorm(rows.params()).ok());
     }
     ASSERT_TRUE(backend.SetMark(0).ok());
     const absl::Status status = backend.AwaitMark(0);

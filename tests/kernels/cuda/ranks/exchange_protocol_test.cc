@@ -24,8 +24,8 @@ struct Operation {
     kTell,         // Results of an exchange, into the memory of rank `other`.
     kCount,        // Says there that they have come.
     kAwait,        // Until all ranks have said so.
-    kReadResults,  // Of rank `other`, in the rank's own memory.
-    kReadLogits,   // Of rank `other`, in that one's memory.
+    kReadResults,  // Reads what rank `other` has told, in its own memory.
+    kReadLogits,   // Reads the logits of rank `other`, in that one's memory.
   } what;
   int draw;
   int exchange = 0;
