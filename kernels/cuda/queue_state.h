@@ -16,7 +16,9 @@ namespace bole::cuda {
 // One thread at a time.
 class QueueState {
  public:
+  // What is queued next starts when all before it has ended.
   void Barrier() { is_settled_ = true; }
+  // An operator is queued that writes what is kept, or one that reads it early.
   void WriteKept() { is_settled_ = false; }
   void ReadKept() const { BOLE_CHECK(is_settled_); }
 

@@ -1,4 +1,4 @@
-// Memory of each rank's GPU that all ranks can write to.
+// Memory of each rank's GPU that all ranks can read and write.
 #ifndef BOLE_KERNELS_CUDA_RANKS_PEER_ARENA_H_
 #define BOLE_KERNELS_CUDA_RANKS_PEER_ARENA_H_
 
@@ -13,7 +13,7 @@
 namespace bole::cuda {
 
 // This rank's memory and its view of the others', which may be in this process
-// or in others of the same host. Nobody may write to it any more when it is
+// or in others of the same host. Nobody may use it any more when it is
 // destroyed.
 class PeerArena {
  public:
