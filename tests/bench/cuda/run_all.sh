@@ -140,6 +140,7 @@ bench attention attention_bench
 bench sampling sampling_bench
 
 gtest operators operators_test 12
+gtest ranks ranks_test 1
 gtest models models_cuda_test 1
 if wanted serving "$bin/bole-scheduler"; then
   run serving python3 tests/e2e/serve_bundle.py "$bin/.." \

@@ -2,13 +2,13 @@
 
 load("@cuda//:toolkit.bzl", "AVAILABLE")
 
+# But for ranks, whose tests are a program of their own.
 _FAMILIES = [
     "attention",
     "gdn",
     "moe",
     "prefill",
     "products",
-    "ranks",
     "sampling",
     "verify",
 ]
@@ -69,7 +69,7 @@ DEPS = [
     "@gtest//:gtest_main",
 ]
 
-# Of all families' tests, for one program.
+# Of these families' tests, for one program.
 SOURCES = ["//tests/kernels/cuda/%s:tests" % family for family in _FAMILIES]
 
 def cuda_tests(name, names):
