@@ -38,5 +38,7 @@ measure() {
 measure --what sums
 measure --what steps --models 122B-A10B,27B
 # On two GPUs more than eight tenths of the memory are weights.
-measure --what decode,serve,rounds,kill --models 122B-A10B --accept 6,3 \
+measure --what decode,serve,rounds --models 122B-A10B --accept 6,3 \
   --worker-flags '--memory-fraction 0.97 --max-requests 16'
+# Another worker has to fit beside one of its ranks.
+measure --what kill --models 27B

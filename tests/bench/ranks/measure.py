@@ -23,7 +23,8 @@ Measured for each number of ranks, if --what names it:
           digest is compared by the worker. With --delays the processes of the
           ranks are stopped at random, for up to 20 ms
   kill    a rank's process is killed, and one is stopped, under load: the time
-          until the worker has ended, and what it says
+          until the worker has ended, what it says, and whether all requests
+          go on at another worker, on the last GPU beside a rank of the first
 
 Every measurement is a line of OUT/ranks-HOST.jsonl. What is there is not
 measured again: a run that is short of time ends by itself after --seconds, with
@@ -60,11 +61,15 @@ STEPS = [(1, 16), (1, 64), (1, 128), (8, 8), (16, 16), (16, 64)]
 DECODE_REQUESTS = [1, 4, 8, 16]
 # What a measurement may take, in seconds, before it must not begin.
 LONGEST = {"sums": 60, "steps": 100, "decode": 150, "serve": 250, "rounds": 150,
-           "kill": 90}
+           "kill": 240}
 
 
 # Seconds after which a worker should long have ended that has lost a rank.
 LATE = 20
+# Requests of 2048 tokens, some of which are being answered when it does.
+LOST_SESSIONS = 24
+# Flags of two workers that share a GPU.
+HALF = ("--no-warm-up", "--memory-fraction", "0.4")
 
 
 def whereabouts(pid):
@@ -249,48 +254,79 @@ class Run(Campaign):
                 for name, sent in (("killed", signal.SIGKILL),
                                    ("stopped", signal.SIGSTOP))}
 
+    @contextlib.contextmanager
+    def losing_worker(self, name, ranks, collectives, log):
+        """A worker that may end as it likes; `log` has what it says."""
+        command = shlex.join([
+            self.bundle.program("bole-worker"), "--model", name, "--device",
+            "cuda", *HALF, *self.worker_flags(ranks, collectives), *LISTEN])
+        try:
+            worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
+        except RuntimeError as error:
+            raise Failure(f"{error}: {log.read().strip()}") from error
+        try:
+            yield worker
+        finally:
+            worker.kill()
+
+    def other_worker(self, name, ranks):
+        """One that requests go to when the first is lost, on the last GPU."""
+        return self.bundle.worker(name, f"cuda:{ranks - 1}", *HALF,
+                                  *shlex.split(self.options.worker_flags))
+
     def lose(self, model, accept, ranks, collectives, sent):
-        """How a worker ends one of whose ranks got a signal."""
+        """How a worker ends one of whose ranks got a signal, and whether every
+        request goes on elsewhere."""
         name = self.name_of(model, accept)
         with tempfile.NamedTemporaryFile("r") as log, \
-                tempfile.NamedTemporaryFile() as report:
-            command = shlex.join([
-                self.bundle.program("bole-worker"), "--model", name, "--device",
-                "cuda", "--no-warm-up",
-                *self.worker_flags(ranks, collectives), *LISTEN])
+                tempfile.NamedTemporaryFile() as report, \
+                self.losing_worker(name, ranks, collectives, log) as worker, \
+                self.other_worker(name, ranks) as other, \
+                self.bundle.scheduler(name, worker, "--worker",
+                                      other.address) as scheduler:
+            children = children_of(worker.process.pid)
+            if len(children) != ranks - 1:
+                raise Failure(f"{ranks} ranks have {len(children)} children")
+            load = subprocess.Popen(
+                [self.bundle.program("bole"), "bench", "--server",
+                 scheduler.address, "--synthetic", "64:2048", "--ignore-eos",
+                 "--concurrency", "8", "--sessions", str(LOST_SESSIONS),
+                 "--out", report.name],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             try:
-                worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
-            except RuntimeError as error:
-                raise Failure(f"{error}: {log.read().strip()}") from error
-            try:
-                others = children_of(worker.process.pid)
-                if len(others) != ranks - 1:
-                    raise Failure(f"{ranks} ranks have {len(others)} children")
-                with self.bundle.scheduler(name, worker) as scheduler:
-                    client = subprocess.Popen(
-                        [self.bundle.program("bole"), "bench", "--server",
-                         scheduler.address, "--synthetic", "64:2048",
-                         "--concurrency", "4", "--sessions", "400"],
-                        stdout=report, stderr=report)
-                    time.sleep(3)
-                    if client.poll() is not None:
-                        raise Failure("the load ended before the signal")
-                    begin = time.monotonic()
-                    os.kill(others[-1], sent)
-                    lost = {}
-                    try:
-                        lost["code"] = worker.process.wait(timeout=LATE)
-                    except subprocess.TimeoutExpired:
-                        lost["left"] = [whereabouts(pid) for pid in
-                                        (worker.process.pid, others[-1])]
-                    lost["seconds"] = time.monotonic() - begin
-                    client.kill()
-                    client.wait()
+                time.sleep(3)
+                if load.poll() is not None:
+                    raise Failure("the load ended before the signal: "
+                                  f"{load.stdout.read()[-600:]}")
+                lost = self.strike(worker, children[-1], sent)
+                said, _ = load.communicate(timeout=120)
             finally:
-                worker.kill()
+                load.kill()
+            if load.returncode != 0:
+                raise Failure(f"the load ended with {load.returncode}: "
+                              f"{said[-600:]}")
             lines = log.read().splitlines()
-            said = [line for line in lines if "rank" in line] or lines[-3:]
-            return {**lost, "said": said[-1:]}
+            counts = json.load(open(report.name))["counts"]
+            tokens = 2048 * LOST_SESSIONS
+            if counts["output_tokens"] != tokens:
+                raise Failure(f"{counts['output_tokens']} tokens came of "
+                              f"{tokens}")
+            lost["said"] = ([line for line in lines if "rank" in line]
+                            or lines[-3:])[-1:]
+            return {**lost, "counts": counts}
+
+    @staticmethod
+    def strike(worker, rank, sent):
+        """Sends a rank's process the signal, and waits for the worker's end."""
+        begin = time.monotonic()
+        os.kill(rank, sent)
+        try:
+            code = worker.process.wait(timeout=LATE)
+        except subprocess.TimeoutExpired:
+            return {"seconds": time.monotonic() - begin,
+                    "left": [whereabouts(pid)
+                             for pid in (worker.process.pid, rank)]}
+        return {"code": code, "seconds": time.monotonic() - begin}
 
 
 def parse():

@@ -151,7 +151,10 @@ def ends_page(rounds, kills):
             for (model, _, ranks, _), measured in sorted(rounds.items())]
     rows += [[model, str(ranks), f"a rank is {how}: " +
               (f"ended with {one['code']}" if "code" in one else "not ended") +
-              f" after {one['seconds']:.2f} s: {' '.join(one['said'])}"]
+              f" after {one['seconds']:.2f} s: {' '.join(one['said'])}" + (
+                  f"; {one['counts']['succeeded']} of "
+                  f"{one['counts']['requests']} requests ended well"
+                  if "counts" in one else "")]
              for (model, _, ranks, _), measured in sorted(kills.items())
              for how, one in measured.items()]
     return table(["model", "ranks", "what was seen"], rows)
