@@ -68,8 +68,10 @@ LONGEST = {"sums": 60, "steps": 100, "decode": 150, "serve": 250, "rounds": 150,
 LATE = 20
 # Requests of 2048 tokens, some of which are being answered when it does.
 LOST_SESSIONS = 24
-# Flags of two workers that share a GPU.
-HALF = ("--no-warm-up", "--memory-fraction", "0.4")
+# Flags of two workers that share a GPU: the other one may use what the first
+# leaves of the second share.
+FIRST = ("--no-warm-up", "--memory-fraction", "0.4")
+OTHER = ("--no-warm-up", "--memory-fraction", "0.8")
 
 
 def whereabouts(pid):
@@ -259,7 +261,7 @@ class Run(Campaign):
         """A worker that may end as it likes; `log` has what it says."""
         command = shlex.join([
             self.bundle.program("bole-worker"), "--model", name, "--device",
-            "cuda", *HALF, *self.worker_flags(ranks, collectives), *LISTEN])
+            "cuda", *FIRST, *self.worker_flags(ranks, collectives), *LISTEN])
         try:
             worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
         except RuntimeError as error:
@@ -271,7 +273,7 @@ class Run(Campaign):
 
     def other_worker(self, name, ranks):
         """One that requests go to when the first is lost, on the last GPU."""
-        return self.bundle.worker(name, f"cuda:{ranks - 1}", *HALF,
+        return self.bundle.worker(name, f"cuda:{ranks - 1}", *OTHER,
                                   *shlex.split(self.options.worker_flags))
 
     def lose(self, model, accept, ranks, collectives, sent):
