@@ -8,7 +8,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "cuda_runtime_api.h"
 #include "gtest/gtest.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -26,9 +25,7 @@ constexpr std::chrono::seconds kDeadline(20);
 // that use it.
 bool HasGpuForEachRank() {
   testing::ForkedRanks asking(1, kDeadline, [](Communicator& /*ranks*/) {
-    int count = 0;
-    const bool is_known = cudaGetDeviceCount(&count) == cudaSuccess;
-    return is_known && count >= kRanks ? "" : absl::StrCat(count, " GPUs");
+    return std::string(cuda::CheckDevice(kRanks - 1).message());
   });
   return asking.Wait(0) == 0;
 }
