@@ -1,5 +1,5 @@
-// The decisions: what runs where in the next round, and what became of the
-// last.
+// Decides what runs where in the next round, and handles the results of the
+// last one.
 #ifndef BOLE_SCHEDULER_SERVICE_SCHEDULER_H_
 #define BOLE_SCHEDULER_SERVICE_SCHEDULER_H_
 
@@ -44,10 +44,10 @@ struct SchedulerOptions {
   AdmissionLimits admission;
   PolicyKind policy = PolicyKind::kGoodput;
   Speculation speculation;
-  int max_running = 256;  // Requests that run on one worker, if it can.
-  // Rounds that a worker runs by itself while nothing waits or is prefilled, if
-  // it can. More of them spare the host, and make new requests and
-  // cancellations wait for longer.
+  int max_running = 256;  // Requests on one worker, if it has room.
+  // Rounds that a worker runs without a new plan while nothing waits or is
+  // prefilled, if it can. More of them relieve the host, but make new requests
+  // and cancellations wait longer.
   int lease_rounds = 4;
   // As ReplicaOptions has it.
   bool prefix_cache = true;
@@ -55,14 +55,14 @@ struct SchedulerOptions {
   std::chrono::milliseconds max_lease{50};
   double epsilon = 0.1;
   int capacity = 256;
-  // Requests wait for so long for a worker after the last one was lost.
+  // How long requests wait for a worker after the last one was lost.
   std::chrono::milliseconds reconnect_grace{30'000};
   // As ReplicaOptions has it.
   std::chrono::milliseconds round_timeout{120'000};
-  // While it drains, a worker on which nothing runs is let go at once, for the
-  // schedulers with which it is shared.
+  // While the scheduler drains, release a worker as soon as nothing runs on it,
+  // for the other schedulers that share it.
   bool frees_workers_early = false;
-  // Of every round; the worker's number is filled in.
+  // Records every round. Scheduler fills in the worker's number.
   RoundFlightOptions flight = {};
 
   PolicyOptions policy_options() const {
@@ -76,38 +76,41 @@ struct SchedulerOptions {
 };
 
 // Owns every request from its arrival to its end, and one replica for each
-// worker that it was told of. A state machine without threads: it is told what
-// came and what time it is, and answers by sending plans and writing streams.
-// Only metrics read a clock.
+// known worker. It is a state machine without threads: it is given the events
+// and the time, and reacts by sending plans and writing streams. Only metrics
+// read a clock.
 //
-// A request waits in the queue of its model for any worker that runs it. When a
-// worker is lost, those that ran there go on elsewhere, with the same tokens.
-// Those under which two were lost with no new token between may be what kills
-// them: they run alone once more, on another worker, and fail if that is lost,
-// too, or if there is none.
+// A request waits in the queue of its model for any worker that runs the model.
+// When a worker is lost, its requests continue elsewhere, with the same tokens.
+// A request under which two workers were lost without a new token in between
+// may be the cause: it runs once more, alone, on another worker, and fails if
+// that is lost, too, or if there is none.
 //
 // A worker joins the model that it describes; one that describes another is
-// refused. COST of a turn: what changed, and the number of workers.
+// refused. COST of a turn: linear in what changed and in the number of workers.
 //
 // Not thread-safe.
 class Scheduler final : private ReplicaOwner {
  public:
-  // A request no longer waits for its first round: it runs, or else it ended.
+  // Called when a request no longer waits for its first round: it runs, or else
+  // it has ended.
   using OnDequeued = std::function<void(const Request&, bool runs)>;
 
-  // A worker that was removed is lost. Returns true if it is let go, and its
-  // client not used any more; false if it was added again, which will be told.
+  // Called when a removed worker is not connected any more. Returns true if the
+  // worker is released and its client is no longer used; false if it was added
+  // again, which an event will report.
   using LetGo = std::function<bool(WorkerId)>;
 
   // The references must outlive the scheduler.
   Scheduler(const SchedulerOptions& options, const ModelCatalog& catalog,
             Metrics& metrics, OnDequeued on_dequeued, LetGo let_go);
 
-  // Everything that is due: takes the mail, ends what was cancelled or is late,
-  // and sends the next plans to the workers that are free.
+  // Does everything that is due: takes the mail, ends requests that were
+  // cancelled or are past their deadline, and sends the next plans to the free
+  // workers.
   void Handle(Mail mail, TimePoint now);
 
-  // When Handle() has something to do even if nothing comes.
+  // When Handle() has something to do even without new mail.
   TimePoint NextWakeup() const;
 
   bool idle() const { return jobs_.empty(); }
@@ -115,19 +118,19 @@ class Scheduler final : private ReplicaOwner {
   SchedulerStatus status();
 
  private:
-  // A job, and where it runs; it waits if that is null.
+  // A job, and where it runs; it waits if `replica` is null.
   struct Entry {
     std::unique_ptr<Job> job;
     Replica* replica = nullptr;
     int64_t share = 0;  // What it holds there (HeldShares).
-    // The worker that was lost last with a round of it on its way.
+    // The worker that was lost last while it had a round of this job to run.
     std::string lost_on = {};
   };
   struct Worker {
     std::unique_ptr<Replica> replica;
-    bool removed = false;  // To be let go once it is not connected.
+    bool removed = false;  // Release it once it is not connected.
   };
-  // What a stream is told once the next plans are on their way.
+  // Output for a stream, delivered after the next plans are sent.
   struct Delivery {
     std::shared_ptr<TokenStream> stream;
     std::vector<EmittedToken> tokens;
@@ -148,21 +151,22 @@ class Scheduler final : private ReplicaOwner {
   void Connect(Replica& replica, WorkerConnected event);
   void EndCancelled(const std::vector<JobId>& cancelled);
   void EndOverdue();
-  // Ends what waits for a model that has had no worker for too long.
+  // Ends the waiting requests of models that have had no worker for too long.
   void EndForlorn();
   TimePoint ForlornAt(const ServedModel& model) const;
 
   void StartRounds();
-  // Gives places to those that wait, in order, while a worker is free, and ends
-  // those that no worker can ever hold.
+  // Places waiting jobs, in order, while a worker is free, and ends those that
+  // no worker can ever hold.
   void PlaceWaiting(ServedModel& model);
-  // Places jobs of tenants that hold little instead of those that hold most.
+  // Places jobs of tenants that hold little, displacing jobs of tenants that
+  // hold most.
   void Preempt(ServedModel& model);
   void Place(Job& job, Replica& replica);
-  // The job has no place any more.
+  // Records that the job has no place any more.
   void Unplace(const Job& job);
 
-  // Ends a job wherever it is.
+  // Ends a job, whether it runs or waits.
   void End(Job& job, absl::Status why);
   void EndWaiting(ServedModel& model, const absl::Status& why);
   void EndAll(const absl::Status& why);
@@ -177,7 +181,7 @@ class Scheduler final : private ReplicaOwner {
   ModelSeries& SeriesOf(const Job& job) {
     return metrics_.Of(ModelOf(job).name());
   }
-  // What some worker describes; null before the first.
+  // The description of some worker; null before the first one connects.
   const WorkerDescription* AnyDescription() const;
 
   const SchedulerOptions options_;
@@ -187,7 +191,7 @@ class Scheduler final : private ReplicaOwner {
   const LetGo let_go_;
   std::map<WorkerId, Worker> workers_;
   std::vector<ServedModel> models_;                       // By ModelId.
-  std::vector<std::shared_ptr<DraftHistory>> histories_;  // The same.
+  std::vector<std::shared_ptr<DraftHistory>> histories_;  // By ModelId.
 
   TimePoint now_;
   bool draining_ = false;

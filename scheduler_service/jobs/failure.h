@@ -1,4 +1,4 @@
-// Why a request that was admitted did not end well, as a type.
+// Why an admitted request failed.
 #ifndef BOLE_SCHEDULER_SERVICE_JOBS_FAILURE_H_
 #define BOLE_SCHEDULER_SERVICE_JOBS_FAILURE_H_
 
@@ -14,10 +14,10 @@ namespace bole {
 enum class FailureReason {
   kCancelled,     // CANCELLED: the client cancelled.
   kDeadline,      // DEADLINE_EXCEEDED: the call's deadline passed.
-  kNoWorker,      // UNAVAILABLE: no worker is there to run it.
+  kNoWorker,      // UNAVAILABLE: no worker is available.
   kWorkersLost,   // UNAVAILABLE: workers were lost while they ran it.
   kDraining,      // UNAVAILABLE: the server is stopping.
-  kWorkerFailed,  // INTERNAL: a worker refused it, or computed no numbers.
+  kWorkerFailed,  // INTERNAL: a worker refused it, or computed invalid logits.
   kSlowReader,    // RESOURCE_EXHAUSTED: the client does not take its output.
 };
 
@@ -31,10 +31,10 @@ inline constexpr std::array kFailureReasons = {
 // "slow_reader". Clients read it in capitals.
 const char* NameOf(FailureReason reason);
 
-// The error of a request that ended so. The reason is a payload of it.
+// The error of a request that failed for `reason`, which is its payload.
 absl::Status Failed(FailureReason reason, absl::string_view message);
 
-// Of an error that Failed() made; of others, nothing.
+// The reason of an error that Failed() made; nothing for other errors.
 std::optional<FailureReason> FailureReasonOf(const absl::Status& status);
 
 }  // namespace bole

@@ -18,9 +18,10 @@
 namespace bole {
 namespace {
 
-// Of rows, and of requests.
+// The most row buckets, and the most request buckets.
 constexpr size_t kMaxBuckets = 4096;
-// Of a slot or a page: so that those of all of them fit into 64 bits.
+// The most bytes of a slot or a page, so that the sum over all of them fits
+// into 64 bits.
 constexpr uint64_t kMaxItemBytes = uint64_t{1} << 38;
 
 absl::Status CheckDigest(const char* field, const std::string& digest) {

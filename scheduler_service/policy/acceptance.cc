@@ -8,9 +8,10 @@
 namespace bole {
 namespace {
 
-// Of the evidence, in every round: that of some 200 rounds counts.
+// The share of the evidence that each round keeps: some 200 rounds count.
 constexpr double kKept = 0.995;
-// Promised drafts that weigh as much as what stands for them.
+// The weights of the priors, in promised drafts: of ratio 1 for all nodes, and
+// of the ratio of all nodes for a cell.
 constexpr double kPriorOfAll = 16;
 constexpr double kPriorOfCell = 16;
 
@@ -54,7 +55,7 @@ int Acceptance::GroupOf(int depth) {
   return std::min(group, kNumGroups - 1);
 }
 
-// Finer for the likely ones: below 1/16, 1/8, 1/4, ... nat.
+// Cells are finer for likely nodes: they end at 1/16, 1/8, 1/4, ... nat.
 int Acceptance::CellOf(int bin) {
   const int cell = std::bit_width(static_cast<uint32_t>(bin / 2));
   return std::min(cell, kNumCells - 1);

@@ -28,14 +28,14 @@ std::vector<std::optional<DraftShape>> ShapesOf(const Speculation& speculation,
 
 int WorthwhileLease(const Offer& offer, const OfferedBatch& batch,
                     double trip_seconds, int most) {
-  // Of tokens: answers also end where nobody can know it before.
+  // The chance per token that an answer ends before its known limit.
   constexpr double kEndsByItself = 1.0 / 2048;
   const double tokens = 1 + offer.gain / batch.requests;
   const auto known = static_cast<int>(std::ssize(batch.tokens_left));
   int best = 1;
   double best_rate = 0;
   for (int rounds = 1; rounds <= most; ++rounds) {
-    double used = (batch.requests - known) * rounds;  // Rounds of requests.
+    double used = (batch.requests - known) * rounds;  // Request-rounds.
     for (const int left : batch.tokens_left) {
       used += std::min<double>(rounds, std::ceil(std::max(left, 1) / tokens));
     }

@@ -1,6 +1,7 @@
-// The goodput policy's part for what is drafted next and what is verified now.
-// Whom the drafter follows is in goodput_policy_following.cc: another question,
-// answered by the same offers, costs and trials, so that it is the same class.
+// The part of the goodput policy that decides what is drafted next and what is
+// verified now. Which requests the drafter follows is decided in
+// goodput_policy_following.cc. That is a separate question, but it depends on
+// the same offers, costs and trials, so it is part of the same class.
 #include "scheduler_service/policy/goodput_policy.h"
 
 #include <algorithm>
@@ -18,16 +19,18 @@
 namespace bole {
 namespace {
 
-// By which drafting has to be faster than plain decoding, as it is expected.
+// The factor by which drafting has to be faster than plain decoding, by the
+// predicted rates.
 constexpr double kMargin = 1.02;
-// By which another shape has to be faster than that of the last plan.
+// The factor by which another shape has to be faster than that of the last
+// plan.
 constexpr double kReasonToChange = 1.01;
-// A request whose drafts come true less often than this share of what they
-// promise may be left out.
+// A request whose drafts are accepted less often than this share of what they
+// promise may be verified without drafts.
 constexpr double kPoorFactor = 0.7;
-// Tokens: a request that is more of them behind its target is given up.
+// A request that is more than this many tokens behind its target is given up.
 constexpr double kHopelesslyLate = 32;
-// Of so many rounds with trees one is looked at as if it had chains.
+// One of this many rounds with trees is also evaluated as if it had chains.
 constexpr int kRoundsOfChains = 4;
 
 // Whether the likeliest child of the root was the next token, verified or not.
@@ -58,7 +61,7 @@ GoodputPolicy::GoodputPolicy(const PolicyOptions& options,
 
 const Offer& GoodputPolicy::BestOf(const std::vector<Offer>& offers) const {
   const auto score = [this](const Offer& offer) {
-    // Whoever may not stop to draft compares drafts alone.
+    // For a worker that cannot stop drafting, only drafts are compared.
     if (!offer.draft) return worker_.can_defer ? kMargin * offer.rate : -1;
     return offer.rate * (offer.draft == drafted_ ? kReasonToChange : 1);
   };
@@ -96,8 +99,8 @@ GoodputPolicy::Next GoodputPolicy::NextDraft(const OfferedBatch& batch) {
   return {.draft = tries ? other : best, .rate = best.rate};
 }
 
-// What is to be tried instead of `best`: of the widest shape all others can be
-// learnt, and what seems almost as good costs little to try.
+// The offer to try instead of `best`: the widest shape, which teaches about all
+// others, or the second-best one, which costs little to try.
 const Offer& GoodputPolicy::ToTry(const std::vector<Offer>& offers,
                                   const Offer& best) const {
   if (trials_.on()) {
@@ -162,9 +165,9 @@ void GoodputPolicy::ChooseBudget(const RoundView& view, const Offer& next,
   }
 }
 
-// As many tokens as the requests with targets can wait for: after the round
-// they are still in time, if it brings them what a round of `next` does.
-// Requests that are far behind do not count.
+// As many prefill tokens as the requests with targets can wait for: they still
+// meet their targets after the round if it brings them as many tokens as a
+// round of `next`. Requests that are far behind do not count.
 int64_t GoodputPolicy::ChoosePrefill(const RoundView& view,
                                      const Offer& next) const {
   int64_t chunk =
@@ -191,7 +194,8 @@ int64_t GoodputPolicy::ChoosePrefill(const RoundView& view,
       chunk, std::min<int64_t>(view.prefill_tokens, kPrefillGrid));
 }
 
-// Those that fall behind first get what brings them back in time.
+// Requests that fall behind their targets get the nodes that bring them back in
+// time before the others get any.
 void GoodputPolicy::ChooseFloors(const RoundView& view,
                                  RoundChoice& choice) const {
   const int cap = bounds_.max_nodes_per_tree;
@@ -204,7 +208,7 @@ void GoodputPolicy::ChooseFloors(const RoundView& view,
   choice.bounds = std::move(bounds);
 }
 
-// What the trees that there are would bring as chains.
+// Learns what the current trees would bring if they were chains.
 void GoodputPolicy::LearnOfChains(const RoundView& view) {
   std::vector<ProposalTree> chains;
   chains.reserve(view.trees.size());
@@ -298,12 +302,12 @@ void GoodputPolicy::LearnFrom(const TreeReport& tree) {
   ++tried_trees_;
   const bool is_right = IsFirstRight(tree);
   tried_right_ += is_right ? 1 : 0;
-  // All that it knows is of other drafts than those that there are now.
+  // What the forecast has learnt no longer applies to the current drafts.
   if (surprise_.Observe(is_right ? 1 : 0)) history_->forecast = {};
 }
 
 void GoodputPolicy::Observe(const RoundReport& report) {
-  // The model has no costs of drafts for some.
+  // The cost model does not cover rounds that draft for some requests only.
   if (!drafted_for_some_) ObserveCosts(report, worker_.costs);
   prefills_.Emitted(tokens_of_round_);
   for (const TreeReport& tree : report.trees) {

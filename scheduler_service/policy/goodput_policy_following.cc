@@ -1,5 +1,5 @@
-// The goodput policy's part for whom the drafter follows. Why it is a file of
-// its own and not a class is told in goodput_policy.cc.
+// The part of the goodput policy that decides which requests the drafter
+// follows. goodput_policy.cc says why it is a separate file but not a class.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -11,19 +11,21 @@
 namespace bole {
 namespace {
 
-// Trees that say how drafts come true, and trials that have changed nothing and
-// say as much.
+// The acceptance of drafts counts as known after this many verified trees, or
+// after this many trials.
 constexpr int64_t kTreesToKnow = 24;
 constexpr int kTrialsToKnow = 3;
-// Of a prompt's prefill, what the drafter adds to it.
+// The time that the drafter adds to a prompt's prefill, as a share of it.
 constexpr double kDrafterShare = 0.1;
-// Drafting is hopeless if it had less than this share of plain decoding's rate
-// although every draft came true: the table of costs may be wrong by the rest.
+// Drafting is hopeless if its rate would be below this share of plain
+// decoding's even if every draft were accepted. The margin allows for errors of
+// the cost table.
 constexpr double kHopeless = 0.9;
-// By which a request alone has to be faster with drafts to be followed in a
-// batch that is too large for them.
+// The factor by which drafts have to make a lone request faster for it to be
+// followed in a batch that is too large for drafts.
 constexpr double kWorthKeeping = 1.75;
-// And what showing the drafter all tokens may add to the rounds meanwhile.
+// The share that showing the drafter all tokens may add to the rounds
+// meanwhile.
 constexpr double kKeepingShare = 0.02;
 
 }  // namespace
@@ -42,7 +44,7 @@ OfferedBatch GoodputPolicy::BatchOf(const RoundView& view,
   const bool is_mixed =
       joining < view.joining ||
       count([](const SequenceView& of) { return !of.is_followed; }) > 0;
-  // Those whose prefill ends are in the next round.
+  // Requests whose prefill may end in this round are in the next batch.
   OfferedBatch batch{.requests = std::max(requests + view.joining, 1),
                      .open = open + joining,
                      .is_mixed = is_mixed,
@@ -73,8 +75,9 @@ OfferedBatch GoodputPolicy::WholeBatchOf(const RoundView& view) const {
           .chunks_per_token = prefills_.chunks_per_token()};
 }
 
-// Whether whoever is left alone when the others have ended would gain so much,
-// and it costs so little, that the drafter is kept up for it.
+// Whether the drafter should keep following although drafting does not pay now:
+// the last request that is left when the others have ended would gain much, and
+// following costs little.
 bool GoodputPolicy::IsWorthKeeping(const OfferedBatch& batch) {
   const PlannedWork plain{.rows = batch.requests,
                           .requests = batch.requests,
@@ -90,7 +93,7 @@ bool GoodputPolicy::IsWorthKeeping(const OfferedBatch& batch) {
   return BestOf(alone).rate > kWorthKeeping * alone.front().rate;
 }
 
-// What a probe loses before its trial, by its prompt.
+// Seconds that following a probe's prompt costs before its trial begins.
 double GoodputPolicy::LostInPrefill(const RoundView& view) const {
   const PlannedWork prompt{
       .prefill_tokens = std::min<int64_t>(view.arrival_tokens,

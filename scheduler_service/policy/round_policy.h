@@ -15,7 +15,7 @@
 
 namespace bole {
 
-// What no choice for a worker exceeds. Pages are reserved by it.
+// Bounds that no choice for a worker exceeds. Pages are reserved for them.
 struct RoundBounds {
   std::optional<DraftShape> draft;  // Absent: no speculation.
   int max_nodes_per_tree = 1;       // At most the worker's.
@@ -23,38 +23,39 @@ struct RoundBounds {
 
 // A request of the forest.
 struct SequenceView {
-  RequestAcceptance* acceptance = nullptr;  // Null: nothing is known of it.
-  bool speculates = true;                   // It lets drafts be verified.
+  RequestAcceptance* acceptance = nullptr;  // Null: nothing is known.
+  bool speculates = true;                   // Its drafts may be verified.
   bool is_followed = true;                  // The drafter can draft for it.
-  double seconds_per_token = 0;    // It is to have; 0: it does not matter.
-  double seconds_since_first = 0;  // Since its first token,
-  int tokens_since_first = 0;      // and those that came after that.
-  int tokens_left = INT_MAX;       // That it may still emit.
+  double seconds_per_token = 0;             // Target; 0: none.
+  double seconds_since_first = 0;           // Since its first token.
+  int tokens_since_first = 0;               // Emitted after the first.
+  int tokens_left = INT_MAX;                // At most these follow.
 };
 
-// What a choice may depend on.
+// The input of a choice.
 struct RoundView {
-  // Who verifies a tree, and the trees, cut to what each can use.
+  // The requests that verify a tree, and the trees, trimmed to what each can
+  // use.
   std::span<const SequenceView> sequences = {};
   std::span<const ProposalTree> trees = {};
-  int64_t kv_tokens = 0;       // Committed, of these together.
-  int64_t prefill_tokens = 0;  // That wait to be run on this worker.
+  int64_t kv_tokens = 0;       // Committed tokens of all sequences.
+  int64_t prefill_tokens = 0;  // Still to be prefilled on this worker.
   int prefilling = 0;          // Requests whose prefill has not ended.
-  int arrivals = 0;            // Of these, those whose prefill has not begun,
-  int64_t arrival_tokens = 0;  // and the prompt of the first of them.
-  int followed_prefills = 0;   // Those that have begun and are followed.
-  int joining = 0;             // Requests whose prefill may end in the round.
-  int joining_arrivals = 0;    // Of these, arrivals,
-  int joining_followed = 0;    // and those that have begun and are followed.
-  bool others_wait = false;    // Requests wait, or the worker is to leave.
-  double now = 0;              // Seconds, from any beginning.
+  int arrivals = 0;            // Of these, followed ones that have not begun.
+  int64_t arrival_tokens = 0;  // Prefill tokens of the first arrival.
+  int followed_prefills = 0;   // Prefills that have begun and are followed.
+  int joining = 0;             // Requests whose prefill may end in this round.
+  int joining_arrivals = 0;    // Of these, arrivals.
+  int joining_followed = 0;    // Of these, followed ones that have begun.
+  bool others_wait = false;    // Requests wait, or the worker is draining.
+  double now = 0;              // Seconds since an arbitrary start.
 };
 
 // Why nothing is drafted.
 enum class OffReason {
-  kNone,       // Something is.
-  kAsked,      // The policy is to speculate on nothing.
-  kNoDrafter,  // The worker cannot.
+  kNone,       // Something is drafted.
+  kAsked,      // Speculation was turned off.
+  kNoDrafter,  // The worker cannot draft.
   kNotFaster   // Plain decoding is expected to be faster.
 };
 inline constexpr int kNumOffReasons = 4;
@@ -63,33 +64,33 @@ const char* NameOf(OffReason reason);
 
 struct RoundChoice {
   int budget = 0;  // Nodes of the forest, roots included.
-  // Of the trees, in order. Empty: no floors, and every cap is
-  // RoundBounds::max_nodes_per_tree. The floors are at most `budget` together.
+  // One entry for each tree, in order. Empty: no floors, and every cap is
+  // RoundBounds::max_nodes_per_tree. The sum of the floors is at most `budget`.
   std::vector<TreeBounds> bounds = {};
   std::optional<DraftShape> draft = {};  // For the next round.
-  // A later round may draft again, for those that are followed, although this
-  // one does not. If a round neither drafts nor defers, nobody whom it runs is
-  // followed from then on.
+  // This round does not draft, but a later one may do so again for the requests
+  // that are followed. If a round neither drafts nor defers, none of its
+  // requests is followed from then on.
   bool defers_draft = false;
-  // Of the arrivals the first ones that are followed.
+  // How many of the arrivals, from the first on, are followed.
   int followed_arrivals = INT_MAX;
   OffReason off_reason = OffReason::kNone;
-  // Rounds that the worker runs by itself, and for those after the first one
-  // the same as above.
+  // Rounds that the worker runs without a new plan. For those after the first,
+  // `lease_budget` and `lease_bounds` replace `budget` and `bounds`.
   int lease_rounds = 1;
-  int lease_budget = 0;  // 0: as many as there are requests.
+  int lease_budget = 0;  // 0: one node for each request.
   std::vector<TreeBounds> lease_bounds = {};
-  int prefill_tokens = INT_MAX;  // That may share the round.
-  double predicted_seconds = 0;  // In the engine; 0: it was not predicted.
-  double promised_drafts = 0;    // Expected to be accepted.
+  int prefill_tokens = INT_MAX;  // The most that may share the round.
+  double predicted_seconds = 0;  // In the engine; 0: not predicted.
+  double promised_drafts = 0;    // Expected number of accepted drafts.
 };
 
 // A tree of a round that has run. The emitted tokens follow it from its root.
 struct TreeReport {
   const ProposalTree& tree;
   std::span<const int32_t> selected;  // Its nodes that were verified.
-  std::span<const int32_t> emitted;   // Tokens.
-  int accepted = 0;                   // Of these, drafts.
+  std::span<const int32_t> emitted;   // The emitted tokens.
+  int accepted = 0;                   // How many of these were drafts.
   RequestAcceptance* acceptance = nullptr;
 };
 
@@ -97,13 +98,13 @@ struct TreeReport {
 struct RoundReport {
   RoundQuantities quantities{};
   double step_seconds = 0;  // In the engine; 0: not known.
-  double trip_seconds = 0;  // Between the services besides that.
-  bool is_first = true;     // Of its plan: it paid the trip.
+  double trip_seconds = 0;  // The rest of the trip between services.
+  bool is_first = true;     // First of its plan: it paid for the trip.
   std::span<const TreeReport> trees =
-      {};  // Those that the scheduler selected from.
+      {};  // Those whose nodes the scheduler selected.
 };
 
-// Decides the rounds of one worker, and learns from what came of them. Lives as
+// Decides the rounds of one worker, and learns from their results. It lives as
 // long as the connection.
 //
 // Not thread-safe.
@@ -114,12 +115,13 @@ class RoundPolicy {
   // Fixed while it lives.
   virtual const RoundBounds& bounds() const = 0;
   virtual RoundChoice Choose(const RoundView& view) = 0;
-  // Prefill goes first to those whose target for the first token is soonest.
+  // Whether the requests whose target for the first token is soonest are
+  // prefilled first.
   // Fixed while it lives.
   virtual bool urgent_first() const { return false; }
   virtual void Observe(const RoundReport& /*report*/) {}
-  // What it does instead of what it was asked for, because of what the worker
-  // lacks: "no_table". Empty: it does as asked.
+  // Why it does something simpler than what was requested: "no_table". Empty:
+  // it does what was requested.
   virtual const char* fallback() const { return ""; }
 };
 

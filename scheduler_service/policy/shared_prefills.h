@@ -1,4 +1,4 @@
-// How much prefill shares the rounds lately.
+// How much prefill has lately shared rounds with decoding.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_SHARED_PREFILLS_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_SHARED_PREFILLS_H_
 
@@ -6,7 +6,8 @@
 
 namespace bole {
 
-// Chunks beside forests, and the tokens that rounds emit. Of some 300 rounds.
+// Counts the prefill chunks that share a round with a forest, and the tokens
+// that rounds emit, over some 300 recent rounds.
 //
 // Not thread-safe.
 class SharedPrefills {
@@ -14,7 +15,7 @@ class SharedPrefills {
   void Shared(int64_t chunk_tokens);
   void Emitted(double tokens);  // In a round.
 
-  // Of a chunk, on a grid; 0 if there were none.
+  // The mean tokens of a chunk, on the prefill grid; 0 if there were no chunks.
   int chunk_tokens() const;
   double chunks_per_token() const { return chunks_ / tokens_; }
 

@@ -1,4 +1,4 @@
-// How likely it is that something which was kept is used again.
+// Estimates how likely it is that a cached item is used again.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_REUSE_ESTIMATE_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_REUSE_ESTIMATE_H_
 
@@ -8,22 +8,22 @@
 
 namespace bole {
 
-// Learns for one kind of things how long they were idle before they were found,
-// and how many went and were never asked for. Idle times are in any unit; they
-// are told apart by their logarithm. The last 2,000 or so are remembered.
+// Learns for one kind of items how long they were idle before they were found,
+// and how many were evicted and never requested again. Idle times are in any
+// unit and are classed by their logarithm. About the last 2,000 events count.
 //
 // Not thread-safe. COST: O(1) each.
 class ReuseEstimate {
  public:
-  // As if so many had gone already.
+  // Begins as if `gone` items had been evicted already.
   explicit ReuseEstimate(double gone) : gone_(gone) {}
 
   void CountFound(uint64_t idle);
   void CountGone();
-  // One that was counted as gone is asked for after all.
+  // An item that was counted as gone is requested after all.
   void CountReturned(uint64_t idle);
 
-  // Of those that have been idle for so long: how many will be found, 0 to 1.
+  // The share, 0 to 1, of the items idle for this long that will be found.
   double ShareFound(uint64_t idle) const;
 
  private:

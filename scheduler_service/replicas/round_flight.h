@@ -1,4 +1,4 @@
-// What the flight recorder is told of the rounds of one worker.
+// Writes the rounds of one worker to the flight recorder.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_FLIGHT_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_FLIGHT_H_
 
@@ -16,16 +16,16 @@
 namespace bole {
 
 struct RoundFlightOptions {
-  // Of RoundFields(), written by the thread whose turn it is; null: nothing is
-  // recorded.
+  // Has the fields of RoundFields(), and is written by the thread that runs the
+  // current turn; null: nothing is recorded.
   FlightRecorder* recorder = nullptr;
   int worker_number = 0;
-  // Called when a worker was lost with a round on its way; may be null.
+  // Called when a worker was lost while it had a round to run; may be null.
   std::function<void()> on_fault = nullptr;
 };
 
-// Writes a record when a round is sent, and again when it is known what became
-// of it. All methods do nothing without a recorder, but for on_fault.
+// Writes a record when a round is sent, and amends it when the outcome is
+// known. Without a recorder, no method does anything but call `on_fault`.
 class RoundFlight {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,19 +33,20 @@ class RoundFlight {
   explicit RoundFlight(RoundFlightOptions options)
       : options_(std::move(options)) {}
 
-  // The time, for those below; not read without a recorder.
+  // The time, for the `began` arguments below. The clock is not read without a
+  // recorder.
   Clock::time_point Now() const {
     return options_.recorder != nullptr ? Clock::now() : Clock::time_point();
   }
 
-  // A plan was sent; to make it has taken since `began`.
+  // A plan was sent; `began` is when the work on it began.
   void Sent(uint64_t epoch, const Placements& placements, bool others_wait,
             Clock::time_point began, RoundInFlight& round) const;
-  // The round has a result, which was taken in since `began`. `metrics` are
-  // those of the whole round.
+  // The round's result has been applied; `began` is when that began. `metrics`
+  // are those of the whole round.
   void Done(const RoundMetrics& metrics, Clock::time_point began,
             RoundInFlight& round) const;
-  // Then the worker goes on with the next round of the lease. REQUIRES: the
+  // The worker continues with the next round of the lease. REQUIRES: the
   // awaited round has advanced.
   void Next(RoundInFlight& round) const;
   void Refused(RoundInFlight& round) const;

@@ -1,4 +1,4 @@
-// What came of a round, for whoever learns from it.
+// Reports the result of a round to the objects that learn from it.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_REPORT_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_REPORT_H_
 
@@ -9,15 +9,16 @@
 
 namespace bole {
 
-// Of the awaited round, with the forest that the worker chose, if it did.
+// The quantities of the awaited round, by the forest that the worker chose if
+// it did so, or else by the plan's.
 RoundQuantities QuantitiesOf(const AwaitedRound& awaited,
                              const StepResult& result);
 
-// Tells the policy of a round that has come back, its jobs what was verified
-// for them, its placements what the drafter has seen, and the round's metrics
-// what was promised. REQUIRES: ValidateResult() held; `result` was not applied
-// yet, nor the awaited round advanced. COST: O(nodes of the trees that the
-// scheduler selected from).
+// Reports a finished round: to the policy its result, to its jobs what was
+// verified for them, to its placements what the drafter has seen, and to the
+// round's metrics what was promised. REQUIRES: ValidateResult() accepted
+// `result`, which was not applied yet, and the awaited round was not advanced.
+// COST: O(nodes of the trees that the scheduler selected from).
 void ReportRound(const StepResult& result, RoundInFlight& round,
                  RoundPolicy& policy);
 

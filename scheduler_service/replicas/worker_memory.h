@@ -1,4 +1,4 @@
-// The slots and pages of one worker, as numbers: who holds which.
+// Tracks who holds which slots and pages of one worker, by their numbers.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_WORKER_MEMORY_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_WORKER_MEMORY_H_
 
@@ -14,29 +14,29 @@ namespace bole {
 struct PoolStatus {
   int total = 0;
   int free = 0;
-  int cached = 0;  // Held by the prefix cache alone, which gives them up.
+  int cached = 0;  // Held by the prefix cache alone: evictable.
 
-  // For who needs them.
+  // How many a request can get.
   int available() const { return free + cached; }
 };
 
-// What a prefix cache keeps on the host of its worker. Counts go up as long as
-// the connection lasts.
+// What a prefix cache keeps on the host of its worker. Counters only increase
+// while the connection lasts.
 struct HostStatus {
   PoolStatus slots = {};
   PoolStatus pages = {};
   int num_checkpoints = 0;
   int64_t num_evicted = 0;     // Checkpoints.
-  int64_t num_hits = 0;        // Requests that went on from here.
-  int64_t num_hit_tokens = 0;  // Which they need not have run.
+  int64_t num_hits = 0;        // Requests that continued from here.
+  int64_t num_hit_tokens = 0;  // Tokens that these did not have to run.
   double bytes_to_host = 0;
   double bytes_from_host = 0;
 };
 
 class WorkerMemory;
 
-// The right to a slot, which nobody else has. Given back by its destructor.
-// Must not outlive the memory.
+// The exclusive right to a slot. The destructor gives it back. Must not outlive
+// the memory.
 class SlotLease {
  public:
   SlotLease(SlotLease&& other) noexcept;
@@ -49,16 +49,16 @@ class SlotLease {
   friend class WorkerMemory;
   SlotLease(WorkerMemory& memory, SlotId id) : memory_(&memory), id_(id) {}
 
-  WorkerMemory* memory_;  // Null: moved from.
+  WorkerMemory* memory_;  // Null after a move.
   SlotId id_;
 };
 
-// For whom a page is held.
+// Who holds a page.
 enum class PageHolder { kRequest, kCache };
 
-// The right to some pages, in the order of their positions. A page may be held
-// by several leases; of its rows, those that anybody else counts on are not
-// written any more. Given back by its destructor. Must not outlive the memory.
+// The right to some pages, in the order of their positions. Several leases may
+// hold a page; rows that another holder relies on must not be written any more.
+// The destructor gives the pages back. Must not outlive the memory.
 class PageLease {
  public:
   explicit PageLease(WorkerMemory& memory,
@@ -72,17 +72,18 @@ class PageLease {
   int size() const { return static_cast<int>(ids_.size()); }
 
   // Takes free pages until it has `count`, or none is free. Returns whether it
-  // has as many.
+  // has `count`.
   bool GrowTo(int count);
   // Another lease of the first `count` pages. REQUIRES: count <= size().
   PageLease Share(int count) const { return Share(0, count, holder_); }
-  // Of the `count` pages from the first-th on.
+  // Another lease of `count` pages, from index `first` on.
+  // REQUIRES: first + count <= size().
   PageLease Share(int first, int count, PageHolder holder) const;
   // Keeps the first `count` pages, and returns a lease of the others.
   // REQUIRES: count <= size().
   PageLease SplitAt(int count);
-  // Takes over the pages of `other` behind its own.
-  // REQUIRES: it is for the same holder.
+  // Appends the pages of `other` to its own.
+  // REQUIRES: `other` is for the same holder.
   void Append(PageLease other);
 
  private:
@@ -91,14 +92,15 @@ class PageLease {
   std::vector<PageId> ids_;
 };
 
-// What somebody says to hold, for an audit: an entry for each lease and number.
+// What the holders claim to hold, for an audit: an entry for each lease and
+// number.
 struct MemoryReferences {
   std::vector<SlotId> slots;
   std::vector<PageId> pages;
 };
 
 // The numbers 0 .. n - 1 of slots and of pages, each with the count of its
-// holders. The bytes behind them are the worker's.
+// holders. The memory itself is on the worker.
 //
 // Not thread-safe. COST: O(1) for each slot and page.
 class WorkerMemory {
@@ -109,19 +111,20 @@ class WorkerMemory {
   WorkerMemory(const WorkerMemory&) = delete;
   WorkerMemory& operator=(const WorkerMemory&) = delete;
 
-  // The slot that was given back last, or else the lowest; none if all are
-  // held.
+  // Takes the slot that was given back last, or else the lowest one. Returns
+  // nothing if all are held.
   std::optional<SlotLease> TakeSlot();
 
   PoolStatus slots() const;
   PoolStatus pages() const;
-  // Nobody but the cache holds it. REQUIRES: it is held.
+  // Whether only the cache holds the page. REQUIRES: it is held.
   bool IsCacheOnly(PageId page) const { return pages_.IsCacheOnly(page); }
-  // One request does, besides the cache perhaps. REQUIRES: the same.
+  // Whether exactly one request holds the page, perhaps besides the cache.
+  // REQUIRES: it is held.
   bool HasOneRequest(PageId page) const { return pages_.HasOneRequest(page); }
 
-  // Empty if every slot and page is free or held exactly as often as
-  // `references` say, who are all that there are; else what is wrong.
+  // Returns an empty string if every slot and page is free or held exactly as
+  // often as `references` say, which list all holders; else what is wrong.
   // COST: O(slots + pages + references).
   std::string Audit(const MemoryReferences& references) const;
 
@@ -140,7 +143,8 @@ class WorkerMemory {
               .cached = num_cache_only_};
     }
     Id Take();  // REQUIRES: one is free.
-    // Once more, or once less. REQUIRES: it is held, by such a holder.
+    // Count one holder more or less. REQUIRES: `id` is held; to return it, by
+    // such a holder.
     void Hold(Id id, PageHolder holder = PageHolder::kRequest);
     void Return(Id id, PageHolder holder = PageHolder::kRequest);
     bool IsCacheOnly(Id id) const {
@@ -157,7 +161,7 @@ class WorkerMemory {
 
     std::vector<Id> free_;
     std::vector<int> holders_;  // [total]
-    std::vector<int> caches_;   // [total] Those of them that are the cache.
+    std::vector<int> caches_;   // [total] The cache's share of `holders_`.
     int num_cache_only_ = 0;
   };
 

@@ -1,4 +1,4 @@
-// Who is told what becomes of requests: a collector of spans, and the log.
+// Reports what happens to requests to a collector of spans and to the log.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCHER_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCHER_H_
 
@@ -16,24 +16,24 @@
 namespace bole {
 
 struct WatchOptions {
-  OtlpCollector collector = {};  // Without one no spans are kept.
-  // Of requests whose callers say nothing; 0 .. 1.
+  OtlpCollector collector = {};  // Without one, no spans are kept.
+  // The share, 0 to 1, of requests that are traced if their callers do not say.
   double sample_rate = 0;
-  const Log* log = nullptr;  // Of requests; null: none. Outlives the watcher.
+  const Log* log = nullptr;  // Null: no log. Must outlive the watcher.
   LoggedRequests logged = LoggedRequests::kNone;
 };
 
 // Thread-safe.
 class RequestWatcher {
  public:
-  // Registers bole_spans_total. `note`, which may be null, is told when the
-  // collector fails and when it is back. The errors of StartOtlpExporter().
-  // `registry` must outlive the watcher.
+  // Registers bole_spans_total. `note`, which may be null, is called when the
+  // collector fails and when it works again. Errors are those of
+  // StartOtlpExporter(). `registry` must outlive the watcher.
   static absl::StatusOr<std::unique_ptr<RequestWatcher>> Start(
       const WatchOptions& options, prometheus::Registry& registry,
       std::function<void(const std::string&)> note);
 
-  // Whether anybody wants to know of requests.
+  // Whether requests are traced or logged.
   bool is_watching() const {
     return options_.spans != nullptr ||
            options_.logged != LoggedRequests::kNone;

@@ -1,4 +1,4 @@
-// What the loop tells about itself.
+// What the scheduler loop reports about itself.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_STATUS_H_
 
@@ -17,7 +17,7 @@ namespace bole {
 
 struct WorkerStatus {
   std::string name;  // Its address.
-  // Describes the worker that is connected, or was last; null before the first.
+  // The description of the current or last connection; null before the first.
   std::shared_ptr<const WorkerDescription> description = nullptr;
   std::string model = {};  // The one that it serves, or served last.
   bool connected = false;
@@ -25,18 +25,18 @@ struct WorkerStatus {
   uint64_t epoch = 0;           // The last one.
   std::string last_error = {};  // Why it is not connected.
   int running = 0;
-  // What its policy lacks to do as asked: "no_table". Empty: nothing.
+  // RoundPolicy::fallback(): "no_table".
   std::string policy_fallback = {};
-  int in_prefill = 0;  // Those that run and have not decoded here yet.
-  // Those that its prefix cache holds are free as well, and cached.
+  int in_prefill = 0;  // Running, but not decoded here yet.
+  // Those that its prefix cache holds count both as `free` and as `cached`.
   PoolStatus slots = {};
   PoolStatus pages = {};
-  // Of its prefix cache: those there are, and those that gave way.
+  // The checkpoints of its prefix cache, and how many were evicted.
   int num_checkpoints = 0;
   int64_t num_evicted = 0;
   HostStatus host = {};
-  // Empty if every slot and page is free or held by those that run there, and
-  // the worker is busy while any run; otherwise what is wrong.
+  // Empty if every slot and page is free or held by a known holder, and the
+  // worker is busy while requests run there; otherwise what is wrong.
   std::string audit = {};
 };
 
@@ -44,25 +44,26 @@ struct ModelStatus {
   std::string name;
   int running = 0;  // Requests.
   int waiting = 0;
-  size_t waiting_tokens = 0;  // Of the prompts of those that wait.
-  size_t waiting_bytes = 0;   // Of their messages.
+  size_t waiting_tokens = 0;  // Prompt tokens of the waiting requests.
+  size_t waiting_bytes = 0;   // Bytes of their messages.
 };
 
-// A snapshot between two rounds.
+// A snapshot of the scheduler between two turns.
 struct SchedulerStatus {
-  std::vector<WorkerStatus> workers;  // By their number.
-  std::vector<ModelStatus> models;    // By theirs.
+  std::vector<WorkerStatus> workers;  // By worker number.
+  std::vector<ModelStatus> models;    // By ModelId.
   // Sums over all workers.
   int running = 0;
   int waiting = 0;
   PoolStatus slots;
   PoolStatus pages;
-  // In use: what was asked for, as far as the first worker can. With another
-  // policy than kFixed no round has more.
+  // The requested speculation, reduced to what the first worker supports. For
+  // policies other than kFixed it is an upper bound.
   Speculation speculation;
   PolicyKind policy = PolicyKind::kFixed;
-  // Empty if those of the workers are, every request waits or runs once, and a
-  // worker is busy while requests could run; otherwise what is wrong.
+  // Empty if the audits of the workers are, every request waits or runs exactly
+  // once, and a worker is busy while requests could run; otherwise what is
+  // wrong.
   std::string audit;
 
   int num_connected() const {

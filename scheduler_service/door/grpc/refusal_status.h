@@ -1,5 +1,5 @@
-// The status of a call over gRPC that failed: code and message, and the details
-// that bole.proto tells of.
+// The status of a gRPC call that failed: code and message, and the details that
+// bole.proto documents.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_REFUSAL_STATUS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_REFUSAL_STATUS_H_
 
@@ -12,19 +12,19 @@
 
 namespace bole {
 
-// What gRPC calls a reason.
+// The status code that gRPC has for a reason.
 grpc::StatusCode CodeOf(RefusalReason reason);
 
-// Of a call that is not admitted.
+// The status of a call that is not admitted.
 grpc::Status ToGrpcStatus(const Refusal& refusal);
 
-// Of a call that failed after it was admitted: its reason is that of
-// FailureReasonOf(), or else the name of the code. `usage`, if there is any, is
-// what it used so far. OK becomes OK.
+// The status of a call that failed after it was admitted. Its reason is that of
+// FailureReasonOf(), or else the name of the code. `usage`, if present, is what
+// the call used so far. OK becomes OK.
 grpc::Status ToGrpcStatus(const absl::Status& status,
                           const std::optional<v1::Usage>& usage);
 
-// Of a unary call: OK, or that of RefusalOf(answered).
+// The status of a unary call: OK, or the status of RefusalOf(answered).
 grpc::Status ToUnaryStatus(const absl::Status& answered);
 
 }  // namespace bole

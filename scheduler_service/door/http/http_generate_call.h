@@ -1,4 +1,4 @@
-// One call of generation over HTTP.
+// One generation call over HTTP.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_GENERATE_CALL_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_GENERATE_CALL_H_
 
@@ -24,16 +24,16 @@
 
 namespace bole {
 
-// Answers with events, those of a message in a chunk of their own, or with one
-// body. A client that leaves cancels the call; one that reads too slowly finds
-// its connection closed.
+// Answers with server-sent events, where each message's events are a chunk of
+// their own, or with one body. A client that disconnects cancels the call; the
+// connection of a client that reads too slowly is closed.
 //
 // Owned by OpenCalls until the exchange is over. Thread-safe.
 class HttpGenerateCall final : public ServedCall, public HttpCall {
  public:
-  // Reads `body` where its size says, and answers it as the request `id`, which
-  // the answer's own id ends with. REQUIRES: the caller is the exchange's
-  // handler, and returns the result.
+  // Reads `body` here or on a thread of the door, depending on its size, and
+  // answers it as the request `id`, which is the suffix of the answer's own id.
+  // REQUIRES: the caller is the exchange's handler, and returns the result.
   static std::shared_ptr<HttpGenerateCall> Start(
       FrontDoor& door, OpenAiApi api, RequestHead head, std::string id,
       std::string body, std::shared_ptr<HttpExchange> exchange);
@@ -57,18 +57,19 @@ class HttpGenerateCall final : public ServedCall, public HttpCall {
                                       const std::string& body);
   void Keep(const v1::GenerateResponse& response);
   void EndRefused(const Refusal& refusal) override;
-  // Writes events, at least one, behind the head if that was not written.
+  // Writes one or more events, after the response head if that was not written
+  // yet.
   void Write(std::string events, bool last);
 
   const OpenAiApi api_;
   const std::string id_;
   const std::shared_ptr<HttpExchange> exchange_;
-  // These belong to who admits the call, and then to who sends.
+  // Used by the thread that admits the call, and afterwards by the sender.
   OpenAiRequest request_;
-  std::unique_ptr<OpenAiAnswer> answer_;        // Once the body was read.
-  bool begun_ = false;                          // Events were sent.
-  std::vector<v1::GenerateResponse> complete_;  // If it does not stream.
-  // Of these, or what `answer_` keeps of a response.
+  std::unique_ptr<OpenAiAnswer> answer_;        // Null until the body is read.
+  bool begun_ = false;                          // Whether events were sent.
+  std::vector<v1::GenerateResponse> complete_;  // Used without streaming.
+  // Bytes of `complete_`, or of what `answer_` keeps of the responses.
   std::atomic<size_t> kept_bytes_{0};
 
   Mutex mutex_;

@@ -1,4 +1,4 @@
-// What the HTTP door answers.
+// The answers of the HTTP door.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVICE_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_SERVICE_H_
 
@@ -21,7 +21,8 @@
 namespace bole {
 
 // Answers the routes of http_router.h. Every answer has an X-Request-Id: that
-// of the request, if it is 1 to 128 visible characters, or one that is made up.
+// of the request if it has 1 to 128 visible characters, or else a generated
+// one.
 //
 // Thread-safe. Exchanges must have ended before it is destroyed.
 class HttpService final : public HttpHandler {
@@ -40,7 +41,7 @@ class HttpService final : public HttpHandler {
       HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;
 
  private:
-  // Of a text, which may be long.
+  // Makes the answer for a body whose text may be long.
   using TextAnswer = HttpAnswer (*)(const AskedModels&, std::string_view body);
 
   std::shared_ptr<HttpCall> Generate(OpenAiApi api, HttpRequest request,
@@ -49,7 +50,7 @@ class HttpService final : public HttpHandler {
   std::shared_ptr<HttpCall> AnswerText(TextAnswer answer, std::string body,
                                        std::string id,
                                        std::shared_ptr<HttpExchange> exchange);
-  // At once.
+  // The answer of a route that can be answered at once.
   HttpAnswer AnswerTo(const HttpRoute& route, const std::string& path) const;
   HttpAnswer Ready() const;
 

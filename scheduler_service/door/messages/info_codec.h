@@ -1,4 +1,4 @@
-// What GetModelInfo, ListModels and GetServerInfo answer.
+// The answers of GetModelInfo, ListModels and GetServerInfo.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_INFO_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_INFO_CODEC_H_
 
@@ -8,10 +8,11 @@
 
 namespace bole {
 
-// Of a model that has had no worker only what its text side tells.
+// For a model that has never had a worker, only the fields that do not depend
+// on a worker are set.
 v1::GetModelInfoResponse EncodeModelInfo(const AskedModel& model);
 
-// Without version, uptime and draining, which are the process's.
+// Leaves out version, uptime and draining, which describe the process.
 v1::GetServerInfoResponse EncodeServerInfo(const SchedulerStatus& status);
 
 }  // namespace bole

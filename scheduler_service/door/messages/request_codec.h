@@ -1,5 +1,5 @@
-// What clients ask in bole.v1, checked field by field. RPC threads run this,
-// before the loop hears of it.
+// Decodes the requests of bole.v1 and checks them field by field. This runs on
+// RPC threads, before the request reaches the scheduler loop.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_REQUEST_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_REQUEST_CODEC_H_
 
@@ -16,22 +16,22 @@ namespace bole {
 
 inline constexpr int kMaxDetokenizeIds = 1 << 18;
 inline constexpr size_t kMaxCacheSaltBytes = 128;
-// Of a request's own bounds on what is verified for it.
+// The largest bounds that a request may set on what is verified for it.
 inline constexpr uint32_t kMaxOverrideNodes = 128;
 inline constexpr uint32_t kMaxOverrideDepth = 16;
-// Of a request's targets: an hour.
+// The largest latency target of a request: an hour.
 inline constexpr uint32_t kMaxTargetMs = 3'600'000;
 
-// What is asked of the model that `text` and `worker` stand for. The model's
-// name is the door's to check, and so are the id and the prompt.
+// Decodes a request to the model that `text` and `worker` describe. The door
+// checks the model's name, the id and the prompt.
 // INVALID_ARGUMENT, naming the field and its value; UNIMPLEMENTED, naming a
-// field that is not offered. COST: linear in the message.
+// field that is not supported. COST: linear in the message.
 absl::StatusOr<RequestBody> DecodeGenerate(const v1::GenerateRequest& message,
                                            const ModelText& text,
                                            const WorkerDescription& worker);
 
-// Answers a message. INVALID_ARGUMENT as above. COST: tokenizing: O(n log n) of
-// the text.
+// Answer a message. INVALID_ARGUMENT as above. COST: O(n log n) in the length
+// of the text to tokenize.
 absl::StatusOr<v1::TokenizeResponse> Tokenize(
     const v1::TokenizeRequest& message, const ModelText& text);
 absl::StatusOr<v1::DetokenizeResponse> Detokenize(

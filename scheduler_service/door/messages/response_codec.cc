@@ -16,7 +16,7 @@
 namespace bole {
 namespace {
 
-// Of a TokenLogprob or a TopLogprob.
+// Fills in a TokenLogprob or a TopLogprob.
 template <typename Message>
 void EncodeToken(int32_t token, float logprob, const Tokenizer& tokenizer,
                  Message& message) {
@@ -39,7 +39,7 @@ void EncodeLogprobs(
   }
 }
 
-// The reasons that completions give.
+// Keys are the names in SpeculationSummary::off_reason.
 constexpr std::pair<std::string_view, v1::SpeculationOffReason> kOffReasons[] =
     {{"not_faster", v1::SPECULATION_OFF_REASON_NOT_WORTH_IT},
      {"no_table", v1::SPECULATION_OFF_REASON_NO_TABLE},
@@ -82,7 +82,7 @@ void EncodeEnd(const Completion& completion, v1::GenerateComplete& message) {
   message.mutable_timing()->set_total_seconds(completion.total_seconds);
 }
 
-// The text of what the client has.
+// The text of the output tokens that the client has already.
 std::string ResumedText(const Request& request, const Tokenizer& tokenizer) {
   OutputText output(tokenizer, request.text, request.sampling.min_tokens);
   std::string text;
@@ -90,7 +90,7 @@ std::string ResumedText(const Request& request, const Tokenizer& tokenizer) {
   return text;
 }
 
-// The same whenever the same request is answered.
+// Deterministic: the same id whenever the same request is answered.
 std::string CallId(const std::string& request, uint32_t choice, int number) {
   constexpr size_t kDigits = 24;
   const std::string digest =

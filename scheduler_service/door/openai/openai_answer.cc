@@ -36,7 +36,7 @@ AnswerJson IdsJson(const google::protobuf::RepeatedField<uint32_t>& ids) {
   return json;
 }
 
-// Of a TokenLogprob or a TopLogprob.
+// Converts a TokenLogprob or a TopLogprob.
 template <typename Message>
 AnswerJson TokenJson(const Message& token) {
   return {{"token", token.text()},
@@ -103,7 +103,7 @@ AnswerJson ObjectHead::ToJson() const {
 
 void ObjectHead::AppendEvent(const AnswerJson& members,
                              std::string& out) const {
-  // Without the brace that the head opened.
+  // Skip the opening brace: the head already has it.
   out.append(begin_).append(ToText(members), 1).append("\n\n");
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr char kInvalidType[] = "invalid_request_error";
 constexpr char kRateType[] = "rate_limit_error";
 constexpr char kServerType[] = "server_error";
-// The client has closed the connection, and reads nothing of this.
+// The client has closed the connection, so it never reads this status.
 constexpr int kClientClosed = 499;
 
 struct Row {
@@ -72,7 +72,7 @@ Row RowOf(FailureReason reason) {
   return {500, kServerType, "internal_error"};
 }
 
-// Of a failure that tells no reason.
+// For a failure without a FailureReason.
 Row RowOf(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kCancelled:
@@ -88,7 +88,7 @@ Row RowOf(absl::StatusCode code) {
   }
 }
 
-// Where a request of `api` has the prompt.
+// The field that holds the prompt in a request of `api`.
 const char* InputOf(OpenAiApi api) {
   switch (api) {
     case OpenAiApi::kChat:
@@ -101,7 +101,7 @@ const char* InputOf(OpenAiApi api) {
   return "";
 }
 
-// What a field of bole.v1 is called by `api`.
+// The name that `api` has for a field of bole.v1.
 std::string ParamOf(std::string_view field, OpenAiApi api) {
   const std::string_view whole_inputs[] = {"input", "text", "token_ids", "chat",
                                            "prompt"};
@@ -119,7 +119,8 @@ std::string ParamOf(std::string_view field, OpenAiApi api) {
     return std::string(rest);
   }
   if (absl::ConsumePrefix(&rest, "chat.")) {
-    // Items of a response's input are not its messages.
+    // The input items of the responses API do not correspond to messages, so
+    // only the whole input can be named.
     if (api == OpenAiApi::kResponses && absl::StartsWith(rest, "messages")) {
       return InputOf(api);
     }
@@ -157,7 +158,7 @@ OpenAiError ToOpenAiError(const Refusal& refusal, OpenAiApi api) {
   if (refusal.reason == RefusalReason::kUnknownModel) error.param = "model";
   if (refusal.field.empty()) return error;
   error.param = ParamOf(refusal.field, api);
-  // A path of one word may occur in the sentence with another meaning.
+  // A field name without a dot may occur in the message as an ordinary word.
   if (absl::StrContains(refusal.field, ".")) {
     error.message =
         absl::StrReplaceAll(refusal.message, {{refusal.field, error.param}});

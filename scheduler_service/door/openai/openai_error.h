@@ -1,4 +1,4 @@
-// Errors in OpenAI's words. README.md has the table.
+// Errors in the format of OpenAI's API. README.md has the table.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_OPENAI_ERROR_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_OPENAI_ERROR_H_
 
@@ -13,11 +13,11 @@
 namespace bole {
 
 struct OpenAiError {
-  int status;        // Of HTTP.
+  int status;        // HTTP status code.
   std::string type;  // "invalid_request_error"
   std::string code;  // "model_not_found"
   std::string message;
-  std::string param = {};  // The field that is at fault; empty: none.
+  std::string param = {};  // The field that is wrong; empty: none.
   // For the header Retry-After; absent if waiting does not help.
   std::optional<std::chrono::milliseconds> retry_after = std::nullopt;
 
@@ -25,12 +25,13 @@ struct OpenAiError {
   std::string Body() const;
 };
 
-// Of a call that is not admitted. A field of bole.v1 that is at fault is named
-// as `api` names it, in `param` and in the message.
+// The error of a call that is not admitted. `param` and the message name a
+// wrong field of bole.v1 as `api` calls it.
 OpenAiError ToOpenAiError(const Refusal& refusal,
                           OpenAiApi api = OpenAiApi::kChat);
 
-// Of a call that failed after it was admitted: what ResponseSink::End() gets.
+// The error of a call that failed after it was admitted; `failure` is what
+// ResponseSink::End() got.
 // REQUIRES: `failure` is not OK.
 OpenAiError ToOpenAiError(const absl::Status& failure);
 
