@@ -27,7 +27,7 @@ constexpr size_t kMaxBytes = 16 << 20;
 constexpr size_t kMaxAxes = 4;
 constexpr size_t kMaxTerms = 64;
 constexpr size_t kMaxRowBuckets = 4096;
-// Of points, and of times in microseconds.
+// Bound on the points of axes and on times in microseconds.
 constexpr double kMaxNumber = 1e12;
 
 constexpr const char* kNames[kNumQuantities] = {
@@ -82,7 +82,7 @@ absl::StatusOr<StepCosts::Axis> ParseAxis(const json& axis,
   return parsed;
 }
 
-// Appends the numbers of `values`, which nests as the axes say.
+// Appends the numbers of `values`, arrays nested once per axis, to `flat`.
 absl::Status Flatten(const json& values, std::span<const StepCosts::Axis> axes,
                      const std::string& term, std::vector<double>& flat) {
   if (axes.empty()) {
@@ -149,7 +149,7 @@ absl::StatusOr<std::vector<int>> ParseRowBuckets(const json& buckets) {
   return parsed;
 }
 
-// The grid that begins at `values`, as Flatten() reads it.
+// The grid `values` as nested arrays, the form that Flatten() reads.
 ordered_json Nest(std::span<const StepCosts::Axis> axes,
                   std::span<const double> values) {
   if (axes.empty()) return std::round(values[0] * 100) / 100;
@@ -167,7 +167,8 @@ double Padded(double rows, const std::vector<int>& buckets) {
   return rows == 0 || bucket == buckets.end() ? rows : *bucket;
 }
 
-// Interpolates over `axes`, whose grid begins at `values`.
+// Interpolates in the grid `values` over `axes`. Beyond the last point it
+// extrapolates along a term's first axis alone (`is_first`).
 double Interpolate(std::span<const StepCosts::Axis> axes,
                    std::span<const double> values,
                    const RoundQuantities& quantities, bool is_first = true) {
@@ -300,7 +301,7 @@ std::chrono::nanoseconds StepCosts::TimeOf(
   for (const Term& term : terms_) {
     const auto first = static_cast<size_t>(term.axes[0].quantity);
     if (quantities[first] == 0) continue;
-    // Points that lie very close may lead to infinity, or to no number.
+    // If points lie very close to each other, this may be infinite or NaN.
     const double time = Interpolate(term.axes, term.microseconds, quantities);
     if (time > 0) microseconds += time;
   }

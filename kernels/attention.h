@@ -12,9 +12,9 @@ namespace bole {
 //
 // A layer's keys and values begin at KV index `first_key`, a constant of the
 // layer: those that are rotated by position p lie at KV index first_key + p.
-// What lies before holds nothing: it is never written, has no weight in any
-// result, and may be NaN. 0, but where an entry is known only with the token
-// after it, as in the drafter's layer.
+// Entries before first_key are unused: they are never written, have no weight
+// in any result, and may be NaN. first_key is 0, except where an entry is known
+// only with the token after it, as in the drafter's layer.
 
 struct AttentionShape {
   int query_heads;  // Hq, a multiple of Hkv.
@@ -71,18 +71,18 @@ struct AttentionParams {
   Activation* out;              // [N, Hq * hd]
 };
 
-// PrepareQkv and Attend of a batch in which each request has at most one row,
-// node 0. q need not be written: it holds anything afterwards. The topology,
-// and keys and values that are committed, may be read while the operator before
-// still runs, which must not write them.
+// PrepareQkv and Attend in one operator, for a batch in which each request has
+// at most one row, node 0. q need not be written; its content is unspecified
+// afterwards. The topology, and committed keys and values, may be read while
+// the previous operator is still running, so that operator must not write them.
 struct AttentionDecodeParams {
   QkvParams qkv;
   AttentionParams attend;
 };
 
 // Moves the path's keys and values of layers 0 .. num_layers - 1, whose
-// first_key is 0, from KV index committed + node to committed + place in the
-// path, where later rounds look.
+// first_key is 0, from KV index committed + node to committed + index in the
+// path, where later rounds read them.
 struct CompactKvParams {
   RowBatch batch;
   RowPath path;

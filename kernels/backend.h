@@ -13,20 +13,20 @@ namespace bole {
 
 class ScratchMeter;  // kernels/scratch_meter.h
 
-// A machine: its memory, the weights that lie there, and the operators that run
-// there. Who needs one of the three takes that one.
+// A machine: its memory, the weights stored in it, and the operators that run
+// on it. Code that needs only one of the three takes that base class.
 //
 // Scratch is memory that operators use within one call. It grows when an
 // operator needs more than there is, unless it was reserved.
 class Backend : public OperatorSet, public WeightStore, public Device {
  public:
-  // A stand-in for the operators of this backend, which must outlive it: they
-  // do nothing but note how much scratch they would need here. Null if
-  // operators need none.
+  // A stand-in for the operators of this backend that only records how much
+  // scratch they would need. The backend must outlive it. Null if operators
+  // need no scratch.
   virtual std::unique_ptr<ScratchMeter> MakeScratchMeter() const = 0;
   // Allocates the scratch once and for all: from then on an operator that needs
-  // more fails with FAILED_PRECONDITION. Of several calls the largest counts.
-  // RESOURCE_EXHAUSTED without memory.
+  // more fails with FAILED_PRECONDITION. After several calls the largest size
+  // applies. RESOURCE_EXHAUSTED: there is not enough memory.
   virtual absl::Status ReserveScratch(size_t bytes) = 0;
 };
 

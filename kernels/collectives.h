@@ -7,13 +7,13 @@
 
 namespace bole {
 
-// What the ranks of a model compute together. All ranks call the same operators
-// in the same order, with the same rows. With one rank only the local part is
-// left.
+// Operators that the ranks of a model compute together. All ranks call the same
+// operators in the same order, with the same rows. With one rank, only the
+// local part remains.
 
-// residual += the ranks' partial, added in float32 in the order of the ranks;
-// out = RMSNorm(residual), as RmsNormParams. The result has the same bits on
-// every rank if the residual had.
+// residual += the `partial` of all ranks, added in float32 in the order of the
+// ranks; out = RMSNorm(residual), as in RmsNormParams. The result has the same
+// bits on every rank if the residual had.
 struct AllReduceAddNormParams {
   RowCount rows;
   int width;  // H
@@ -24,11 +24,11 @@ struct AllReduceAddNormParams {
   Activation* out;            // [N, H]
 };
 
-// Columns that the ranks have become whole rows on every rank: the parts of a
-// row side by side, in the order of the ranks.
+// Gathers the columns of all ranks into whole rows on every rank: the parts of
+// a row lie side by side, in the order of the ranks.
 struct AllGatherParams {
   RowCount rows;
-  std::span<const int> widths;  // By rank; may be 0. W together.
+  std::span<const int> widths;  // By rank; may be 0. Their sum is W.
   float* values;  // In: [N, widths[rank]] of this rank; out: [N, W].
 };
 

@@ -8,8 +8,9 @@
 
 namespace bole {
 
-// The dense operators: every row on its own. On the reference backend a row's
-// result does not depend, bit for bit, on the other rows it ran with.
+// The dense operators, which compute every row on its own. On the reference
+// backend a row's result does not depend, bit for bit, on the other rows it ran
+// with.
 
 // out = table[token].
 struct EmbedParams {
@@ -63,7 +64,7 @@ struct GatherRowsParams {
 // by their sum, and
 //   out += sum_e w_e down_e(silu(gate_e x) * up_e x)
 //          + sigmoid(shared_gate x) * shared(x),
-// or out = the same.
+// or, without `accumulate`, out = the same.
 struct MoeParams {
   RowCount rows;
   int experts_per_token;

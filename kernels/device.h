@@ -34,7 +34,8 @@ struct MemoryState {
   size_t total_bytes;
 };
 
-// Some bytes on the device, and as many in memory of AllocateHost().
+// The two ends of a copy: bytes on the device, and as many in memory of
+// AllocateHost().
 struct HostCopy {
   void* device;
   void* host;
@@ -57,17 +58,17 @@ class Device {
   // For people: "cpu, 2 threads".
   virtual std::string description() const = 0;
   virtual ElementType activation_type() const = 0;
-  // Nothing for a device that uses the host's.
+  // Absent for a device that uses the host's memory.
   virtual std::optional<MemoryState> memory() const = 0;
 
   // Memory. Allocate returns 64-byte aligned memory with unspecified content,
   // or RESOURCE_EXHAUSTED naming `what` and the bytes. Upload and Download copy
   // between host and device in order with the operators; Download returns when
-  // the bytes are there and reports errors of everything queued before.
+  // the bytes have arrived and reports errors of everything queued before.
   virtual absl::StatusOr<DeviceMemory> Allocate(size_t bytes,
                                                 std::string_view what) = 0;
-  // As Allocate, for what the operators of other ranks read too. All ranks call
-  // it together, for as many bytes; an error of one is an error of all.
+  // As Allocate, for memory that the operators of other ranks read too. All
+  // ranks call it together, with the same size; if one fails, all fail.
   virtual absl::StatusOr<DeviceMemory> AllocateShared(size_t bytes,
                                                       std::string_view what) {
     return Allocate(bytes, what);
@@ -78,19 +79,20 @@ class Device {
   // Widens activations to float32 on the host.
   virtual absl::Status DownloadActivations(std::span<float> host,
                                            const Activation* device) = 0;
-  // Host memory that copies use without waiting, 64-byte aligned.
+  // Host memory, 64-byte aligned, that copies can use without the host waiting.
   virtual absl::StatusOr<HostMemory> AllocateHost(size_t bytes,
                                                   std::string_view what) = 0;
   // As Download, into memory of AllocateHost(), but does not wait: the bytes
-  // are there once a later mark has been reached.
+  // have arrived once a mark that was set later has been reached.
   virtual absl::Status QueueDownload(void* host, const void* device,
                                      size_t bytes) = 0;
-  // Within the device, in order with the operators; no overlap.
+  // Copies within the device, in order with the operators. The two ranges must
+  // not overlap.
   virtual absl::Status CopyDevice(void* to, const void* from, size_t bytes) = 0;
-  // Copies that run beside the operators, in an order of their own. They begin
-  // when the operators queued so far have ended; operators that are queued
-  // after AwaitHostCopies(), and those alone, begin when all copies queued
-  // before it have. The host waits for none of it.
+  // Copies that run concurrently with the operators, in a queue of their own.
+  // They begin when the operators queued so far have ended. Operators that are
+  // queued after AwaitHostCopies(), and only those, wait until all copies
+  // queued before it have ended. The host never waits.
   virtual absl::Status CopyToHost(std::span<const HostCopy> copies) = 0;
   virtual absl::Status CopyFromHost(std::span<const HostCopy> copies) = 0;
   virtual absl::Status AwaitHostCopies() = 0;
@@ -99,10 +101,10 @@ class Device {
   // the device must outlive it.
   virtual std::unique_ptr<GraphSet> MakeGraphs(int capacity) = 0;
 
-  // Marks of the queue, 0 .. kNumMarks - 1; setting one again moves it. Await
-  // returns when all before the mark is done, with its errors. Between two
-  // marks that have been awaited (or lie before one that has) so many seconds
-  // passed on the device.
+  // Marks in the queue, numbered 0 .. kNumMarks - 1; setting a mark again moves
+  // it. AwaitMark returns when everything before the mark is done, with its
+  // errors. SecondsBetween returns the time that passed on the device between
+  // two marks, each of which has been awaited or lies before one that has.
   static constexpr int kNumMarks = 64;
   virtual absl::Status SetMark(int mark) = 0;
   virtual absl::Status AwaitMark(int mark) = 0;

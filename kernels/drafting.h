@@ -14,36 +14,36 @@ namespace bole {
 // The bookkeeping of drafting, on the device. Slot p of the drafter pairs the
 // target's hidden vector at position p with the token at position p + 1.
 
-// The rows of the extend pass: for each request the path, with tokens shifted
-// left by one and next_token at the end. Builds a RowBatch of chains.
+// Builds the rows of the extend pass as a RowBatch of chains: for each request
+// its path, with tokens shifted left by one and next_token at the end.
 struct ExtendRowsParams {
   int max_requests;           // B
   int max_rows;               // N
   RowPath path;               // Rows of the target's batch.
   const int32_t* token;       // [.] the target rows' tokens.
   const int32_t* next_token;  // [B] kNoToken counts as token 0.
-  const int32_t* committed;   // [B] before this path.
-  // [1] Requests that are extended, the first ones; the paths of the others
-  // count as empty.
+  const int32_t* committed;   // [B] tokens before this path.
+  // [1] How many requests, the first ones, are extended; the paths of the
+  // others count as empty.
   const int32_t* num_extended;
   int32_t* next_committed;  // [B] out: committed + length of the path.
-  // Out, of the extend batch:
+  // Out, the extend batch:
   int32_t* num_rows;    // [1]
   int32_t* request;     // [N]
-  int32_t* node;        // [N] place in the path; also depth.
+  int32_t* node;        // [N] index in the path; also the depth.
   int32_t* parent;      // [N]
   int32_t* row_token;   // [N]
   int32_t* hidden_row;  // [N] the target row whose hidden vector it takes.
   int32_t* last_row;    // [B] the last extend row of each request.
 };
 
-// Keeps the target's hidden vectors of a path's last `most` tokens, for a
-// drafter that sees them later. A slot has a ring of them: that of position p
-// is at p % ring.
+// Keeps the target's hidden vectors of the last `most` tokens of each path, for
+// a later pass of the drafter. A slot keeps them in a ring: the vector of
+// position p is at index p % ring.
 struct StoreHiddenParams {
-  RowBatch batch;            // The target's; committed: before the path.
+  RowBatch batch;            // The target's; `committed` excludes the path.
   RowPath path;              // Rows of the batch.
-  int max_path_rows;         // Rows of all paths together, at most.
+  int max_path_rows;         // Bound on the rows of all paths together.
   int width;                 // H
   int ring;                  // R
   int most;                  // 1 .. R
@@ -64,18 +64,18 @@ struct CandidateTrees {
 // NaN counts as -inf and +inf as the largest float, so that whatever the logits
 // are, there are k valid columns, and log_prob is <= 0 and not NaN.
 //
-// Of several ranks each has some columns of the logits, and all of them get the
-// best of all columns.
+// With several ranks, each has some columns of the logits, and all of them get
+// the most likely tokens of all columns.
 struct TopKParams {
   RowCount rows;
   int vocabulary;        // V: columns of the logits of all ranks.
-  int num_valid_tokens;  // Columns at or beyond do not count.
+  int num_valid_tokens;  // Columns from this one on do not count.
   int top_k;             // k <= kMaxDraftTopK
   const float* logits;   // [N, V], or the rank's columns of them.
   // As in SampleParams.
   std::span<const int> rank_columns = {};
-  const int32_t* token_of;  // [V] ids of the columns, or null: column v is
-                            // token v.
+  const int32_t* token_of;  // [V] token ids of the columns; null: column v
+                            // is token v.
   int32_t* token;           // [N, k]
   float* log_prob;          // [N, k]
 };
@@ -92,10 +92,10 @@ struct GrowTreesParams {
   const int32_t* top_token;   // level 0: [B, k]; else [B, k, k] by lane.
   const float* top_log_prob;  // the same
   CandidateTrees trees;
-  // The frontier, k lanes per request, lane order = rank. In: level - 1's
-  // (level >= 1). Out: this level's (but for the last level). Lane i of
-  // request b is row b * k + i of the drafter's next batch, its node number
-  // is level * k + i.
+  // The frontier, k lanes per request, in the order of their ranks. In: that of
+  // level - 1 (level >= 1). Out: that of this level (except the last level).
+  // Lane i of request b is row b * k + i of the drafter's next batch, and its
+  // node number is level * k + i.
   int32_t* frontier;    // [B, k] candidate.
   int32_t* row_token;   // [B * k] out.
   int32_t* row_parent;  // [B * k] out: node number, or -1 at level 0.
@@ -104,10 +104,10 @@ struct GrowTreesParams {
   uint32_t* ancestors;  // [B * k, W] in (level >= 1) and out.
 };
 
-// What a path changes for the round that follows without the host: committed
-// and control.max_tokens move on by its length. A request has ended if it had
-// no path, if it emitted kNoToken or a stop token last, or if it may emit no
-// more tokens.
+// Updates each request by its accepted path, for a next round that starts
+// without the host: committed grows and control.max_tokens shrinks by the
+// length of the path. A request has ended if it had no path, if the last token
+// it emitted is kNoToken or a stop token, or if it may emit no more tokens.
 struct AdvanceRequestsParams {
   int max_requests;           // B
   int max_context;            // Positions.
@@ -121,30 +121,31 @@ struct AdvanceRequestsParams {
   int32_t* depth_limit;       // [B] out: tokens left.
 };
 
-// The nodes of one tree that can be verified together.
+// The most nodes of one tree that can be verified together.
 inline constexpr int kMaxTreeNodes = 128;
 
-// The nodes that the batch verifies next, chosen as SelectNodes() of
-// common/select_nodes.h does and packed as PackForest() of
-// common/packed_forest.h: node for node, and bit for bit in the masks. Node 0
-// of request b's tree is root[b], node c + 1 its candidate c; trees are in the
-// order of the requests.
+// Selects the nodes that the batch verifies next. The result is that of
+// SelectNodes() of common/select_nodes.h and PackForest() of
+// common/packed_forest.h, node for node and bit for bit in the masks. Node 0 of
+// request b's tree is root[b], and node c + 1 is its candidate c; trees are in
+// the order of the requests.
 //
-// A request with node_limit 0 gets no rows, whatever its bounds. The others get
-// a row each; then each of them its likeliest candidates until it has `floor`
-// nodes, if there are so many; and what the budget leaves goes to the likeliest
-// candidates of the batch. No tree has more than min(cap, max_nodes_per_tree,
-// node_limit) nodes, its root included, or nodes deeper than depth_limit. That
-// is SelectNodes() on trees that TrimTree() of common/trim_tree.h made.
+// A request with node_limit 0 gets no rows, whatever its bounds. Each of the
+// others gets a row for its root, and then its likeliest candidates until it
+// has `floor` nodes, if it has that many. The rest of the budget goes to the
+// likeliest candidates of the whole batch. No tree has more than min(cap,
+// max_nodes_per_tree, node_limit) nodes, its root included, or nodes deeper
+// than depth_limit. This equals SelectNodes() on trees that TrimTree() of
+// common/trim_tree.h has trimmed.
 //
-// REQUIRES: the floors of requests with rows, each up to what its tree can
-// have, are at most *budget together; *budget <= max_rows; 1 <= floor[b],
-// cap[b]; log_rho as CandidateTrees says, and no NaN.
+// REQUIRES: the floors of requests with rows, each reduced to what its tree can
+// have, add up to at most *budget; *budget <= max_rows; 1 <= floor[b], cap[b];
+// log_rho is as CandidateTrees says, without NaN.
 struct SelectForestParams {
   int max_requests;  // B
   int max_rows;      // N
   int mask_words;    // W >= max_nodes_per_tree / 32, rounded up; bits of nodes
-                     // that are not there are 0.
+                     // that do not exist are 0.
   DraftShape shape;  // C
   int max_nodes_per_tree;      // 1 .. kMaxTreeNodes; bounds every cap.
   const int32_t* budget;       // [1] nodes of the batch.

@@ -11,8 +11,7 @@ namespace bole {
 // Gated DeltaNet, the linear attention of a hybrid model. Per value head, with
 // the state S [dv, dk] in float32 and the row's q (scaled), k (normalised), v:
 //
-//   S <- exp(g) S;  u = beta (v - S k);  S <- S + u k^T;  o = S q        (Eq.
-//   1)
+//   S <- exp(g) S;  u = beta (v - S k);  S <- S + u k^T;  o = S q  (Eq. 1)
 //
 // Value head h reads key head h / (Hv / Hk).
 
@@ -44,10 +43,11 @@ struct GdnStates {
   int num_layers;  // L
 };
 
-// What a round keeps of every row and layer from verification to commit. No
-// per-node state, unless asked for: rejected nodes cost nothing more. Layer l
-// starts at row l * layer_rows of each array; with layer_rows 0 the layers
-// share one, for rows that no commit will ask for.
+// What a round keeps of every row and layer from verification to commit. The
+// state after each node is not kept unless requested, so rejected nodes cost
+// nothing more. Layer l starts at row l * layer_rows of each array; with
+// layer_rows 0 all layers share the same rows, for rows whose factors no commit
+// will read.
 struct GdnFactors {
   Activation* raw;   // [L, N, C] the projection before the convolution.
   Activation* k;     // [L, N, Hk, dk] after convolution and SiLU.
@@ -90,9 +90,10 @@ enum class TreeSolver {
 //   GdnVerify   o of every node of a forest from the committed state, which is
 //               only read (Eq. 2). Decays enter as exp(Gamma_i - Gamma_j) for
 //               an ancestor j of i, never as a ratio of products.
-//   GdnDecode   one row per request; the state moves on by that row.
-//   GdnPrefill  chains (mask_words == 0); chunk form on the grid of 64 absolute
-//               positions; the state moves on to the end of the chunk.
+//   GdnDecode   one row per request; the state advances by that row.
+//   GdnPrefill  chains (mask_words == 0), in the chunked form, with chunks cut
+//               at absolute positions divisible by 64; the state advances by
+//               all rows.
 struct GdnCoreParams {
   RowBatch batch;
   GdnShape shape;
@@ -116,11 +117,12 @@ struct GdnGatedNormParams {
   Activation* out;              // [N, Hv * dv], may be o.
 };
 
-// States: replays the path's rows on the slot's state of layers first_layer ..
-// first_layer + num_layers - 1, with the arithmetic of GdnDecode: bitwise the
-// recurrence over the path's own operands (the exact form of Eq. 10). With
-// factors.node_states: copies what is there of the path's last row.
-// Windows: shifts the path's raw rows in.
+// GdnCommitStates replays the path's rows on the slot's state of layers
+// first_layer .. first_layer + num_layers - 1, with the arithmetic of
+// GdnDecode: bitwise the recurrence over the path's own operands (the exact
+// form of Eq. 10). With factors.node_states it copies the state after the
+// path's last row instead. GdnCommitWindows shifts the path's raw rows into the
+// windows.
 struct GdnCommitParams {
   RowBatch batch;
   RowPath path;
@@ -131,10 +133,11 @@ struct GdnCommitParams {
   int num_layers;
 };
 
-// A row of each request through a layer, from its projection to the gated norm:
-// GdnConv, GdnDecode, GdnCommitWindows and GdnGatedNorm one after the other on
-// the same rows and layer. What lies between them need not be written: q and
-// factors, and core.out if it is not norm.out, hold anything afterwards.
+// Runs one row of each request through a layer, from its projection to the
+// gated norm: GdnConv, GdnDecode, GdnCommitWindows and GdnGatedNorm one after
+// the other on the same rows and layer. Intermediate results need not be
+// written: the content of q and factors, and of core.out if it is not norm.out,
+// is unspecified afterwards.
 struct GdnDecodeLayerParams {
   GdnConvParams conv;
   GdnCoreParams core;
@@ -142,10 +145,10 @@ struct GdnDecodeLayerParams {
   GdnGatedNormParams norm;
 };
 
-// The rows of a forest through a layer, from their projection to the gated
+// Runs the rows of a forest through a layer, from their projection to the gated
 // norm: GdnConv, GdnVerify and GdnGatedNorm one after the other on the same
-// rows and layer. The factors are written, but q, q_scale, and core.out if it
-// is not norm.out, hold anything afterwards.
+// rows and layer. The factors are written, but the content of q and q_scale,
+// and of core.out if it is not norm.out, is unspecified afterwards.
 struct GdnVerifyLayerParams {
   GdnConvParams conv;
   GdnCoreParams core;

@@ -1,4 +1,4 @@
-// Sequences of operators that a backend may keep.
+// Sequences of operator calls that a backend may keep and replay.
 #ifndef BOLE_KERNELS_GRAPH_SET_H_
 #define BOLE_KERNELS_GRAPH_SET_H_
 
@@ -13,20 +13,20 @@ namespace bole {
 // Stands for a sequence of operator calls with all their parameters.
 using GraphKey = std::array<int32_t, 9>;
 
-// Sequences of operators that are run again and again.
+// Keeps sequences of operator calls that are run again and again.
 class GraphSet {
  public:
   virtual ~GraphSet() = default;
 
   // How many keys it keeps at most; 0: none.
   virtual int capacity() const { return 0; }
-  // Calls of Replay() whose key it could have kept, and did not have.
+  // Calls of Replay() with a key that it could have kept but did not have.
   virtual int64_t num_misses() const { return 0; }
 
-  // Runs what `queue` queues: operators, no copies and no marks, the same for
-  // one key. A set may keep them at the first call, and from then on run them
-  // without calling `queue`. Whatever they touch must outlive the set. May
-  // allocate when a key is new.
+  // Runs what `queue` queues, which must be only operators, without copies or
+  // marks, and the same ones for the same key. A set may keep them at the first
+  // call, and from then on run them without calling `queue`. All memory that
+  // they use must outlive the set. May allocate when a key is new.
   virtual absl::Status Replay(const GraphKey& key,
                               const std::function<absl::Status()>& queue) = 0;
 };

@@ -7,12 +7,13 @@
 
 namespace bole {
 
-// The rows of one forward: N rows of B requests, request b owning the rows
-// first_row[b] .. first_row[b+1]-1. A row is a node of the request's tree (or a
-// token of its prefill chunk, which is a tree without branches).
+// The rows of one forward pass: N rows of B requests, where request b owns the
+// rows first_row[b] .. first_row[b+1]-1. A row is a node of the request's tree
+// (or a token of its prefill chunk, which is a tree without branches).
 //
-// All pointers are on the device, nothing is owned. B and N are capacities; the
-// topology itself is read by the kernels, so one launch serves every topology.
+// All pointers refer to device memory, and nothing is owned. B and N are
+// capacities; kernels read the topology itself, so one launch serves every
+// topology.
 //
 // Invariants: parents come before children; parent[i] < node[i];
 // depth[i] = 0 where parent[i] is -1, else depth of the parent + 1.
@@ -22,7 +23,7 @@ struct RowBatch {
   int mask_words;    // W; 0: each request is one chain, node i descends from
                      // every node before it.
   int max_path = 0;  // The most nodes of any path from a root to a leaf; 0:
-                     // not known.
+                     // unknown.
   RowCount rows;     // N
 
   const int32_t* first_row;   // [B + 1]; unused requests are empty.

@@ -17,11 +17,11 @@ namespace bole {
 
 inline constexpr int kMaxTopLogprobs = 20;
 
-// What is drawn from logits that are not numbers: nothing.
+// Stands for the token of a row that has no token to draw (SampleParams).
 inline constexpr int32_t kNoToken = -1;
 
-// What is sampled from is looked at in groups of so many tokens, which are not
-// divided among ranks.
+// Sampling reads logits in groups of this many tokens. A group is not divided
+// among ranks.
 inline constexpr int kHeadGroupTokens = 512;
 
 // One request's part of SampleParams. Plain data, copied to the device.
@@ -35,16 +35,16 @@ struct SamplingControl {
   float frequency_penalty;   // 0: none.
   float repetition_penalty;  // 1: none.
   int32_t prompt_length;     // Tokens at later positions are output.
-  int32_t max_tokens;        // Stop after emitting so many this round; >= 1.
-  int32_t min_tokens;        // Draw no stop token among so many first ones of
+  int32_t max_tokens;        // Emit at most this many this round; >= 1.
+  int32_t min_tokens;        // Draw no stop token among the first min_tokens of
                              // the output; 0: stop tokens may always be drawn.
   int32_t top_logprobs;      // 0 .. kMaxTopLogprobs; alternatives to report.
 };
 
-// What the penalties know of the committed tokens of a slot.
+// The counts of a slot's committed tokens, which penalties depend on.
 struct TokenCounts {
-  int32_t* count;  // [slots, V] times the token was output; kPromptToken is
-                   // added where the prompt has it.
+  int32_t* count;  // [slots, V] how often the token was output, plus
+                   // kPromptToken if the prompt has it.
   int num_slots;
 };
 inline constexpr int32_t kPromptToken = 1 << 30;
@@ -54,12 +54,12 @@ inline constexpr int32_t kPromptToken = 1 << 30;
 // after a stop token, and after control.max_tokens tokens. A request whose rows
 // have several parentless nodes starts at the first.
 //
-// The order of filters: bias, then the ban of stop tokens that would come
-// before min_tokens, whose logits are -inf, then penalties (each node counts
-// its own ancestors), temperature, top-k (ties at the k-th value stay), top-p
-// over what is left (the smallest set of at least p, ties to the lower id),
-// min-p. Log probabilities are of the model's own distribution, before all of
-// these.
+// Filters apply in this order: bias; the ban of stop tokens before min_tokens,
+// which sets their logits to -inf; penalties (each node counts its own
+// ancestors); temperature; top-k (ties at the k-th value stay); top-p over what
+// is left (the smallest set with a probability of at least p, ties to the lower
+// id); min-p. Log probabilities are those of the model's own distribution,
+// before all of these.
 //
 // A row has no token to draw if one of its logits below num_valid_tokens is
 // NaN, or if bias, ban and penalties leave no token with a logit above -inf;
@@ -67,20 +67,20 @@ inline constexpr int32_t kPromptToken = 1 << 30;
 // with kNoToken, and the log probabilities of that entry mean nothing. Rows
 // that no walk visits may hold anything.
 //
-// Of several ranks each has some columns of the logits, and all of them draw
-// the same: what they would if each had all columns.
+// With several ranks, each has some columns of the logits, and all of them draw
+// the same tokens: those that they would draw if each had all columns.
 struct SampleParams {
   RowBatch batch;
   int vocabulary;        // V
-  int num_valid_tokens;  // Ids at or beyond are never drawn.
+  int num_valid_tokens;  // Ids from this one on are never drawn.
   const int32_t* token;  // [N] the rows' own tokens.
-  // Rows first_logits .. are [N, V], or the rank's columns of them. Of several
-  // ranks each has them in memory of Device::AllocateShared().
+  // The rows from first_logits on are [N, V], or the rank's columns of them.
+  // With several ranks they must lie in memory of Device::AllocateShared().
   const float* logits;
   int64_t first_logits = 0;
-  // How many columns each rank has, by rank; V together. On the host; not read
-  // by one rank. GPUs refuse a border within a group of kHeadGroupTokens that
-  // has valid tokens on both sides.
+  // The number of columns of each rank; their sum is V. On the host; not read
+  // if there is only one rank. GPUs refuse a border between two ranks within a
+  // group of kHeadGroupTokens that has valid tokens on both sides.
   std::span<const int> rank_columns = {};
   const SamplingControl* control;  // [B]
   TokenCounts counts;              // Counts of the committed tokens.
@@ -90,7 +90,7 @@ struct SampleParams {
   const int32_t* first_stop;       // [B + 1]
   const int32_t* stop_token;       // [first_stop[B]]
 
-  // Out. Entry first[b] + j belongs to the j-th visited node of request b.
+  // Out. Entry path_first[b] + j belongs to the j-th visited node of request b.
   int32_t* path_first;  // [B + 1]
   int32_t* path_row;    // [N] visited rows.
   int32_t* emitted;     // [N] token drawn at that row, or kNoToken.
@@ -101,10 +101,10 @@ struct SampleParams {
   int32_t* next_token;  // [B] the last token emitted, or kNoToken.
 };
 
-// Adds the path's tokens to the counts of their slots: to the output where the
-// position is at or beyond prompt_length, else to the prompt. A request with
-// committed == 0 starts from empty counts. Whether the request has penalties
-// makes no difference: one that goes on from its slot later may have them.
+// Adds the path's tokens to the counts of their slots: as output from position
+// prompt_length on, and as prompt before it. A request with committed == 0
+// starts from empty counts. Requests without penalties are counted too, because
+// a later request that continues from the slot may have penalties.
 struct CountTokensParams {
   RowBatch batch;
   RowPath path;
@@ -114,8 +114,8 @@ struct CountTokensParams {
   TokenCounts counts;
 };
 
-// Whatever is counted in a slot, as output or in the prompt, is in the prompt
-// from now on: that of a request which goes on where another one ended.
+// Turns all tokens that are counted in a slot into prompt tokens, for a request
+// that continues where another one ended.
 struct OutputToPromptParams {
   int slot;
   int vocabulary;

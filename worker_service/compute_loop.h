@@ -21,7 +21,7 @@
 
 namespace bole {
 
-// The answer to one plan.
+// The answer to a plan or, if it is a lease, to one of its rounds.
 struct ComputeOutcome {
   uint64_t stream;
   uint64_t sequence;
@@ -30,11 +30,11 @@ struct ComputeOutcome {
   absl::StatusOr<StepResult> result;
   int prefill_tokens = 0;
   int nodes = 0;  // In the forest of the round.
-  // Before it.
+  // Copies that were made before the round.
   int slot_copies = 0;
   int page_copies = 0;
-  // In the engine, since the step began or gave its previous result; 0 for a
-  // plan that was refused.
+  // The time in the engine since the step began or gave its previous result; 0
+  // for a plan that was refused.
   double step_seconds = 0;
 
   bool is_last() const { return !result.ok() || result->is_last; }
@@ -43,27 +43,30 @@ struct ComputeOutcome {
 struct ComputeLoopOptions {
   StepLimits limits;
   bool has_drafter = false;
-  // The engine. Called by the loop's thread alone, with plans that
-  // ValidatePlan() accepts. Any error means that memory is undefined.
+  // Runs a plan on the engine. Called by the loop's thread alone, with plans
+  // that ValidatePlan() accepts. After any error the engine's memory is
+  // undefined.
   std::function<absl::Status(const StepPlan& plan, const OnRound& on_round)>
       step;
   // Called by the loop's thread, in the order of the plans and rounds.
   std::function<void(ComputeOutcome outcome)> on_outcome;
   // A step that gives no result for longer than this hangs; 0: no limit.
   std::chrono::milliseconds step_timeout{0};
-  // Called at most once, by a thread of its own, with INTERNAL naming the plan
+  // Called at most once, by a separate thread, with INTERNAL naming the plan
   // that hangs. The loop's thread is still in that step, and Stop() would wait
   // for it.
   std::function<void(const absl::Status& why)> on_hang = {};
-  // Of StepFields(): gets every round, when it begins and again when it ends;
-  // written by the loop's thread alone. May be null.
+  // A recorder with the fields StepFields(), to which the loop's thread alone
+  // writes. Every round is recorded when it begins and again when it ends. May
+  // be null.
   FlightRecorder* flight = nullptr;
 };
 
 // Validates plans and runs them one after the other on a thread of its own. At
-// most one stream is open, and only plans of that one begin; a step that runs
-// when its stream ends is finished first, so two streams never touch memory at
-// the same time. The caller numbers the streams; no number is 0 or comes again.
+// most one stream is open, and only its plans are started. A step that is
+// running when its stream ends is finished before the next one starts, so two
+// streams never touch memory at the same time. The caller numbers the streams;
+// a number is not 0 and is never used again.
 //
 // Thread-safe. Stop() and the destructor must not be called by on_outcome or
 // on_hang.
@@ -78,17 +81,17 @@ class ComputeLoop {
   ComputeLoop(const ComputeLoop&) = delete;
   ComputeLoop& operator=(const ComputeLoop&) = delete;
 
-  // Ends the previous stream: its queued plans are dropped. The outcome of a
-  // plan that runs is still reported.
+  // Opens a stream and ends the previous one, whose queued plans are dropped.
+  // The outcome of a plan that is running is still reported.
   void Open(uint64_t stream);
-  // Nothing happens if another stream is open.
+  // Ends the stream in the same way. Does nothing if another stream is open.
   void Close(uint64_t stream);
 
   // Queues a plan, which is dropped if `stream` is not open.
   // RESOURCE_EXHAUSTED: kMaxWaiting plans are queued.
   absl::Status Submit(uint64_t stream, uint64_t sequence, StepPlan plan);
 
-  // Finishes the step that runs and drops the others.
+  // Finishes the running step and drops the queued plans.
   void Stop();
 
  private:
@@ -97,7 +100,7 @@ class ComputeLoop {
     uint64_t sequence;
     StepPlan plan;
     std::chrono::steady_clock::time_point queued;
-    int waiting = 0;  // Those behind it when it was taken.
+    int waiting = 0;  // Plans queued after it when it was taken.
   };
 
   void Run();
@@ -115,7 +118,7 @@ class ComputeLoop {
   uint64_t stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is open.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Mutex join_mutex_;
-  // Both threads use the members above, and start last.
+  // Both threads use the members above, so they are started last.
   std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
   std::optional<Ticker> ticker_;  // Calls CheckStep(), if there is a timeout.
 };

@@ -1,6 +1,6 @@
 // Shows the drafter committed tokens that it has not seen, because the rounds
-// that committed them did not draft, or because their sequence goes on from a
-// checkpoint in another way than the one that it saw.
+// that committed them did not draft, or because their sequence continues from a
+// checkpoint with other tokens than those that the drafter saw.
 #ifndef BOLE_WORKER_SERVICE_DRAFT_TAILS_H_
 #define BOLE_WORKER_SERVICE_DRAFT_TAILS_H_
 
@@ -20,40 +20,43 @@
 
 namespace bole {
 
-// How many of the sequences do not skip the drafter: the first ones.
+// The number of sequences that do not skip the drafter; they come first.
 int NumDrafted(std::span<const SequencePlan* const> sequences);
 
-// One pass of the MTP layer over the tails of some sequences. It does what
-// Drafter::Extend() would have done round by round, with hidden vectors that
-// SequenceMemory::hidden has kept, and leaves the same keys and values.
+// Runs passes of the MTP layer over the tails of some sequences. A pass does
+// what Drafter::Extend() would have done round by round, with the hidden
+// vectors that are kept in SequenceMemory::hidden, and leaves the same keys and
+// values.
 class DraftTails {
  public:
-  // Of a pass.
+  // The sizes of a pass.
   struct Capacity {
     int hidden_size;
     int max_requests;
     int max_rows;  // At least kMaxDraftTail.
     int max_pages;
   };
-  // Holds references, which must outlive it. Allocation errors stick in
-  // `arrays`. REQUIRES: memory.hidden.
+  // Keeps references, whose objects must outlive it. `arrays` keeps allocation
+  // errors. REQUIRES: memory.hidden is not null.
   DraftTails(const SequenceMemory& memory, OperatorSet& operators,
              MtpLayer& layer, const Capacity& capacity, DeviceArrays& arrays);
 
-  // Queues that the slots keep the hidden vectors of what has just been
-  // committed, of at most the last `most` tokens of each. Those of rounds that
-  // draft keep one: whoever goes on from a copy of the slot, with another token
-  // than the drafter has seen, shows it that position anew.
+  // Queues an operator that keeps in each slot the hidden vectors of the tokens
+  // that were just committed, at most the last `most` of them. Rounds that
+  // draft keep one: a sequence that continues from a copy of the slot, with
+  // another token than the drafter has seen, must show the drafter that
+  // position again.
   absl::Status Keep(const Drafter::Committed& committed, int most);
 
   using Sequences = std::span<const SequencePlan* const>;
 
-  // How many of the sequences fit into one pass, the first ones.
+  // How many of the sequences, counted from the first, fit into one pass.
   size_t CountFitting(Sequences sequences) const;
 
-  // Queues a pass over them; `out` takes what nobody reads. [max_rows, H]
-  // REQUIRES: they fit, have tails, and passed Validate(StepPlan); the pass
-  //     before has passed a mark.
+  // Queues a pass over the sequences. `out` is [max_rows, H] and receives
+  // results that nobody reads. REQUIRES: the sequences fit, have tails, and
+  // passed Validate(StepPlan); a mark that was set after the previous pass has
+  // been awaited.
   absl::Status Queue(Sequences sequences, Activation* out);
 
  private:
@@ -65,7 +68,7 @@ class DraftTails {
   const Capacity capacity_;
   TransferBlock block_;
   RowArrays rows_;
-  TransferArray<int32_t> hidden_row_;  // [N] of memory_.hidden.
+  TransferArray<int32_t> hidden_row_;  // [N] rows of memory_.hidden.
 };
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// What a worker's memory is for.
+// What a worker's memory is used for.
 #ifndef BOLE_WORKER_SERVICE_MEMORY_PLAN_H_
 #define BOLE_WORKER_SERVICE_MEMORY_PLAN_H_
 
@@ -14,7 +14,7 @@ struct EngineMemory {
   size_t pages = 0;    // Keys and values.
   size_t factors = 0;  // Factors of a forest, from verification to commit.
   size_t logits = 0;   // The target's logits.
-  size_t buffers = 0;  // All else that a step works with.
+  size_t buffers = 0;  // Everything else that a step works with.
   size_t scratch = 0;  // The most that one operator uses within a call.
 
   size_t total() const {
@@ -22,20 +22,20 @@ struct EngineMemory {
   }
 };
 
-// In bytes. All of it is allocated at start, but for what is set aside.
+// In bytes. Everything is allocated at start, except what is set aside.
 struct MemoryPlan {
   size_t weights = 0;
-  size_t states = 0;    // What slots hold, those of checkpoints included.
+  size_t states = 0;    // Of all slots, including those of checkpoints.
   size_t kv_pages = 0;  // Keys and values of all layers.
   size_t factors = 0;   // Factors of a forest's nodes.
   size_t logits = 0;
-  size_t buffers = 0;  // What else a step works with.
+  size_t buffers = 0;  // Everything else that a step works with.
   // Memory that an operator uses within one call.
   size_t scratch = 0;
   size_t set_aside = 0;  // For captured graphs and the code of kernels.
 
-  // For a device with memory of its own; 0 for the host.
-  size_t device = 0;  // All that it has.
+  // For a device with memory of its own; 0 if it uses the host's.
+  size_t device = 0;  // Its total memory.
   size_t usable = 0;  // What this worker may use of it, weights included.
 
   int num_slots = 0;  // For requests.
@@ -43,7 +43,8 @@ struct MemoryPlan {
   int num_pages = 0;
   int page_size = 0;  // Tokens.
 
-  // Pinned memory of the host, no part of the total, and its places.
+  // Pinned memory of the host, which total() does not include, and the numbers
+  // of slots and pages in it.
   size_t host_cache = 0;
   int num_host_slots = 0;
   int num_host_pages = 0;
@@ -52,7 +53,7 @@ struct MemoryPlan {
     return weights + states + kv_pages + factors + logits + buffers + scratch +
            set_aside;
   }
-  // Of one slot or page; 0 if there is none.
+  // The size of one slot or page; 0 if there is none.
   size_t slot_bytes() const {
     return states / std::max(1, num_slots + num_checkpoints);
   }

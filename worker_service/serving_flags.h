@@ -12,8 +12,8 @@
 
 namespace bole {
 
-// Where a worker listens and sends its spans, how often it gives a sign of
-// life, and how long it waits for its scheduler before it ends.
+// Where a worker listens and sends its spans, how often it sends a heartbeat,
+// and how long it waits for its scheduler before it ends.
 struct ServingFlags {
   std::string address = "127.0.0.1:50052";
   std::string metrics_address;  // Empty: there is no metrics endpoint.
@@ -21,14 +21,15 @@ struct ServingFlags {
   int scheduler_timeout_ms = 5000;
   int drain_seconds = 30;
   TlsFiles tls;
-  std::string health_address;  // Empty: none for health alone.
+  std::string health_address;  // Empty: there is none for health alone.
   bool allow_remote = false;
   OtlpCollector collector;
 
   void AddTo(CommandLine& app);
 
-  // Of the addresses for the scheduler and for metrics. Without certificates of
-  // clients, everybody who reaches the first is obeyed.
+  // From where the addresses for the scheduler and for metrics may be reached.
+  // Without client certificates, the worker obeys everybody who can reach the
+  // first.
   Reach reach() const {
     const bool knows_clients = !tls.empty() && !tls.client_ca.empty();
     return allow_remote || knows_clients ? Reach::kAnywhere : Reach::kLoopback;

@@ -19,18 +19,18 @@
 
 namespace bole {
 
-// A GPU that gives no result for this long hangs. The first steps load kernels
-// and capture graphs, which takes seconds.
+// A GPU that gives no result for this long is considered to hang. The first
+// steps load kernels and capture graphs, which takes seconds.
 inline constexpr std::chrono::milliseconds kGpuStepTimeout{60'000};
 
 struct WorkerServerOptions {
   RankedModelOptions model;
   std::string address = "127.0.0.1:0";  // Port 0: any that is free.
   std::string metrics_address;          // Empty: no metrics.
-  // Of grpc.health.v1 alone, for everybody; empty: none.
+  // An address that serves grpc.health.v1 alone, to everybody. Empty: none.
   std::string health_address;
   TlsFiles tls;                    // For the first two addresses.
-  Reach reach = Reach::kLoopback;  // For the same.
+  Reach reach = Reach::kLoopback;  // For the same two.
   std::chrono::milliseconds heartbeat_interval{1000};
   // As WorkerServiceOptions::scheduler_timeout.
   std::chrono::milliseconds scheduler_timeout{5000};
@@ -41,12 +41,12 @@ struct WorkerServerOptions {
   std::string record_path;  // Empty: nothing is recorded.
   // As ComputeLoopOptions::flight, and for bole.v1.Admin; outlives the server.
   FlightRecorder* flight = nullptr;
-  OtlpCollector collector;  // Of spans of requests that are sampled.
-  // A file of LoadCostTable(), measured with this worker; empty: none is
+  OtlpCollector collector;  // Receives the spans of sampled requests.
+  // A file for LoadCostTable(), measured with this worker. Empty: none is
   // loaded.
   std::string cost_table_path;
-  // Told what people should know: of the model, of a recording that ends, and
-  // of a collector that fails. May be null.
+  // Receives messages for people: about the model, a recording that ends, and a
+  // collector that fails. May be null.
   std::function<void(const std::string&)> note = {};
   // Called once, on a thread of the server, if the engine fails or hangs or a
   // rank's process ends; by then the failure is counted, health says
@@ -59,13 +59,13 @@ struct WorkerServerOptions {
 // Serves from Start() to Stop(). Thread-safe.
 class WorkerServer {
  public:
-  // Loads the model and listens. Errors say what cannot be read, what does not
-  // fit, what a table of costs was measured with instead, which address cannot
-  // be bound, or, before anything is loaded, what cannot be recorded in.
+  // Loads the model and starts to listen. Errors say what cannot be read, what
+  // does not fit, what a cost table was measured with instead of this worker,
+  // which address cannot be bound, or, before anything is loaded, that
+  // `record_path` cannot be written.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
       const WorkerServerOptions& options);
-  // The same with a model of the caller's, which was loaded with
-  // `options.model`.
+  // The same with a model that the caller has loaded with `options.model`.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> StartWith(
       std::unique_ptr<RankedModel> model, const WorkerServerOptions& options);
   ~WorkerServer();  // Stop(). Destroys the model.
@@ -73,20 +73,20 @@ class WorkerServer {
   WorkerServer(const WorkerServer&) = delete;
   WorkerServer& operator=(const WorkerServer&) = delete;
 
-  // Where it listens, with the port that was chosen.
+  // The address on which it listens, with the port that was chosen.
   const ListenAddress& address() const;
   int port() const { return address().port; }
   int metrics_port() const;  // 0: no metrics.
-  int health_port() const;   // 0: none that is for health alone.
+  int health_port() const;   // 0: there is no health_address.
 
   const RankedModel& model() const;
 
   // Reports not serving, asks the scheduler to send no new requests, and waits
-  // until it has closed its stream, until `deadline`, or until Stop(). Returns
-  // whether it has.
+  // until the scheduler has closed its stream, until `deadline`, or until
+  // Stop(). Returns whether the scheduler has closed its stream.
   bool Drain(std::chrono::steady_clock::time_point deadline);
 
-  // Ends the stream, finishes the step that runs, and listens no more.
+  // Ends the stream, finishes the running step, and stops listening.
   void Stop();
 
  private:

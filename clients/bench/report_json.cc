@@ -19,7 +19,7 @@ ordered_json Latency(const Distribution& of) {
           {"max", of.max()},          {"sum", of.sum()}};
 }
 
-// Null for what there is not.
+// A missing value becomes JSON null.
 ordered_json Optional(std::optional<double> value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
@@ -75,7 +75,7 @@ ordered_json Counts(const Report& report) {
           {"accepted_drafts", report.speculation.accepted_drafts()}};
 }
 
-// Of the names of the protocol.
+// The prefix of the enumerators' names in the protocol.
 constexpr char kReasonPrefix[] = "SPECULATION_OFF_REASON_";
 
 ordered_json Speculation(const Report& report) {

@@ -30,14 +30,14 @@ Value Field(std::string name) {
 
 bool IsWorker(const RoundFile& file) { return file.service == "bole-worker"; }
 
-// Of a round, one after the other.
+// The phases of a round, in the order in which they run.
 std::vector<Phase> PhasesOf(const RoundFile& file) {
   if (IsWorker(file)) {
     return {{"queue", Field("queue_seconds")},
             {"validate", Field("validate_seconds")},
             {"engine", Field("engine_seconds")}};
   }
-  // The plan's time is a part of the host's.
+  // The host's time includes the plan's.
   const auto rest = [](const FlightRound& round) {
     return std::max(round.number("host_seconds") - round.number("plan_seconds"),
                     0.0);
@@ -122,7 +122,7 @@ Chart TimesOf(const RoundFile& file) {
   return chart;
 }
 
-// Some fields of every round.
+// A chart with one line per field, over the rounds.
 Chart CountsOf(const RoundFile& file, const std::string& title,
                const std::vector<std::string>& fields) {
   Chart chart{

@@ -1,4 +1,4 @@
-// What a client is told when it is made, and what a call may be told.
+// The options of a client, and those of a single call.
 #ifndef BOLE_CLIENTS_SDK_CLIENT_OPTIONS_H_
 #define BOLE_CLIENTS_SDK_CLIENT_OPTIONS_H_
 
@@ -13,39 +13,41 @@ namespace bole {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:8400";
-  // Requests that name no model ask this one. Empty: the only one that is
+  // The model for requests that name none. Empty: the only model that is
   // served.
   std::string model = {};
-  // PEM files. With `ca_file`, whose authorities the server's certificate must
-  // come from, the connection is TLS; without, it is not encrypted. The other
-  // two are the client's own certificate and its key, for a server that asks
-  // for one: both or none, and only with `ca_file`.
+  // PEM files. With `ca_file` the connection uses TLS, and the server's
+  // certificate must come from an authority in that file; without it, nothing
+  // is encrypted. The other two are the client's own certificate and its key,
+  // for a server that requests one: set both or neither, and only with
+  // `ca_file`.
   std::string ca_file = {};
   std::string cert_file = {};
   std::string key_file = {};
   // The name in the server's certificate. Empty: the host of `address`.
   std::string server_name = {};
-  // Sent with every call as "authorization: Bearer TOKEN". At most one of the
-  // two. A file is read once; white space around the token is left out. Without
-  // TLS a token goes to this machine only.
+  // A token, or a file that holds it; at most one of the two may be set. Every
+  // call sends it as "authorization: Bearer TOKEN". The file is read once;
+  // white space around the token is removed. Without TLS, a token may be sent
+  // only to a server on the same machine.
   std::string token = {};
   std::string token_file = {};
-  std::string tenant = {};  // As the head of bole.proto says; empty: none.
-  // A call that has no timeout of its own may take this long, with all its
-  // attempts. Absent: it may take any time.
+  std::string tenant = {};  // See the head of bole.proto. Empty: none.
+  // The timeout, over all attempts, of a call that has none of its own. Absent:
+  // there is no limit.
   std::optional<std::chrono::milliseconds> timeout = {};
   RetryPolicy retry = {};
-  // Clients of one process that are alike share a TCP connection if they do not
-  // ask for one of their own.
+  // Clients of one process with the same connection settings share a TCP
+  // connection, unless they request one of their own with this.
   bool own_connection = false;
 };
 
-// Of one call; what is absent is the client's.
+// The options of one call. The client's apply where they are absent.
 struct CallOptions {
   std::optional<std::chrono::milliseconds> timeout = {};
   std::optional<RetryPolicy> retry = {};
-  // Ends a call that blocks, from another thread. It outlives the call. Not for
-  // GenerateAsync(), whose call can be cancelled itself.
+  // Lets another thread cancel a call that blocks. Must outlive the call. Not
+  // for GenerateAsync(), which returns an object that cancels the call.
   Cancellation* cancellation = nullptr;
 };
 

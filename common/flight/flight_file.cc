@@ -20,7 +20,7 @@ namespace {
 
 constexpr mode_t kOwnerOnly = 0600;
 
-// Of what is appended to the folder and the service.
+// Bound on the bytes of a path besides the folder and the service's name.
 constexpr size_t kMaxSuffix = 64;
 
 const char* NameOf(FlightReason reason) {

@@ -25,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kBetweenFaults(1);
 
-// Of the eventfd's count, more than there can be faults.
+// Added to the eventfd's count to stop the thread. There can never be as many
+// faults.
 constexpr uint64_t kStop = uint64_t{1} << 62;
 
 sigset_t FlightSignal() {
@@ -41,8 +42,8 @@ void OnCrash(int signal) {
   // Only the first thread that crashes writes.
   const FlightFile* const file = crash_file.exchange(nullptr);
   if (file != nullptr) file->WriteInHandler(FlightReason::kCrash);
-  // Its default action is there again (SA_RESETHAND), and not blocked
-  // (SA_NODEFER).
+  // The signal's default action has been restored (SA_RESETHAND), and the
+  // signal is not blocked (SA_NODEFER).
   raise(signal);
 }
 
@@ -87,7 +88,7 @@ FlightWriter::~FlightWriter() {
 
 void FlightWriter::AskForFault() {
   const uint64_t one = 1;
-  // It fails only where there are more than can be counted.
+  // This fails only if the eventfd's count would overflow.
   [[maybe_unused]] const ssize_t written = write(asked_, &one, sizeof(one));
 }
 

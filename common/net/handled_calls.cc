@@ -13,7 +13,7 @@ using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerInterceptorFactoryInterface;
 using grpc::experimental::ServerRpcInfo;
 
-// Of one call, which owns it.
+// Counts one call when its status is sent. gRPC owns it until the call ends.
 class HandledCalls::Counter final : public Interceptor {
  public:
   Counter(HandledCalls& calls, std::string method)

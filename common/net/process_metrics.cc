@@ -21,10 +21,11 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Of /proc/self/stat, counted from the third field, which follows the name.
+// Values from /proc/self/stat. ReadStat() counts its fields from the fourth on,
+// after the name and the state.
 struct ProcessStat {
   double cpu_seconds = 0;
-  double start_ticks = 0;  // Since the system's start.
+  double start_ticks = 0;  // Since the system booted.
   double resident_bytes = 0;
 };
 
@@ -67,7 +68,7 @@ std::optional<double> NumOpenFiles() {
   std::error_code error;
   const std::filesystem::directory_iterator files("/proc/self/fd", error);
   if (error) return std::nullopt;
-  // The folder itself is open meanwhile.
+  // The folder itself is open while it is listed.
   return static_cast<double>(std::distance(begin(files), end(files)) - 1);
 }
 

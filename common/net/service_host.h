@@ -1,4 +1,4 @@
-// A gRPC server as both services run it.
+// The gRPC server of both services, the scheduler and the worker.
 #ifndef BOLE_COMMON_NET_SERVICE_HOST_H_
 #define BOLE_COMMON_NET_SERVICE_HOST_H_
 
@@ -21,27 +21,28 @@ namespace bole {
 struct ServiceHostOptions {
   std::string address = "127.0.0.1:0";  // As ParseListenAddress() reads it.
   Reach reach = Reach::kLoopback;
-  size_t max_message_bytes = 4 << 20;  // Received; what is sent is not bounded.
+  size_t max_message_bytes = 4 << 20;    // Received; sent ones are not bounded.
   size_t max_metadata_bytes = 16 << 10;  // For each call.
-  int max_calls_per_connection = 1024;   // More wait at the client.
+  int max_calls_per_connection = 1024;   // Further ones wait in the client.
   TlsFiles tls = {};
-  CallGuard guard = nullptr;        // Asked about every call. May be null.
-  HandledCalls* handled = nullptr;  // Counts calls. May be null; outlives it.
-  // Of grpc.health.v1 alone, which everybody who reaches it may ask, without
-  // TLS and without the guard; empty: none.
+  CallGuard guard = nullptr;        // Consulted on every call. May be null.
+  HandledCalls* handled = nullptr;  // Counts calls; must outlive the host. May
+                                    // be null.
+  // An address that serves grpc.health.v1 alone, to everybody who can reach it,
+  // without TLS and without the guard. Empty: none.
   std::string health_address = {};
 };
 
-// Serves some services, and beside them grpc.health.v1 and reflection, which
-// the guard is asked about too. Connections that go dead are noticed within 80
-// s.
+// Serves the given services, and in addition grpc.health.v1 and reflection, on
+// which the guard is consulted too. Dead connections are noticed within 80
+// seconds.
 //
 // Thread-safe.
 class ServiceHost {
  public:
-  // Listens. The services must outlive the host. Besides the errors of
+  // Starts to listen. The services must outlive the host. Besides the errors of
   // ParseListenAddress() and MakeServerCredentials(): UNAVAILABLE, naming the
-  // address, if it cannot be bound, because it is taken for one.
+  // address, if it cannot be bound, for example because it is in use.
   static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(
       const ServiceHostOptions& options,
       std::span<grpc::Service* const> services);
@@ -50,17 +51,19 @@ class ServiceHost {
   ServiceHost(const ServiceHost&) = delete;
   ServiceHost& operator=(const ServiceHost&) = delete;
 
-  // Where it listens, the port being the real one.
+  // The address on which it listens, with the actual port.
   const ListenAddress& address() const { return address_; }
-  int health_port() const;  // 0: none that is for health alone.
+  int health_port() const;  // 0: there is no health_address.
 
-  // What grpc.health.v1 says of `service`. Before the first call it does not
-  // know it; "", the process, serves from the start.
+  // Sets what grpc.health.v1 reports for `service`, which it does not know
+  // before the first call. The process, "", is reported as serving from the
+  // start.
   void SetServing(const std::string& service, bool serving);
 
-  // Reports not serving for good, takes no new calls, lets those there are end
-  // until `deadline`, then cancels them. Returns when all of them are gone, so
-  // it must not be called from one. Later calls do nothing.
+  // Reports not serving from now on, accepts no new calls, lets open calls end
+  // until `deadline`, and then cancels them. Returns when all of them have
+  // ended, so it must not be called from within one. Calling it again does
+  // nothing.
   void Shutdown(std::chrono::steady_clock::time_point deadline);
 
  private:

@@ -1,4 +1,4 @@
-// Which trace a request belongs to, as W3C's Trace Context says it.
+// The trace that a request belongs to, as defined by W3C Trace Context.
 #ifndef BOLE_COMMON_TRACE_TRACE_CONTEXT_H_
 #define BOLE_COMMON_TRACE_TRACE_CONTEXT_H_
 
@@ -22,13 +22,13 @@ struct TraceContext {
   friend bool operator==(const TraceContext&, const TraceContext&) = default;
 };
 
-// Of the header `traceparent`: its caller's span. Absent if it breaks the
-// grammar of https://www.w3.org/TR/trace-context: "00-", 32 and 16 lower-case
-// hex digits, two of flags, nothing more; of later versions what is known of
-// them, "ff" being none.
+// The caller's span, read from the header `traceparent`. Absent if the header
+// breaks the grammar of https://www.w3.org/TR/trace-context: "00-", 32 and 16
+// lower-case hex digits, two digits of flags, and nothing more. A later version
+// may have further fields, which are ignored; "ff" is not a version.
 std::optional<TraceContext> ParseTraceparent(std::string_view header);
 
-// The header of a call within this span.
+// The header `traceparent` of a call that is made within this span.
 std::string ToTraceparent(const TraceContext& context);
 
 // Lower-case hex digits.
@@ -39,8 +39,9 @@ std::string ToHex(const SpanId& id);
 TraceId NewTraceId();
 SpanId NewSpanId();
 
-// Whether a trace that nobody decided on is sampled: `rate` of all of them,
-// always the same of one trace. 0 is none, and 1 is all.
+// Whether to sample a trace for which no caller has decided. A share `rate` of
+// all traces is sampled, and the answer for one trace is always the same. 0
+// samples none, and 1 all.
 bool IsSampled(const TraceId& id, double rate);
 
 }  // namespace bole

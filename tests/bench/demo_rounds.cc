@@ -42,7 +42,7 @@ std::string Scrape(int port) {
   return page;
 }
 
-// Of the only model.
+// The value of a metric for `phase`. There is only one model.
 double ValueOf(const std::string& page, const std::string& name,
                const std::string& phase) {
   const std::string label = "phase=\"" + phase + "\"} ";
@@ -57,7 +57,8 @@ double SecondsOf(const std::string& page, const std::string& phase) {
   return ValueOf(page, "bole_round_seconds_sum", phase);
 }
 
-// All at once, greedy, a client and a stream for each.
+// Sends all requests at once, each from its own thread and with its own stream.
+// They decode greedily.
 void Generate(e2e::System& system, int num_requests) {
   std::vector<std::thread> clients;
   clients.reserve(num_requests);

@@ -22,8 +22,8 @@ bool Contains(const std::vector<NodeRef>& selected, NodeRef ref) {
   return std::binary_search(selected.begin(), selected.end(), ref);
 }
 
-// The best node that is not taken, of a tree that has fewer than its limit, if
-// there is one.
+// The best node that is not taken yet, among the trees of which fewer nodes are
+// taken than their limits allow. Empty if there is none.
 std::optional<NodeRef> BestLeft(const std::vector<ProposalTree>& trees,
                                 const std::vector<std::vector<bool>>& taken,
                                 const std::vector<int>& limits) {
@@ -42,7 +42,7 @@ std::optional<NodeRef> BestLeft(const std::vector<ProposalTree>& trees,
   return best;
 }
 
-// The definition, one node at a time.
+// Follows the definition of the selection, one node at a time.
 std::vector<NodeRef> SelectOneByOne(const std::vector<ProposalTree>& trees,
                                     int budget,
                                     const std::vector<TreeBounds>& bounds) {
@@ -175,7 +175,7 @@ TEST(SelectNodesTest, TiesGoToTheLowerTreeThenTheLowerNode) {
             (std::vector<NodeRef>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}}));
 }
 
-// What one tree may not use goes to the next best of the others.
+// Budget that one tree may not use goes to the next best nodes of the others.
 TEST(SelectNodesTest, ALimitOnTreesLeavesTheBudgetToTheOthers) {
   const std::vector<ProposalTree> trees = {
       {{kNoParent, 0, 1}, {7, 8, 9}, {0.0f, -0.1f, -0.2f}},
@@ -186,8 +186,8 @@ TEST(SelectNodesTest, ALimitOnTreesLeavesTheBudgetToTheOthers) {
             (std::vector<NodeRef>{{0, 0}, {0, 1}, {1, 0}, {1, 2}}));
 }
 
-// Of the first tree both children, of the second the root alone, of the third
-// a node and its child.
+// Selected are both children of the first tree's root, nothing but the root of
+// the second tree, and a node and its child of the third.
 TEST(PromisedDraftsTest, IsTheSumOfWhatIsSelectedWithoutTheRoots) {
   const float half = std::log(0.5f);
   const std::vector<ProposalTree> trees = {

@@ -57,14 +57,15 @@ from streams import Clients
 SIM_WORKER = "tests/simulation/bole-sim-worker"
 NUM_WORKERS = 3
 LEAST_RUNNING = 4
-# The right moment is awaited for so long, then any will do.
+# A kill waits this long for the right moment; after that, any moment will do.
 AIM_SECONDS = 3
-# What clients have read may be so much older than what the scheduler has sent.
+# Clients may be this far behind in reading what the scheduler has sent.
 READ_SECONDS = 0.2
-# Memory is given back in pages, and the blocks of some dozen threads lie in them
-# by chance, which is worth some MB in e2e_soak_test. gRPC keeps a few threads,
-# and descriptors of what just ended, by load. What is left behind at every kill
-# would be beyond these bounds after the 80 kills that follow the warm-up of 100.
+# Memory is returned in whole pages, over which the blocks of some dozen threads
+# are spread by chance; this amounts to some MB in e2e_soak_test. Depending on
+# the load, gRPC keeps a few threads, and descriptors of what just ended. A
+# leak at every kill would exceed these bounds after the 80 of 100 kills that
+# follow the warm-up.
 MOST_GROWTH_KB = 16_000
 MOST_MORE_THREADS = 12
 MOST_MORE_DESCRIPTORS = 16
@@ -76,8 +77,8 @@ class KilledWorker(Worker):
     """One that a signal ends, or stops until the scheduler gives it up."""
 
     most_tokens, most_characters = 48, 1500
-    # A stopped worker is known by its silence. On two cores with much else to do
-    # all three were silent for 1.5 s at once, which leaves no worker to go to.
+    # A stopped worker is detected by its silence. On two busy cores, all three
+    # workers were silent for 1.5 s at once, with none left to go to.
     scheduler_flags = ["--worker-timeout-ms", "4000",
                        "--round-timeout-ms", "30000"]
 
@@ -88,7 +89,7 @@ class KilledWorker(Worker):
 
     def strike(self, number):
         """Returns what was done."""
-        # Of those in prefill half are killed and half stopped, and so are others.
+        # In prefill as well as outside of it, half are killed and half stopped.
         name = ["SIGKILL", "SIGSTOP"][number // 2 % 2]
         self.send(getattr(signal, name))
         return name
@@ -101,11 +102,11 @@ class KilledWorker(Worker):
 class RankWorker(KilledWorker):
     """One of two processes, of which the second is killed or stopped."""
 
-    # Until the first process has ended: a rank that is gone is noticed at once,
-    # and one that does not come after 5 s. Then a step has half a second to say
-    # so, and the scheduler a third to hear of it.
+    # The time until the first process has ended. A rank that is gone is noticed
+    # at once, and one that does not respond after 5 s. After that, a step has
+    # half a second to report it, and the scheduler 0.3 s to receive the report.
     most_seconds = {"SIGKILL": 2, "SIGSTOP": 7}
-    # What a machine may add that does much else.
+    # How much a busy machine may add.
     slack_seconds = 3
     says = {"SIGKILL": r"rank 1 of 2 \(process \d+\) was killed by signal 9",
             "SIGSTOP": r"rank 1 of 2 (did not come to call \d+|gave no result "
@@ -145,15 +146,15 @@ class FaultyWorker(Worker):
     most_tokens, most_characters = 160, 5000
     scheduler_flags = ["--round-timeout-ms", "1000",
                        "--worker-timeout-ms", "5000"]
-    # All rounds draft, and take 15 ms. A slow one is late, even with the half of
-    # the time that 512 tokens of prefill get on top, and is over before the next
+    # All rounds draft, and take 15 ms. A slow one is late even if its deadline
+    # is extended by half for 512 tokens of prefill. It ends before the next
     # plan, which comes once the worker is connected again, is late.
     kinds = ["crash", "hang", "garbage", "slow:120"]
     costs = {"terms": [
         {"axes": [["draft_top_k", [1]]], "microseconds": [15000]}]}
 
     def __init__(self, number, rng, folder):
-        # The first has so few that requests are evicted now and then.
+        # The first worker has so few pages that requests are evicted at times.
         pages = 400 if number else 75
         self._rng = rng
         self._costs = pathlib.Path(folder, "costs.json")
@@ -197,7 +198,7 @@ class Report:
     def __init__(self):
         self.began = time.monotonic()
         self.kinds = collections.Counter()
-        self.in_prefill = 0  # Kills while half of the requests were.
+        self.in_prefill = 0  # Kills with half or more of them in prefill.
         self.failures = []
 
     def num_kills(self):
@@ -342,7 +343,7 @@ def parse_options():
 
 def main():
     options = parse_options()
-    # What was started is ended then, too.
+    # On SIGTERM this exits normally, which ends the started processes, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     kind = {"demo": KilledWorker, "ranks": RankWorker,
             "simulated": FaultyWorker}[options.workers]

@@ -53,7 +53,7 @@ def curl(url, *flags):
     return done.returncode, done.stdout
 
 
-# Of curl: the server answered with a status of 400 or more.
+# curl's exit code if the server answered with a status of 400 or more.
 HTTP_ERROR = 22
 
 
@@ -203,7 +203,7 @@ class ProcessesTest(unittest.TestCase):
             channel.close()
 
     def test_a_signal_to_all_ranks_lets_the_first_one_drain(self):
-        # As Ctrl-C on a terminal, which goes to all processes there.
+        # Like Ctrl-C on a terminal, which signals all processes there.
         for number in [signal.SIGTERM, signal.SIGINT]:
             with Services([*PATIENT, *RANKS], PATIENT,
                           start_new_session=True) as services:
@@ -243,7 +243,7 @@ class ProcessesTest(unittest.TestCase):
             began = time.monotonic()
             os.kill(rank, signal.SIGKILL)
             self.assertEqual(services.worker.wait(), 1)
-            self.assertLess(time.monotonic() - began, 2 + 3)  # Busy or not.
+            self.assertLess(time.monotonic() - began, 2 + 3)  # Even if busy.
             self.assertIn(
                 f"rank 1 of 2 (process {rank}) was killed by signal 9",
                 services.worker.process.stderr.read())

@@ -9,10 +9,10 @@ import grpc
 
 from proto import bole_pb2
 
-# Of every request when it is undisturbed.
+# How many choices every request has in the undisturbed run.
 NUM_CHOICES = 2
-# What a logprob may differ by: a prefill adds the same terms as the rounds that
-# it repeats, in another order, in float32.
+# How much a logprob may differ: a prefill adds the same float32 terms as the
+# rounds that it repeats, but in another order.
 LOGPROB_TOLERANCE = 1e-4
 # No request takes so long, however often its worker is lost.
 CALL_SECONDS = 300
@@ -31,7 +31,7 @@ class _Choice:
     """What came of one choice so far."""
 
     def __init__(self):
-        # As if nothing had been streamed: chunks put together are in it.
+        # All chunks put together, as if nothing had been streamed.
         self.whole = bole_pb2.GenerateComplete()
         self.is_complete = False
 
@@ -119,7 +119,7 @@ class Clients:
         self.requests = requests
         self.count = count
         self.seed = seed
-        self.expected = {}  # The choices, by the place in `requests`.
+        self.expected = {}  # The choices, by index in `requests`.
         self.failures = collections.Counter()  # By what is wrong.
         self.ended = 0
         self._open = {}

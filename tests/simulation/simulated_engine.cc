@@ -31,7 +31,8 @@ class Emitter {
         vocabulary_(vocabulary),
         result_(result) {}
 
-  // The token after `history`. The sequence goes on unless ended() says so.
+  // Emits the token after `history` and returns it. The sequence goes on unless
+  // ended().
   int32_t Emit(const History& history) {
     const int32_t token = rule_.Next(history);
     result_.emitted.push_back(Report(token, rule_.Bits(history, kLogprob),
@@ -136,7 +137,7 @@ void SimulatedEngine::ShowTail(const SequencePlan& sequence, int32_t pending) {
   if (tail.empty()) return;
   SimulatedMemory::Drafted& drafted = memory_.drafted(sequence.slot);
   const auto length = static_cast<int32_t>(tail.size());
-  // Filled is what is shown, right or wrong.
+  // The tail fills the gap that it covers, even if its tokens are wrong.
   if (drafted.seen >= sequence.committed - length) {
     drafted.seen = sequence.committed;
   }
@@ -146,7 +147,7 @@ void SimulatedEngine::ShowTail(const SequencePlan& sequence, int32_t pending) {
                         length));
     return;
   }
-  // The first token of the tail follows the first that was not seen.
+  // The first token of the tail comes after the first token that was not seen.
   const auto first = drafted.kept.end() - length;
   std::vector<int32_t> missed;
   for (auto kept = first + 1; kept != drafted.kept.end(); ++kept) {
@@ -179,8 +180,8 @@ void SimulatedEngine::ShowCommitted(
           DraftOf(tokens[i].history, is_last ? next : tokens[i + 1].token));
     }
   }
-  // Of what the drafter has seen the last one is kept, for who goes on from a
-  // copy with another token.
+  // Only the last token that the drafter has seen is kept, for a sequence that
+  // goes on from a copy with another next token.
   if (when != Seen::kLater) drafted.kept.clear();
   if (when == Seen::kNow && !tokens.empty()) tokens = tokens.last(1);
   if (when == Seen::kNever) return;
@@ -248,7 +249,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
   result.committed = sequence.committed;
   if (num_nodes == 0) return result;
 
-  // The forward pass: a row for every node, behind what is committed.
+  // The forward pass: a row for every node, after the committed rows.
   const History found = Read(sequence);
   ShowTail(sequence, nodes.token[0]);
   std::vector<History> after;  // [nodes] The history that ends in each.
@@ -261,7 +262,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
     after.push_back(Append(before, nodes.token[i], sequence.prompt_length));
   }
 
-  // Acceptance: down the tree while it holds what the model writes.
+  // Acceptance: go down the tree while it contains what the model emits.
   const TokenRule rule(options_.text, sequence.prompt_length, sequence.sampling,
                        sequence.stop_tokens);
   Emitter emitter(sequence, rule, options_.limits.vocabulary, result);
@@ -281,7 +282,7 @@ SequenceResult SimulatedEngine::RunTree(const StepPlan& plan, int request) {
     path.push_back(*child);
   }
 
-  // The commit: the rows of the path move together.
+  // The commit: move the rows of the path next to each other.
   std::vector<SimulatedMemory::Kept> tokens;
   for (int i = 0; i < std::ssize(path); ++i) {
     memory_.WriteRow(
@@ -351,7 +352,8 @@ bool SimulatedEngine::FinishRound(int index, StepPlan& plan,
   return true;
 }
 
-// The plan of the next round. Returns false if all sequences have ended.
+// Turns the plan into that of the next round. Returns false if all sequences
+// have ended.
 bool SimulatedEngine::Advance(StepPlan& plan, const StepResult& result) {
   const Lease& lease = *plan.lease;
   std::vector<ProposalTree> trees;

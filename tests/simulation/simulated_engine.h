@@ -21,25 +21,27 @@ struct SimulatedEngineOptions {
   TextOptions text;
   // As Propose() takes them. Empty: there is no drafter.
   std::vector<double> accept = {0.8};
-  // The same of requests whose prompts have an odd length, so that drafts come
-  // true more often for some than for others. Empty: they are as all.
+  // The same for requests whose prompts have an odd length, so that drafts are
+  // right more often for some requests than for others. Empty: `accept` applies
+  // to all.
   std::vector<double> accept_of_odd = {};
-  // What a worker says that its slots and pages hold: a 9B's, of 64 tokens.
+  // The sizes that a worker reports for its slots and pages: those of a 9B
+  // model with pages of 64 tokens.
   uint64_t slot_bytes = 53'500'000;
   uint64_t page_bytes = 2'359'296;
 };
 
 // INVALID_ARGUMENT, naming the option and its value, for options that
 // contradict each other: an alphabet that is too small for the draft or not in
-// the vocabulary, probabilities that are none.
+// the vocabulary, or probabilities outside of [0, 1].
 absl::Status Validate(const SimulatedEngineOptions& options);
 
 // The engine of a worker over SimulatedMemory, with the same contract for plans
 // and results: prefill chunks, verification of trees, commits, proposals and
 // leases, copies. The rows of rejected nodes stay behind as garbage, and those
 // of the drafter's trees are overwritten with garbage. A drafter that has not
-// seen all of a sequence, or whose pages hold something else than it wrote,
-// proposes what is never right, and that is a problem of the plan.
+// seen all of a sequence, or whose pages do not hold what it wrote, proposes
+// tokens that are never right, and this counts as a problem of the plan.
 //
 // Not thread-safe.
 class SimulatedEngine {
@@ -58,16 +60,16 @@ class SimulatedEngine {
   bool FinishRound(int index, StepPlan& plan, StepResult& result);
 
   // From now on the logits at `position` of what the slot holds are not
-  // numbers: a sequence that comes there fails as in a real engine.
+  // numbers: a sequence that reaches it fails as in a real engine.
   void FailAt(SlotId slot, int position) { bad_[slot.value()] = position; }
 
   const SimulatedEngineOptions& options() const { return options_; }
   bool has_drafter() const { return !options_.accept.empty(); }
 
-  // How often a plan named pages or a slot that hold something else than its
-  // sequence's tokens, gave a draft tail that is not what its drafter has
-  // missed, or drafted without it. And what was wrong the last time: of one
-  // round the first thing, from which others follow.
+  // How often a plan named pages or a slot that do not hold its sequence's
+  // tokens, gave a draft tail that is not what its drafter has missed, or
+  // drafted without it. last_problem() is the first problem of the latest round
+  // that had any, because others follow from the first.
   int64_t num_problems() const { return num_problems_; }
   const std::string& last_problem() const { return last_problem_; }
 
@@ -75,24 +77,24 @@ class SimulatedEngine {
   bool Advance(StepPlan& plan, const StepResult& result);
   History Read(const SequencePlan& sequence);
   void Report(std::string problem);
-  // Before a round: the drafter sees the tail.
+  // Shows the drafter the tail, before a round.
   void ShowTail(const SequencePlan& sequence, int32_t pending);
-  // After it: when the drafter sees the tokens that the round committed.
+  // When the drafter sees the tokens that a round has committed.
   enum class Seen { kNow, kLater, kNever };
-  // What a verified sequence commits.
+  // When it sees the tokens that a verified sequence commits.
   static Seen SeenAfter(const StepPlan& plan, const SequencePlan& sequence) {
     if (sequence.skips_drafter) return Seen::kNever;
     if (plan.draft) return Seen::kNow;
     return plan.defers_draft ? Seen::kLater : Seen::kNever;
   }
-  // `next` follows the last of them.
+  // Shows or keeps the tokens that a round has committed; `next` follows them.
   void ShowCommitted(const SequencePlan& sequence, Seen when,
                      std::span<const SimulatedMemory::Kept> tokens,
                      int32_t next);
   bool IsBad(const SequencePlan& sequence, int position) const;
   SequenceResult RunPrefill(const PrefillPlan& chunk, const StepPlan& plan);
   SequenceResult RunTree(const StepPlan& plan, int request);
-  // Whether the drafter's rows are those of the history, which `next` follows.
+  // Whether the drafter's rows are those of the history, followed by `next`.
   bool HasDrafts(const SequencePlan& sequence, const History& history,
                  int32_t next) const;
   // Adds the proposal, and overwrites the rows that the drafter works in.
@@ -103,10 +105,10 @@ class SimulatedEngine {
   const SimulatedEngineOptions options_;
   SimulatedMemory memory_;
   std::map<int32_t, int> bad_;  // Slots to positions.
-  // Of a round whose forest Advance() chose, by sequence.
+  // By sequence, for a round whose forest Advance() chose.
   std::vector<float> promised_;
   int64_t num_problems_ = 0;
-  int64_t num_problems_before_ = 0;  // The round.
+  int64_t num_problems_before_ = 0;  // Before the current round.
   std::string last_problem_;
 };
 

@@ -53,7 +53,7 @@ inline SamplingParams RandomSampling(std::mt19937& rng, int vocabulary) {
   params.repetition_penalty = uniform(0.5f, 2);
   const int biases = UniformInt(rng, 0, 3);
   for (int i = 0; i < biases; ++i) {
-    // One token of each quarter, so that none comes twice.
+    // At most one token from each quarter, so that none occurs twice.
     const int quarter = vocabulary / 4;
     params.logit_bias.emplace_back(
         i * quarter + UniformInt(rng, 0, quarter - 1), uniform(-50, 50));
@@ -65,8 +65,8 @@ inline SamplingParams RandomSampling(std::mt19937& rng, int vocabulary) {
   return params;
 }
 
-// Sequence `number` of a plan: slot and pages are its own.
-// `rows`: tokens or nodes that run for it.
+// Sequence `number` of a plan, which has a slot and pages of its own. `rows` is
+// the number of tokens or nodes that run for it.
 inline SequencePlan RandomSequence(std::mt19937& rng, int number, int rows,
                                    const StepLimits& limits) {
   SequencePlan sequence{.slot = SlotId(number)};
@@ -76,7 +76,7 @@ inline SequencePlan RandomSequence(std::mt19937& rng, int number, int rows,
   for (int i = 0; i < pages; ++i) {
     sequence.pages.emplace_back(number * pages + i);
   }
-  // Stays within its pages whatever is drafted.
+  // The sequence stays within its pages, whatever is drafted.
   const int kv_rows = pages * limits.page_size;
   const int needed = limits.KvRows(0, rows, limits.max_draft);
   sequence.committed = std::min(sequence.committed, kv_rows - needed);
@@ -88,8 +88,8 @@ inline SequencePlan RandomSequence(std::mt19937& rng, int number, int rows,
   return sequence;
 }
 
-// Up to three copies of each kind to the last of so many slots, and to the
-// first pages.
+// Up to three copies of slots, to the last of `num_slots`, and up to three of
+// pages, to the first ones.
 inline MemoryCopies RandomCopies(std::mt19937& rng, int num_slots,
                                  bool with_outputs = true) {
   MemoryCopies copies;
@@ -105,7 +105,7 @@ inline MemoryCopies RandomCopies(std::mt19937& rng, int num_slots,
   return copies;
 }
 
-// Of one round, because more rounds need more pages.
+// The lease has one round, because more rounds would need more pages.
 inline Lease RandomLease(std::mt19937& rng, int sequences,
                          const StepLimits& limits) {
   Lease lease = {

@@ -22,19 +22,20 @@
 
 namespace bole::testing_support {
 
-// The ids that are drawn: all that there are if the model has no tokenizer.
+// How many ids may be drawn: the whole vocabulary if no file of the model tells
+// which of them are valid.
 int NumTokens(const LoadedModel& model);
 
-// A slot that no sequence runs in, and the pages of the one that left it there.
+// A slot in which no sequence runs, and the pages of the sequence that left it.
 struct LeftCheckpoint {
   SlotId slot{0};
   int length = 0;
   std::vector<PageId> pages = {};
   int undrafted = 0;     // Tokens that its drafter has not seen.
-  bool on_host = false;  // Slot and pages are numbers of the host's places.
+  bool on_host = false;  // Slot and pages are places on the host.
 };
 
-// What whoever goes on from a checkpoint does about it.
+// Which of the necessary steps a request takes that goes on from a checkpoint.
 struct GoingOn {
   bool shows_tail = true;
   bool copies_page = true;
@@ -47,7 +48,7 @@ struct GoingOn {
 class CheckpointDriver {
  public:
   static constexpr int kRequests = 4;
-  static constexpr int kMostTogether = 3;  // Chunks of a plan, and trees.
+  static constexpr int kMostTogether = 3;  // Chunks and trees of a plan.
   static constexpr int kCheckpoints = 5;
   static constexpr int kMaxContext = 320;
   static constexpr DraftShape kTree{.top_k = 3, .depth = 4};
@@ -56,36 +57,37 @@ class CheckpointDriver {
   // `model` was loaded into `backend`; both must outlive this.
   CheckpointDriver(const LoadedModel& model, Backend& backend, int page_size);
 
-  // The request in slot `number` is a new one.
+  // Begins a new request in slot `number`.
   void Begin(int number, std::vector<int32_t> prompt,
              const SamplingParams& sampling = {});
-  // The same, and its first `from.length` tokens are those of a checkpoint: the
-  // next plan has the copies for it.
+  // The same for a request whose first `from.length` tokens are those of a
+  // checkpoint: the next plan makes the copies for it.
   void Begin(int number, std::vector<int32_t> prompt,
              const SamplingParams& sampling, const LeftCheckpoint& from,
              const GoingOn& how = {});
-  // Of the next plan.
+  // How many pages the next plan copies on the device.
   int num_page_copies() const { return static_cast<int>(copies_.pages.size()); }
-  // The request in the slot goes on as another one whose prompt begins with
-  // what is committed: nothing is copied.
+  // The request in the slot goes on as another one whose prompt begins with the
+  // committed tokens. Nothing is copied.
   void GoOnInPlace(int number, std::vector<int32_t> prompt);
   // The next plan copies the slot, as it is before that plan, to the slot of
   // checkpoint `index`.
   LeftCheckpoint Leave(int number, int index);
-  // The same on the host, with copies of the pages.
+  // The same with a slot on the host, to which the pages are copied as well.
   LeftCheckpoint LeaveOnHost(int number, int index);
 
-  // To the next plan: the next so many tokens of the prompt, or as many as
-  // there are; a forest of the likeliest nodes; and nothing at all.
+  // Add to the next plan a chunk of the next `num_tokens` tokens of the prompt,
+  // or of as many as are left, and a tree. The forest gets the likeliest nodes
+  // of all trees, as many as their `nodes` together.
   void AddChunk(int number, int num_tokens = kMaxContext);
   void AddTree(int number, int nodes);
-  // Runs it. Without a draft, its forest defers it.
+  // Runs the next plan. Without a draft, the plan defers it.
   StepResult Run(const std::optional<DraftShape>& draft);
 
-  // Chunks of so many tokens to the prompt's end, each a plan. Returns the last
-  // result.
+  // Runs the rest of the prompt in chunks of `chunk_tokens`, each in a plan of
+  // its own. Returns the last result.
   SequenceResult Prefill(int number, int chunk_tokens = kMaxContext);
-  // A plan with a tree of the request alone.
+  // Runs a plan that has nothing but a tree of the request.
   SequenceResult Round(int number, int nodes,
                        const std::optional<DraftShape>& draft);
 
@@ -96,11 +98,12 @@ class CheckpointDriver {
   int committed(int number) const { return requests_[number].plan.committed; }
   const Engine& engine() const { return *engine_; }
 
-  // Keys and values of every page and layer become this byte; of 0xff, NaN.
+  // Fills keys and values of every page and layer with this byte. 0xff makes
+  // them NaN.
   void FillPages(char byte);
 
-  // Part by part, with its name: what slot and pages hold of a request's
-  // committed tokens, byte for byte. REQUIRES: its last round has drafted.
+  // The bytes that slot and pages hold of a request's committed tokens, part by
+  // part with the part's name. REQUIRES: the request's last round has drafted.
   std::vector<std::pair<std::string, std::vector<char>>> Content(
       int number) const;
 
@@ -120,7 +123,7 @@ class CheckpointDriver {
   Backend& backend_;
   std::unique_ptr<Engine> engine_;
   Request requests_[kRequests];
-  // What the next plan has.
+  // The contents of the next plan.
   MemoryCopies to_host_, from_host_, copies_;
   std::vector<std::pair<int, int>> chunks_;  // Request, tokens.
   std::vector<std::pair<int, int>> trees_;   // Request, nodes.

@@ -32,7 +32,8 @@ struct Round {
   std::array<float, kRequests> promised = {};  // As PromisedDrafts().
 };
 
-// Sequences on an engine of their own, with slots and pages by their number.
+// Sequences on an engine of their own. A sequence's number determines its slot
+// and pages.
 class Batch {
  public:
   explicit Batch(const std::optional<DraftShape>& draft)
@@ -61,13 +62,13 @@ class Batch {
   }
 
   SequencePlan& sequence(int b) { return sequences_[b]; }
-  // Of every sequence's tree, from now on.
+  // Sets the bounds of every sequence's tree, from now on.
   void SetBounds(std::vector<TreeBounds> bounds) {
     bounds_ = std::move(bounds);
   }
   const StepLimits& limits() const { return engine_->limits(); }
 
-  // The plan of the round that comes, as a host decides it.
+  // The plan of the next round, as a host chooses it.
   StepPlan Plan(int budget, int nodes_per_tree) {
     StepPlan plan{.draft = draft_};
     std::vector<ProposalTree> trees;
@@ -84,7 +85,7 @@ class Batch {
     return plan;
   }
 
-  // A round for each plan; stops when all sequences have ended.
+  // Runs each round as a plan of its own. Stops when all sequences have ended.
   std::vector<Round> HostRounds(int count, int budget, int nodes_per_tree) {
     std::vector<Round> rounds;
     while (count-- > 0 && !AllEnded()) {
@@ -249,8 +250,8 @@ TEST(EngineLeaseTest, RoundsAreThoseOfTheHostNodeForNode) {
   }
 }
 
-// A floor that outlives the requests it competes with, a cap below what the
-// budget would give, and a tree that has both.
+// One tree has a floor and outlives the requests that compete with it, one has
+// a cap below what the budget would give, and one has both.
 TEST(EngineLeaseTest, RoundsKeepToTheBoundsOfEveryTree) {
   const std::vector<TreeBounds> bounds = {{.floor = 9, .cap = kNodesPerTree},
                                           {.floor = 1, .cap = 3},
@@ -282,7 +283,7 @@ TEST(EngineLeaseTest, RoundsKeepToTheBoundsOfEveryTree) {
 }
 
 TEST(EngineLeaseTest, AStopTokenEndsASequenceWithinALease) {
-  // What the sequences write, to choose stop tokens from.
+  // This run shows what the sequences emit, to choose stop tokens from it.
   Batch scout(kTree);
   std::vector<int32_t> stops;
   const std::vector<Round> rounds =

@@ -29,7 +29,7 @@ class RowMeter final : public ScratchMeter {
   }
 };
 
-// A CPU that says it has memory of its own, and operators that need scratch.
+// A CPU backend that reports device memory and whose operators need scratch.
 class SizedBackend final : public ReferenceBackend {
  public:
   SizedBackend() : ReferenceBackend(/*num_threads=*/1) {}
@@ -107,7 +107,7 @@ TEST_F(EngineSizesTest, ThePlanIsWhatAnEngineAllocates) {
   EXPECT_EQ(planned->memory.factors, used.factors);
   EXPECT_EQ(planned->memory.logits, used.logits);
   EXPECT_EQ(planned->memory.buffers, used.buffers);
-  // Of all nodes, and of a chunk's last row for every request.
+  // There are logits for 64 nodes and for the last row of each request's chunk.
   EXPECT_EQ(used.logits, 66u * model_->config.vocab_size * sizeof(float));
 }
 
@@ -159,14 +159,14 @@ TEST_F(EngineSizesTest, WhatIsLeftBecomesPages) {
   const size_t page = plan.kv_pages / planned->options.num_pages;
   EXPECT_LE(plan.total(), plan.usable);
   EXPECT_GT(plan.total() + page, plan.usable);
-  // A tenth is spared; the weights are there already.
+  // A tenth of the memory is left free. The weights are already allocated.
   EXPECT_EQ(plan.usable,
             plan.weights + 8 * kGiB -
                 static_cast<size_t>((1 - 0.9) * static_cast<double>(8 * kGiB)));
   EXPECT_THAT(ToString(plan), HasSubstr("usable"));
 }
 
-// Beside a quarter of what is left for checkpoints.
+// Checkpoints get a quarter of what would otherwise become pages.
 TEST_F(EngineSizesTest, CheckpointsGetTheirShare) {
   EngineOptions options = DefaultEngineOptions();
   options.num_slots = 1024;
@@ -268,7 +268,7 @@ TEST_F(EngineSizesTest, OneRequestOfFullContextHasToFit) {
   const absl::StatusOr<PlannedEngine> fits = Fit(options);
   ASSERT_TRUE(fits.ok()) << fits.status();
   const MemoryPlan& plan = fits->memory;
-  // All but one byte of the last page.
+  // The last page lacks one byte.
   backend_->state->free_bytes =
       plan.total() - plan.weights +
       static_cast<size_t>((1 - 0.9) * static_cast<double>(8 * kGiB)) - 1;

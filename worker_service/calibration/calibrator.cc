@@ -16,11 +16,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Turns, and rounds of a kind in each: its trees are proposed only once a turn.
+// Each kind of round is measured in several turns, with kRoundsInTurn rounds in
+// each. Its trees are proposed only once per turn.
 constexpr int kCoarseTurns = 3;
 constexpr int kFullTurns = 5;
 constexpr int kRoundsInTurn = 2;
-// Of each kind, at most: so many plans give them, or a lease or two.
+// Bound on the samples of one kind of round that come from leases.
 constexpr size_t kMaxSamples = 64;
 
 struct Sample {
@@ -175,8 +176,8 @@ class Calibrator {
                        std::vector<Sample>& samples) {
     const std::optional<StepPlan> before = plans_.Before(combination);
     if (before) BOLE_RETURN_IF_ERROR(RunAndApply(*before).status());
-    // There may be more kinds than graphs are kept, so that the first round of
-    // a turn has to be captured again.
+    // There may be more kinds of rounds than graphs that are kept, so the first
+    // round of a turn may have to be captured again and is not counted.
     const int uncounted = options_.row_buckets.empty() ? 0 : 1;
     for (int i = 0; i < uncounted + kRoundsInTurn; ++i) {
       const StepPlan plan = plans_.PlanOf(combination);
@@ -233,7 +234,7 @@ class Calibrator {
   }
 
   const CalibrationOptions options_;
-  const int num_deferring_;  // Plans that defer drafts before tails.
+  const int num_deferring_;  // Plans that defer drafts, to prepare tails.
   const RunPlan& run_;
   const OnCalibrationProgress& on_progress_;
   PlanMaker plans_;

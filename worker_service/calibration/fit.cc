@@ -16,17 +16,17 @@ namespace {
 
 using Axis = StepCosts::Axis;
 using Term = StepCosts::Term;
-// Of the quantities of a term's axes, in their order.
+// A function of the quantities of a term's axes, in the order of the axes.
 using Shape = std::function<double(std::span<const double>)>;
 
-// A function of the quantities that has one factor. Functions of one term have
-// the same axes.
+// A function of the quantities, for which the fit finds one factor. Functions
+// of one term have the same axes.
 struct Basis {
   std::string term;
-  Term unit;  // Of 10^6 microseconds at most on its grid.
+  Term unit;  // The largest time on its grid is kUnit.
 };
 constexpr double kUnit = 1e6;
-constexpr double kMinRowRatio = 3.9;  // Of points where rows are not padded.
+constexpr double kMinRowRatio = 3.9;  // Between neighbouring unpadded points.
 
 double Get(const RoundQuantities& quantities, Quantity quantity) {
   return quantities[static_cast<size_t>(quantity)];
@@ -46,7 +46,7 @@ void VisitGrid(std::span<const Axis> axes,
   go(0);
 }
 
-// 0 up to `low`, 1 from `high` on.
+// 0 up to `low`, 1 from `high` on, and linear between them.
 double Ramp(double x, double low, double high) {
   return std::clamp((x - low) / (high - low), 0.0, 1.0);
 }
@@ -76,7 +76,7 @@ class BasisList {
     }
     return most;
   }
-  // The values but 0 that were observed, and 1, ascending.
+  // The observed values other than 0, and 1, in ascending order.
   std::vector<double> Observed(Quantity quantity) const {
     std::set<double> values = {1};
     for (const Observation& observation : observations_) {
@@ -85,8 +85,8 @@ class BasisList {
     }
     return {values.begin(), values.end()};
   }
-  // The observed buckets of rows; where there are none, numbers of rows that
-  // lie apart, the largest among them.
+  // The observed buckets of rows; where rows are not padded, observed numbers
+  // of rows at a ratio of at least kMinRowRatio, including the largest.
   std::vector<double> RowPoints(Quantity quantity) const {
     std::vector<double> points;
     for (double rows : Observed(quantity)) {
@@ -110,7 +110,8 @@ class BasisList {
     return points;
   }
 
-  // Those of `points` that lie apart, the first and the last among them.
+  // Those of `points` at a ratio of at least kMinRowRatio, and always the first
+  // and the last.
   static std::vector<double> Sparse(const std::vector<double>& points) {
     std::vector<double> sparse = {points.front()};
     for (const double point : points) {
@@ -120,7 +121,8 @@ class BasisList {
     return sparse;
   }
 
-  // `shape` is 0 or more, and not 0 everywhere on the grid.
+  // Adds `shape`, scaled to a largest time of kUnit on the grid, unless it is 0
+  // everywhere there. REQUIRES: it is nowhere negative.
   void Add(const std::string& term, const std::vector<Axis>& axes,
            const Shape& shape) {
     Basis basis{.term = term, .unit = {.name = term, .axes = axes}};
@@ -137,7 +139,8 @@ class BasisList {
   void AddConstant(const std::string& term, const std::vector<Axis>& axes) {
     Add(term, axes, [](std::span<const double>) { return 1; });
   }
-  // More of `shape` from each point of an axis to the next.
+  // For each interval between two points of the axis `along`, adds `shape`
+  // times a ramp from 0 at the first point to 1 at the second.
   void AddRamps(
       const std::string& term, const std::vector<Axis>& axes, size_t along = 0,
       const Shape& shape = [](auto) { return 1; }) {
@@ -192,7 +195,7 @@ class BasisList {
         {Quantity::kRows, {1, std::max(2.0, Most(Quantity::kRows))}},
         {Quantity::kRequests, Observed(Quantity::kRequests)}};
     Add("attention", axes, [](std::span<const double> at) { return at[0]; });
-    // Each node sees its own request's tokens.
+    // Each node attends to the tokens of its own request.
     Add("attention", axes,
         [](std::span<const double> at) { return at[0] * at[1] / at[2]; });
   }
@@ -238,7 +241,8 @@ class BasisList {
     const std::vector<Axis> axes = {
         {Quantity::kPrefillTokens, RowPoints(Quantity::kPrefillTokens)}};
     AddConstant("prefill", axes);
-    // Its tokens see those before them, and kernels change with its size.
+    // A chunk's tokens attend to those before them, and kernels change with its
+    // size.
     AddRamps("prefill", axes);
     const double most_kv = Most(Quantity::kPrefillKvTokens);
     if (most_kv <= 0) return;
@@ -250,8 +254,8 @@ class BasisList {
     AddRamps("prefill_attention", before, /*along=*/1, kv);
   }
 
-  // A chunk beside a forest costs more than its rows: such a round is queued
-  // operator by operator, and its mixers run twice.
+  // A chunk in a round with a forest costs more than its rows: such a round is
+  // queued operator by operator and not as a graph, and its mixers run twice.
   void AddBeside() {
     const bool any = std::any_of(
         observations_.begin(), observations_.end(), [](const auto& of) {
@@ -270,7 +274,7 @@ class BasisList {
   std::vector<Basis> all_;
 };
 
-// As a share of the unit.
+// The time of a round according to `basis`, as a share of kUnit.
 double ValueOf(const Basis& basis, const RoundQuantities& quantities,
                const std::vector<int>& row_buckets) {
   const StepCosts unit({basis.unit}, row_buckets);

@@ -64,12 +64,13 @@ class Bench {
   const Json& out() const { return out_; }
 
  private:
-  // Of the i-th batch.
+  // The nodes verified per request at the i-th batch size.
   int TreeNodes(size_t i) const {
     return flags_.tree_nodes[std::min(i, flags_.tree_nodes.size() - 1)];
   }
 
-  // What a step of one row has to move at least, for floors.
+  // The bytes that a step with one row per request must at least move, from
+  // which lower bounds on its time follow.
   Json StepBytes() const {
     const auto element =
         static_cast<int64_t>(ElementBytes(backend_.activation_type()));
@@ -125,7 +126,8 @@ class Bench {
     const absl::StatusOr<DecodeTimes> times =
         RunDecode(model_, backend_, decode);
     if (absl::IsResourceExhausted(times.status())) {
-      // States of every node need much; the other ways may do with less.
+      // Keeping the state of every node needs much memory; the other modes may
+      // fit.
       std::printf("%-8s %5d does not fit: %s\n", mode.c_str(), decode.batch,
                   std::string(times.status().message()).c_str());
       out_["decode"].push_back(
@@ -140,7 +142,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // The shares of a round: of plain decoding, and of trees.
+  // The times of the phases of a round, for plain decoding and for trees.
   absl::Status Phases() {
     std::printf("%-8s %5s %5s %11s %10s %9s  draft/forward\n", "mode", "batch",
                 "nodes", "forward ms", "accept ms", "draft ms");

@@ -26,18 +26,19 @@ namespace beast = boost::beast;
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-// Of an answer, whose text nobody reads.
+// Bound on the body of an answer, which nobody reads.
 constexpr uint64_t kMaxAnswer = 1 << 20;
 
 using TlsContext = boost::asio::ssl::context;
 using TcpStream = beast::tcp_stream;
 using TlsStream = boost::asio::ssl::stream<beast::tcp_stream>;
 
-// One exchange, step by step, on an io_context that one thread runs.
+// One request and its answer, as a chain of asynchronous steps on an io_context
+// that one thread runs.
 template <typename Stream>
 class Exchange {
  public:
-  // `stream` is not connected, and uses `context`; both outlive this.
+  // `stream` is not connected yet and uses `context`; both must outlive this.
   Exchange(const HttpUrl& url, const std::string& body,
            boost::asio::io_context& context, Stream& stream)
       : url_(url),

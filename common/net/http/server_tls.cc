@@ -23,11 +23,12 @@ std::vector<std::string> PathsOf(const TlsFiles& files) {
   return paths;
 }
 
-// A client that offers protocols and none of ours is refused.
+// Chooses the protocol that a client offers through ALPN. A client that offers
+// only protocols that are not served is refused.
 int ChooseProtocol(SSL*, const unsigned char** chosen,
                    unsigned char* chosen_size, const unsigned char* offered,
                    unsigned int offered_size, void*) {
-  // Each behind its length, the one that is preferred first.
+  // Each name follows its length; the preferred one comes first.
   static constexpr unsigned char kServed[] = "\x08http/1.1\x08http/1.0";
   unsigned char* protocol = nullptr;
   if (SSL_select_next_proto(&protocol, chosen_size, kServed,
@@ -47,7 +48,7 @@ bool SetRules(SSL_CTX* tls) {
   SSL_CTX_set_alpn_select_cb(tls, &ChooseProtocol, nullptr);
   return SSL_CTX_set_num_tickets(tls, 0) == 1 &&
          SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) == 1 &&
-         // Of TLS 1.2; those of 1.3 are all of this kind.
+         // The ciphers of TLS 1.2; those of TLS 1.3 are all of this kind.
          SSL_CTX_set_cipher_list(tls, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
@@ -62,7 +63,7 @@ absl::StatusOr<std::shared_ptr<TlsContext>> Load(const TlsFiles& files) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", error.message()));
   };
-  // Not asked for on a terminal.
+  // Without this, OpenSSL would prompt for a password on the terminal.
   tls->set_password_callback([](size_t, auto) { return std::string(); }, error);
   tls->use_certificate_chain_file(files.cert, error);
   if (error) return refuse(files.cert);

@@ -1,4 +1,4 @@
-// Logits whose columns are cut among ranks, as kernels see them.
+// Logits whose columns are divided among ranks, in the form that kernels read.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
 #define BOLE_KERNELS_CUDA_SAMPLING_CUT_LOGITS_H_
 
@@ -8,13 +8,14 @@
 
 namespace bole::cuda {
 
-// Of up to kRanks ranks, each with some columns of every row. One rank has all.
+// The logits of up to kRanks ranks, each of which has some columns of every
+// row. A single rank has all columns.
 template <int kRanks>
 struct LogitParts {
   Exchange<kRanks> ranks;
-  const float* part[kRanks];  // [N, columns of the rank], of every rank whose
-                              // logits this one reads.
-  int32_t first[kRanks + 1];  // The column of rows where each begins; V.
+  const float* part[kRanks];  // [N, columns of the rank], set for every rank
+                              // whose logits this one reads.
+  int32_t first[kRanks + 1];  // The first column of each rank, then V.
 
   __host__ __device__ int Columns(int rank) const {
     return first[rank + 1] - first[rank];
@@ -26,12 +27,13 @@ struct LogitParts {
   }
 };
 
-// What operators get: rows that are cut among several ranks, or whole ones.
+// The logits that operators receive: rows divided among several ranks, or whole
+// rows.
 struct CutLogits {
   bool is_cut;
-  LogitParts<1> whole;          // If they are whole. Its results are set when
-                                // it is known where they go.
-  LogitParts<kMaxPeers> parts;  // If they are cut.
+  LogitParts<1> whole;          // If not is_cut. The operator sets `results`
+                                // to its scratch.
+  LogitParts<kMaxPeers> parts;  // If is_cut.
 };
 
 inline CutLogits WholeLogits(const float* logits, int columns) {

@@ -19,7 +19,8 @@ namespace {
 
 void AppendTokens(const Segment& segment, uint64_t clone,
                   std::vector<int32_t>& tokens) {
-  // A token of its own for each place: two texts are equal only by intent.
+  // Every position gets a distinct token, so that texts are equal only on
+  // purpose.
   const uint64_t seed = segment.seed == 0 ? 0 : segment.seed + (clone << 40);
   for (int i = 0; i < segment.length; ++i) {
     uint64_t bits = (seed + static_cast<uint64_t>(i)) * 0x9e3779b97f4a7c15;
@@ -53,7 +54,7 @@ std::vector<double> ArrivalsOf(const CacheLoad& load) {
                       load.num_sessions);
 }
 
-// Which conversation each session has.
+// Draws the conversation of each session.
 std::vector<int> Draw(const std::vector<Conversation>& conversations,
                       const CacheLoad& load) {
   std::mt19937_64 rng(load.seed);
@@ -64,7 +65,7 @@ std::vector<int> Draw(const std::vector<Conversation>& conversations,
   return drawn;
 }
 
-// Of what conversations hold, by so many.
+// A change in the slots and pages that conversations hold.
 struct Change {
   double time;
   int slots;
@@ -256,7 +257,7 @@ void Replayer::Keep(const std::shared_ptr<Request>& request, double now) {
 }
 
 void Replayer::End(Request& request, double now) {
-  // The last token is pending: neither state nor pages know it.
+  // The last token is pending: neither state nor pages contain it.
   const int committed = static_cast<int>(request.tokens.size()) - 1;
   cache_->Add("", request.tokens, *request.pages, *std::move(request.slot),
               {.position = committed, .prompt_length = request.prompt_length});

@@ -1,5 +1,5 @@
-// How much of an unlimited cache's hits a worker's memory gives, for the models
-// of the paper and their machines:
+// Measures which share of an unlimited cache's hits a cache in a worker's
+// memory reaches, for the models of the paper and their machines:
 //   bazel run -c opt //tests/bench/cache:cache_study -- --data DIR --out FILE
 #include <algorithm>
 #include <cstdint>
@@ -31,19 +31,19 @@ namespace bole::bench {
 namespace {
 
 constexpr double kGiB = 1 << 30;
-// Of a device, what a worker may use.
+// The share of a device's memory that a worker may use.
 constexpr double kMemoryFraction = 0.9;
 constexpr int kPageSize = 64;
 constexpr double kMeanThinkSeconds = 20;
-// What follows the last request of a conversation in Mooncake's trace within
-// this time is another one's.
+// In Mooncake's trace, a request that comes this long or longer after the last
+// one of its conversation begins another conversation.
 constexpr double kMostThinkSeconds = 600;
-// Of the turns that follow another one, so many do within the window.
+// The window is chosen so that this share of follow-up turns come within it.
 constexpr double kWindowShare = 0.99;
 
-// A deployment of the paper. Its memory tables say what speculation takes
-// beside weights and drafter, at 128 nodes and 4 requests: for every node a
-// state in SGLang-Tree, factors here.
+// A deployment of the paper. Its memory tables say how much memory speculation
+// needs in addition to weights and drafter, at 128 nodes and 4 requests:
+// SGLang-Tree keeps a state for every node, Bole keeps factors.
 struct Deployment {
   const char* size;
   double parameters;  // 1e9
@@ -60,7 +60,7 @@ constexpr Deployment kDeployments[] = {
     {"122B-A10B", 122, 10, 320, 4 * 312, 6.52, 28.04},
 };
 
-// A machine without its slots and pages.
+// The machine of a deployment. The numbers of slots and pages are not set yet.
 absl::StatusOr<CacheMachine> MachineOf(const Deployment& at) {
   BOLE_ASSIGN_OR_RETURN(const ModelConfig model, ConfigOfSize(at.size));
   CacheMachine machine;
@@ -72,7 +72,7 @@ absl::StatusOr<CacheMachine> MachineOf(const Deployment& at) {
   const double windows =
       linear * (model.linear_conv_kernel - 1) * model.conv_dim() * 4;
   machine.slot_bytes = recurrent + windows;
-  // The drafter has a layer of its own.
+  // The drafter has an attention layer of its own.
   machine.page_bytes = static_cast<double>(model.num_attention_layers() + 1) *
                        2 * model.kv_dim() * 2 * kPageSize;
   machine.prefill_seconds = 2 * at.active * 1e9 / (0.5 * at.teraflops * 1e12);
@@ -86,14 +86,15 @@ double BytesFor(const Deployment& at, double speculation_gib) {
          at.parameters * 2e9;
 }
 
-// Slots and pages in the proportion in which the working set needs them.
+// Divides `bytes` into slots and pages in the proportion in which the working
+// set needs them.
 void Divide(double bytes, const WorkingSet& set, CacheMachine& machine) {
   const double share = bytes / set.bytes(machine);
   machine.num_slots = static_cast<int>(set.slots * share);
   machine.num_pages = static_cast<int>(set.pages * share);
 }
 
-// Each prompt is the one before with its answer and more behind it.
+// Each prompt consists of the previous prompt, its answer and further text.
 std::vector<Conversation> AgentConversations(const Workload& workload) {
   std::vector<Conversation> conversations;
   std::mt19937_64 rng(7);
@@ -118,8 +119,9 @@ std::vector<Conversation> AgentConversations(const Workload& workload) {
   return conversations;
 }
 
-// Requests without a conversation's name: one goes on with the latest whose
-// full blocks, two at least, it begins with.
+// The requests do not name their conversations. A request continues the
+// conversation of an earlier one whose full blocks, at least two, it begins
+// with: of the one with the most such blocks, and of these the latest.
 std::vector<Conversation> MooncakeConversations(const Workload& workload) {
   struct Open {
     size_t conversation;
@@ -176,13 +178,13 @@ constexpr Contender kContenders[] = {
 struct Study {
   const std::vector<Conversation>& conversations;
   const char* trace;
-  double seconds;  // Of the replay, of which the second half counts.
-  // As WorkingSetOf() has it, and what it is called.
+  double seconds;  // Length of the replay. Only its second half counts.
+  // As in WorkingSetOf(), and the name of this definition.
   std::optional<double> window_seconds;
   const char* definition;
 };
 
-// Within which this share of all turns follow the one before.
+// The time within which this share of all follow-up turns come.
 double WindowOf(const std::vector<Conversation>& conversations, double share) {
   std::vector<double> thinks;
   for (const Conversation& conversation : conversations) {
@@ -204,7 +206,7 @@ double Share(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// A line of JSON, to stdout as well.
+// Adds a line of JSON and prints it to stdout as well.
 void Report(const Deployment& at, const Study& study, double factor,
             const char* name, const CacheReplay& of, const Shares& shares,
             std::vector<std::string>& lines) {
@@ -226,8 +228,8 @@ void Report(const Deployment& at, const Study& study, double factor,
   std::fflush(stdout);
 }
 
-// Sessions so often that the working set has so many bytes at its peak, and so
-// many that the cache fills before anything counts.
+// Chooses the rate of sessions for which the working set has `bytes` bytes at
+// its peak, and enough sessions to fill the cache before any of them counts.
 CacheLoad LoadFor(double bytes, const Study& study,
                   const CacheMachine& machine) {
   CacheLoad load;

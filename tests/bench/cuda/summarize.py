@@ -80,9 +80,9 @@ def ratio(a, b):
     return None if a is None or not b else a / b
 
 
-# Of other designs, on the same kind of card and measured in the same way (graph
-# replays over layers that no cache holds, H200, 16 key and 32 value heads):
-# microseconds of a layer's verification, by requests and nodes.
+# Measurements of other designs on the same kind of card, by the same method
+# (graph replays over more layers than a cache holds, H200, 16 key and 32 value
+# heads): microseconds of a layer's verification, by requests and nodes.
 SNAPSHOTS = "serial with snapshots (SGLang)"
 OTHER_DESIGNS = {
     SNAPSHOTS: {(8, 16): 101.9, (16, 16): 188.8, (8, 32): 219.7,
@@ -99,11 +99,11 @@ OTHER_DESIGNS = {
     "two stages in Triton": {(8, 16): 14.0, (16, 16): 22.4, (8, 32): 18.0,
                               (16, 32): 32.9, (8, 64): 32.1, (16, 64): 58.1},
 }
-# Their commits, by requests: whoever keeps a state for every node copies one,
-# all others replay the accepted path.
+# Microseconds for their commits, by requests: a design that keeps a state for
+# every node copies one, all others replay the accepted path.
 SNAPSHOT_COPY = {8: 8.6, 16: 17.2}
 REPLAY = {8: 24.4, 16: 45.8}
-LAYERS_9B = 24  # Linear ones, with the heads of the 4B.
+LAYERS_9B = 24  # Linear layers, which have the same heads as the 4B's.
 
 
 def best_of_other_designs(batch, nodes):
@@ -223,7 +223,7 @@ def forwards(results, size, tokens):
              for row in results.rows(name, "phases", prompt_tokens=tokens)}
     if any(nodes == 1 for _, nodes in times):
         return times, results.get(f"round_{size}").get("step_bytes")
-    # Kept from an earlier program, which ran forwards by themselves.
+    # This reads results of an earlier program, which measured forwards alone.
     name = f"steps_{size}"
     return {(row["batch"], row["nodes"] // row["batch"]): row["ms"]
             for row in results.rows(name, "steps", kv_tokens=tokens)
@@ -320,7 +320,8 @@ def end_to_end(results, report):
 def commit_of(results, batch):
     """A commit of the 9B over its floor, and in percent of the forward of 64
     nodes a request."""
-    # Kept from an earlier program, which ran the model's commit by itself.
+    # This reads results of an earlier program, which measured the model's
+    # commit alone.
     for row in results.rows("round_9B", "commits", batch=batch):
         floor = ratio(1e3 * row["state_bytes_moved"],
                       results.copy_bytes_per_second())

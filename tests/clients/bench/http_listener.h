@@ -1,4 +1,5 @@
-// An HTTP server byte by byte: a test says what comes over each connection.
+// An HTTP server that a test controls byte by byte: the test decides what is
+// sent over each connection.
 #ifndef BOLE_TESTS_CLIENTS_BENCH_HTTP_LISTENER_H_
 #define BOLE_TESTS_CLIENTS_BENCH_HTTP_LISTENER_H_
 
@@ -19,7 +20,7 @@
 
 namespace bole::testing_support {
 
-// A connection that was accepted. Reads wait at most 20 s. One thread.
+// An accepted connection. Reads wait at most 20 s. Not thread-safe.
 class HttpPeer {
  public:
   explicit HttpPeer(int fd) : fd_(fd) {
@@ -42,7 +43,7 @@ class HttpPeer {
     return read;
   }
 
-  // A head with a Content-Length, and the body, which is returned.
+  // Reads a head, which must have a Content-Length, and returns the body.
   std::string ReadBody() {
     const std::string head = ReadUntil("\r\n\r\n");
     constexpr std::string_view kLength = "Content-Length: ";
@@ -55,7 +56,7 @@ class HttpPeer {
     buffer_.erase(0, size);
     return body;
   }
-  // Of the latest ReadBody().
+  // The head that the latest ReadBody() has read.
   const std::string& last_head() const { return last_head_; }
 
   void Write(std::string_view bytes) {

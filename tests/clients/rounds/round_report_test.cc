@@ -71,7 +71,8 @@ TEST(RoundReportTest, SumsPhasesAndNamesTheLongestAndTheLast) {
                                  "done, 1 on_its_way)\n"));
   EXPECT_THAT(summary, HasSubstr("engine           10.000       10.000      "
                                  "900.000"));
-  // Of 3 ms on the wire, 1 of planning and 1 of the host besides that.
+  // A round spends 3 ms on the wire, 1 ms on planning and 1 ms on the rest of
+  // the host's work.
   EXPECT_THAT(summary, HasSubstr("wire              3.000"));
   EXPECT_THAT(summary, HasSubstr("plan              1.000"));
   EXPECT_THAT(summary, HasSubstr("host              1.000"));

@@ -99,7 +99,7 @@ HealthAnswer CheckHealth(const ServiceHost& host, const std::string& service) {
   return CheckHealth(ChannelTo(host), service);
 }
 
-// Of any method, with an empty message.
+// The status code of a call of any method, with an empty message.
 grpc::StatusCode CodeOfCall(const std::shared_ptr<grpc::Channel>& channel,
                             const std::string& method) {
   grpc::ClientContext context;

@@ -35,21 +35,21 @@ import time
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)",
                      re.MULTILINE)
 FINDING = re.compile(r"^=+ +((?:Error|Warning|Invalid|Race).*)$", re.MULTILINE)
-# What a test prints, from its first line on.
+# The first and the last line that gtest prints for a test.
 BEGIN = re.compile(r"^\[ RUN      \] (\S+)$", re.MULTILINE)
 END = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+?),?(?: .*)?\((\d+) ms\)$",
                  re.MULTILINE)
 PLACE = re.compile(r"^=+ +(.* in \S+\.(?:cu|cuh|h):\d+)", re.MULTILINE)
-# All that differs from one run to another, but for lines of files.
+# Everything that varies from run to run. Lines of files (group 1) are kept.
 VARIES = re.compile(r"(\.(?:cu|cuh|h):\d+)|0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+")
 
-# By tool. One thread of racecheck's for a process: the processes together have
-# work for every core.
+# By tool. racecheck gets one thread in each process, because the processes
+# together keep every core busy.
 ARGUMENTS = {"racecheck": ["--racecheck-num-workers", "1"]}
-# Of more processes each waits for the GPU: 28 did 152 tests in 118 s, 54 did 99
-# in 123 s.
+# With more processes, each of them waits for the GPU: 28 processes ran 152
+# tests in 118 s, 54 ran only 99 in 123 s.
 MOST_JOBS = 28
-# Tests that took less may share a process, up to so much in all.
+# Tests that took at most this long may share a process, up to this long in all.
 SHORT_SECONDS = 8
 ENVIRONMENT = {"racecheck": {"BOLE_FEWER_CASES": "1"}}
 
@@ -74,7 +74,7 @@ class Processes:
             self._running.add(process)
         try:
             output, _ = process.communicate(timeout=seconds)
-            # Negative: a signal, from here or from elsewhere.
+            # A negative code is that of a signal, from here or from elsewhere.
             return (None if self._is_over else process.returncode), output
         except subprocess.TimeoutExpired:
             self._end(process)
@@ -122,7 +122,7 @@ def findings_of(output):
         if first is None or "SUMMARY" in first[1]:
             continue
         lines = dict.fromkeys([first[1].strip(), *PLACE.findall(block)])
-        # The first line may be cut where its place ends.
+        # PLACE also finds the first line, cut off after its place.
         lines = [a for a in lines
                  if not any(a != b and b.startswith(a) for b in lines)]
         told = (VARIES.sub(lambda m: m[1] or "_", line) for line in lines)
@@ -161,8 +161,8 @@ def rows_of(tool, tests, output, status):
             for test in tests]
     if status is None:
         return rows
-    # Nothing may get lost: the tool's own count, one for each program that a
-    # test starts, and the exit status.
+    # So that nothing gets lost, the rows are compared with the tool's own
+    # counts, one for each program that a test starts, and with the exit status.
     counted = sum(map(int, SUMMARY.findall(output)))
     understood = sum(row["found"] for row in rows)
     is_known = any("error" in row for row in rows)
@@ -249,7 +249,7 @@ def tasks_of(tool, tests, options):
     """(seconds that are expected, tool, tests) for each process."""
     earlier = earlier_seconds(options.earlier)
     tasks = []
-    together = []  # Of short ones.
+    together = []  # Short tests that share a process.
     total = 0
     for test in tests:
         seconds = earlier.get((tool, test), math.inf)

@@ -61,10 +61,10 @@ TEST(MailboxThreadsTest, EveryRequestThatWasTakenInArrivesOnce) {
   EXPECT_EQ(mailbox.load().bytes, 0);
 }
 
-// Of events that many threads bring and that any of them may take.
+// Collects the numbers of events that many threads post and any may take.
 class Turns {
  public:
-  // Not synchronised but by the mailbox.
+  // Only the mailbox synchronises the calls.
   void Take(const Mail& mail) {
     EXPECT_FALSE(busy_.exchange(true)) << "two turns at once";
     for (const WorkerEvent& event : mail.events) {
@@ -114,7 +114,7 @@ TEST(MailboxThreadsTest, EveryEventIsTakenOnceWhoeverTakesIt) {
   }
   EXPECT_TRUE(ordered);
   EXPECT_EQ(turns.numbers().size(), kClients * kEvents);
-  // Stopped: nothing is lent any more.
+  // The mailbox is stopped: callers can no longer take its mail.
   EXPECT_FALSE(mailbox.PostOrTake(Outcome(0)));
 }
 

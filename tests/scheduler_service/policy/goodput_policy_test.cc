@@ -32,7 +32,7 @@ const std::vector<int>& GpuBuckets() {
   return buckets;
 }
 
-// A dense 9B on one H200, about.
+// Approximately a dense 9B model on one H200.
 SimulatedCosts Dense() {
   return {.name = "dense",
           .json = R"({"terms": [
@@ -54,7 +54,7 @@ SimulatedCosts Dense() {
           .row_buckets = GpuBuckets()};
 }
 
-// Steps where a tile of rows ends.
+// The cost jumps where a tile of rows ends.
 SimulatedCosts Steps() {
   return {.name = "steps",
           .json = R"({"terms": [
@@ -68,7 +68,7 @@ SimulatedCosts Steps() {
           .row_buckets = {1, 64, 128, 192, 256, 384, 512, 1024}};
 }
 
-// Every row wakes more experts.
+// Every further row activates more experts.
 SimulatedCosts Experts() {
   return {.name = "experts",
           .json = R"({"terms": [
@@ -83,7 +83,7 @@ SimulatedCosts Experts() {
           .row_buckets = GpuBuckets()};
 }
 
-// A row costs what it computes: speculation does not pay.
+// The cost is proportional to the number of rows, so speculation does not pay.
 SimulatedCosts Cpu() {
   return {.name = "cpu",
           .json = R"({"terms": [
@@ -101,7 +101,7 @@ const DraftQuality kLow = {.easy_share = 0.2, .easy = 0.7, .hard = 0.2};
 const DraftQuality kMiddling = {.easy_share = 0.5, .easy = 0.9, .hard = 0.5};
 const DraftQuality kHigh = {.easy_share = 0.8, .easy = 0.97, .hard = 0.7};
 
-// The best of all shapes at all borders.
+// The best fixed choice of all draft shapes and budgets (CostModel::Borders()).
 struct Oracle {
   double rate = 0;
   FixedChoice choice;
@@ -140,22 +140,23 @@ std::unique_ptr<RoundPolicy> Goodput(const SimulatedDecoding& decoding) {
                     std::make_shared<DraftHistory>());
 }
 
-// Seeds that nothing was tuned on.
+// The first of the seeds on which nothing was tuned.
 constexpr int kUnseen = 1300;
 constexpr int kTurns = 2;
 
-// Rounds that say enough of a batch.
+// Enough rounds to measure a batch of so many requests.
 int RoundsFor(int requests) { return std::max(60, 600 / requests); }
 
 TEST(WorthwhileLeaseTest, WeighsTripsAgainstPlacesThatStayEmpty) {
   const Offer long_rounds{.gain = 64, .seconds = 0.01};
   const Offer short_rounds{.gain = 64, .seconds = 0.001};
   OfferedBatch batch{.requests = 32, .open = 32, .lends = true};
-  // Three tokens in a round each. All go on: a lease pays.
+  // Each request emits three tokens a round. All go on, so a lease pays.
   batch.tokens_left.assign(32, 300);
   EXPECT_GE(WorthwhileLease(long_rounds, batch, 0.0002, 4), 2);
   EXPECT_EQ(WorthwhileLease(short_rounds, batch, 0.0002, 4), 4);
-  // Some end after one round, which is worth a trip of a short one.
+  // Three requests end after one round. Their empty places cost more than the
+  // trips that a lease saves, unless rounds are short compared with a trip.
   for (int b = 0; b < 3; ++b) batch.tokens_left[b] = 3;
   EXPECT_EQ(WorthwhileLease(long_rounds, batch, 0.0002, 4), 1);
   EXPECT_EQ(WorthwhileLease(short_rounds, batch, 0.0002, 4), 4);
@@ -178,7 +179,7 @@ TEST_P(GoodputOracleTest, ReachesTheBestFixedChoice) {
       const SimulatedBatch batch{.requests = requests, .quality = qualities[q]};
       const Oracle oracle = FindOracle(costs, batch, RoundsFor(requests));
       const int rounds = 400 + RoundsFor(requests);
-      // As much as the oracle's choice brings with the seeds of the policy.
+      // The oracle's choice runs with the same seeds as the policy.
       double best = 0;
       double rate = 0;
       double first = 0;
@@ -206,7 +207,7 @@ TEST_P(GoodputOracleTest, ReachesTheBestFixedChoice) {
   }
 }
 
-// The best choice of a kind at one request on the costs.
+// The kinds of drafts, in the order of SimulatedDecoding::chosen().
 enum Kind { kOff, kChain, kTree };
 
 int ChosenMost(const SimulatedDecoding& decoding) {
@@ -234,8 +235,8 @@ TEST(GoodputPolicyTest, EveryKindIsBestSomewhere) {
   EXPECT_EQ(kind_on(Dense(), 1, kMiddling), kTree);
 }
 
-// Tokens per second of rounds, of several simulations.
-constexpr int kChanged = 1400;  // Seeds from here on were not tuned on.
+// The first of the seeds for simulations that change on the way.
+constexpr int kChanged = 1400;  // Nothing was tuned on seeds from here on.
 
 struct Change {
   DraftQuality before;
@@ -243,7 +244,8 @@ struct Change {
   double speed = 1;  // Afterwards.
 };
 
-// As if it had never been otherwise.
+// Tokens per second if everything had been from the start as it is after the
+// change.
 double SteadyRate(const SimulatedCosts& costs, const SimulatedBatch& batch,
                   const Change& change, int seed) {
   SimulatedDecoding decoding(costs, batch, seed);
@@ -254,7 +256,7 @@ double SteadyRate(const SimulatedCosts& costs, const SimulatedBatch& batch,
   return decoding.Run(*policy, 200);
 }
 
-// Of the 50 rounds that come `wait` rounds after the change.
+// Tokens per second of the 50 rounds that begin `wait` rounds after the change.
 double RateAfter(const SimulatedCosts& costs, const SimulatedBatch& batch,
                  const Change& change, int wait, int seed) {
   SimulatedDecoding decoding(costs, batch, seed);
@@ -267,8 +269,8 @@ double RateAfter(const SimulatedCosts& costs, const SimulatedBatch& batch,
 }
 
 // Requests come and go. 150 to 200 rounds after everything has become slower,
-// or drafts better or worse, the policy is as good as if it had never been
-// otherwise.
+// or drafts better or worse, the policy is as good as if it had always been so;
+// with few requests on "experts", 600 to 650 rounds after.
 class GoodputChangeTest : public ::testing::TestWithParam<SimulatedCosts> {};
 
 TEST_P(GoodputChangeTest, IsRightAgainWithin200Rounds) {
@@ -305,7 +307,7 @@ TEST_P(GoodputChangeTest, IsRightAgainWithin200Rounds) {
             0.98 * static_cast<double>(ratios.size()));
 }
 
-// Requests come and go, on costs with which nothing pays for 16 of them.
+// Requests come and go, on costs at which no draft pays for 16 of them.
 TEST(GoodputPolicyTest, TheDrafterIsDormantWhileItDoesNotPay) {
   const SimulatedBatch batch{
       .requests = 16, .quality = {kLow}, .tokens_each = 100};

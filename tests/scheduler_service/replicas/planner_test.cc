@@ -38,7 +38,7 @@ constexpr StepLimits kLimits = {.max_requests = 8,
                                 .max_context = 300,
                                 .vocabulary = 256};
 
-// A budget for each sequence that is below what a tree may have.
+// Chooses a fixed number of nodes for each sequence as the round's budget.
 class BudgetPolicy : public RoundPolicy {
  public:
   explicit BudgetPolicy(int nodes_per_sequence)
@@ -60,10 +60,10 @@ class BudgetPolicy : public RoundPolicy {
   bool urgent_first() const override { return is_urgent; }
 
   bool is_urgent = false;
-  bool drafts = true;  // Unless it defers.
-  int joining = 0;     // In the last view.
+  bool drafts = true;  // Unless `next` defers the draft.
+  int joining = 0;     // As in the last view.
   std::vector<bool> followed;
-  RoundChoice next;  // But for the budget and the draft.
+  RoundChoice next;  // Except for its budget and its draft.
 
  private:
   const int nodes_per_sequence_;
@@ -71,7 +71,8 @@ class BudgetPolicy : public RoundPolicy {
                                .max_nodes_per_tree = 32};
 };
 
-// Placements in a chosen state, which hold what they need.
+// Has placements in states that a test chooses, with the slots and pages that
+// they need.
 class PlanRoundTest : public ::testing::Test {
  protected:
   Placement& Add(int prompt_length, int max_tokens, int num_pages = 12) {
@@ -85,7 +86,7 @@ class PlanRoundTest : public ::testing::Test {
         *jobs_.back(), *memory_.TakeSlot(), std::move(pages)));
     return *running_.back();
   }
-  // Past its prefill, with `tree` as its candidates.
+  // Adds a placement whose prefill is done, with `tree` as its candidates.
   void AddDecoding(int prompt_length, int max_tokens, ProposalTree tree,
                    int num_pages = 12) {
     SequenceResult result;
@@ -105,7 +106,7 @@ class PlanRoundTest : public ::testing::Test {
     return round;
   }
 
-  // Of those that are added.
+  // The overrides and targets of requests that are added from now on.
   std::optional<SpeculationOverride> speculation_;
   std::optional<std::chrono::milliseconds> target_;
   std::mt19937 rng_{1};
@@ -186,7 +187,8 @@ TEST_F(PlanRoundTest, WhatHasNoRoomWaitsForTheNextRound) {
 
   const PlannedRound round = Plan();
 
-  // 200 of 256 are taken; the 56 left reach no grid position of the third.
+  // The first two take 200 of 256 tokens. The remaining 56 do not reach a grid
+  // position of the third.
   EXPECT_EQ(round.prefills.size(), 2u);
 }
 
@@ -299,7 +301,7 @@ TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
     EXPECT_TRUE(Plan(16, defers).plan.sequences[0].draft_tail.empty());
     advance(1);
   }
-  // One more would be too many to keep.
+  // A slot cannot keep one more token for its drafter.
   EXPECT_EQ(std::ssize(Plan(16, defers).plan.sequences[0].draft_tail),
             kMaxDraftTail);
   SequenceResult seen;
@@ -310,7 +312,7 @@ TEST_F(PlanRoundTest, WhatTheDrafterHasNotSeenGoesWithTheNextDraft) {
   EXPECT_EQ(Plan().plan.sequences[0].draft_tail, (std::vector<int32_t>{'z'}));
 }
 
-// Of four that decode and three that arrive.
+// Four sequences decode and three arrive.
 TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
   for (int i = 0; i < 4; ++i) AddDecoding(10 + i, 100, RandomTree(rng_, 40));
   for (int i = 0; i < 3; ++i) Add(20 + i, 10);
@@ -339,14 +341,15 @@ TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
     EXPECT_EQ(round.prefills[i]->is_followed(), i < 1);
   }
 
-  policy.drafts = false;  // All are left behind.
+  policy.drafts = false;  // The drafter follows none from now on.
   round = plan();
   EXPECT_FALSE(round.plan.sequences[0].skips_drafter);
   for (const auto& of : running_) EXPECT_FALSE(of->is_followed());
 }
 
-// Of the room of 256 tokens the oldest gets its least chunk; the others, who
-// came in the order of their indices, get the rest by how soon they are due.
+// There is room for 256 tokens. The oldest request gets its smallest chunk; the
+// others, which came in the order of their indices, get the rest by how soon
+// they are due.
 TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
   using std::chrono::milliseconds;
   std::vector<std::optional<milliseconds>> targets = {
@@ -357,7 +360,7 @@ TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
   }
   BudgetPolicy policy(16);
   policy.is_urgent = true;
-  // The last one is late already.
+  // The last one is already late.
   const TimePoint now = jobs_[3]->request().arrival + milliseconds(20);
 
   const PlannedRound round =
@@ -376,7 +379,7 @@ TEST_F(PlanRoundTest, ThePolicyKnowsWhoseChunkEndsItsPrefill) {
   AddDecoding(10, 100, RandomTree(rng_, 40));
   for (const int length : {10, 20, 290}) Add(length, 10, /*num_pages=*/21);
   BudgetPolicy policy(16);
-  // The last one has to wait for the rest of its prompt.
+  // The last one cannot finish its prompt in this round.
   const int room = kLimits.max_prefill_tokens;
   ASSERT_LT(room, 10 + 20 + 290);
   PlanRound(running_, policy, {.limits = kLimits, .bounds = policy.bounds()},
@@ -390,7 +393,7 @@ TEST_F(PlanRoundTest, ThePolicySaysHowMuchPrefillSharesTheRound) {
 
   EXPECT_EQ(Plan(16, {.prefill_tokens = 130}).plan.prefills[0].tokens.size(),
             128u);
-  // The least that leaves no trace is always run.
+  // The smallest chunk that does not change the result's bits is always run.
   EXPECT_EQ(Plan(16, {.prefill_tokens = 0}).plan.prefills[0].tokens.size(),
             64u);
 }

@@ -19,14 +19,14 @@ struct Running {
   int prefill_left;
   int output_left;
   int committed = 0;
-  int chunk = 0;  // Of the round on its way; 0: it decodes, or waits.
+  int chunk = 0;  // In the current round; 0: the job decodes, or waits.
 };
 
 struct Worker {
   double speed;
   std::vector<Running> running;
-  int rounds = 1;              // Of the lease on its way.
-  double round_ends = kNever;  // The last of them.
+  int rounds = 1;              // Of the current lease.
+  double round_ends = kNever;  // When the last of them ends.
 };
 
 class SharedQueue {
@@ -118,7 +118,8 @@ class SharedQueue {
     return any;
   }
 
-  // Of a round of a lease, from 0 on; 0 if all have ended before it.
+  // The duration of a lease's round, counted from 0. It is 0 if all requests
+  // have ended before the round.
   double RoundSeconds(const Worker& worker, int round) const {
     RoundQuantities quantities{};
     const auto add = [&](Quantity quantity, double value) {
@@ -139,7 +140,7 @@ class SharedQueue {
   const StepCosts costs_ = PlainCosts();
   double now_ = 0;
   std::deque<size_t> waiting_;
-  std::vector<Worker> workers_;  // The fastest first.
+  std::vector<Worker> workers_;  // Sorted, the fastest first.
   SharedQueueResult result_;
 };
 

@@ -1,5 +1,5 @@
-// Requests with latency targets, more of them than a worker can serve in time:
-// `slo` beside AdaServe's allocation, in virtual time.
+// Compares `slo` with AdaServe's allocation, in virtual time. There are more
+// requests with latency targets than a worker can serve in time.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -31,14 +31,14 @@ using ::bole::testing::Arrival;
 using ::bole::testing::Letters;
 using ::bole::testing::PoissonArrivals;
 
-constexpr int kTokenFactor = 3;  // Of the outputs of PoissonArrivals().
+constexpr int kTokenFactor = 3;  // Multiplies PoissonArrivals()'s outputs.
 constexpr std::chrono::milliseconds kTight{8};
 constexpr std::chrono::milliseconds kLoose{25};
-// For the first token, of a third of the requests and of the others.
+// Targets for the first token: of a third of the requests, and of the others.
 constexpr std::chrono::milliseconds kSoon{150};
 constexpr std::chrono::milliseconds kLate{1500};
 
-// A dense 9B on one H200, about.
+// Approximately a dense 9B model on one H200.
 constexpr char kCosts[] = R"({"terms": [
   {"name": "forward", "axes": [["forward_rows",
     [1, 16, 64, 96, 128, 192, 256, 384, 512, 1024]]],
@@ -80,8 +80,8 @@ simulation::VirtualWorkerOptions Worker() {
 
 struct Outcome {
   int requests = 0;
-  int kept = 0;  // Their targets for the time per token,
-  int soon = 0;  // and for the first token.
+  int kept = 0;  // Those that met their target for the time per token,
+  int soon = 0;  // and those that met their target for the first token.
   double tokens_per_second = 0;
   double kept_tokens_per_second = 0;
 
@@ -89,10 +89,11 @@ struct Outcome {
   double share_soon() const { return static_cast<double>(soon) / requests; }
 };
 
-// Asks one after the other. Every second one has a tight target.
+// Sends requests when they arrive. Every second one has a tight target for the
+// time per token.
 class Clients {
  public:
-  // `tells_first`: the requests tell their targets for the first token.
+  // `tells_first`: whether requests state their targets for the first token.
   Clients(VirtualFleet& fleet, const std::vector<Arrival>& arrivals,
           bool tells_first)
       : fleet_(fleet), tells_first_(tells_first), start_(fleet.now()) {
@@ -186,7 +187,8 @@ TEST(SloTest, MoreRequestsKeepTheirTargetsThanByAdaServesAllocation) {
   EXPECT_GE(most, 0.05);
 }
 
-// The same requests, with and without telling when they want their first token.
+// Runs the same requests with and without stating their targets for the first
+// token.
 TEST(SloTest, TheFirstTokenComesInTimeMoreOftenIfItIsToldWhenThatIs) {
   const double seconds = testing::Exhaustive() ? 60 : 6;
   double most = -1;
@@ -210,7 +212,8 @@ TEST(SloTest, TheFirstTokenComesInTimeMoreOftenIfItIsToldWhenThatIs) {
     most = std::max(most, told.share_soon() - untold.share_soon());
   }
   EXPECT_GE(most, 0.1);
-  // Of all rates together: of one there are too few requests for a hundredth.
+  // This holds for all rates together: a single rate has too few requests to
+  // measure a hundredth.
   EXPECT_GE(told_kept, untold_kept - 0.01 * requests);
 }
 

@@ -30,8 +30,8 @@ class BenchTest : public ::testing::Test {
   LoadedModel model_;
 };
 
-// Plain decoding: 40 tokens are one of the prompt and 39 rounds, the first four
-// of them not timed.
+// The prefill emits one of the 40 tokens and 39 rounds emit the others. The
+// first four rounds are not timed.
 TEST_F(BenchTest, PlainDecodingEmitsATokenARoundAndRequest) {
   const DecodeTimes times = Decode({.draft = std::nullopt,
                                     .batch = 3,
@@ -75,7 +75,8 @@ TEST_F(BenchTest, PrefillAndProductsAreTimed) {
   EXPECT_GT(*MatrixRate(backend_, 64), 0);
 }
 
-// 3 linear layers, one of attention, and the head, of a hidden size of 128.
+// The model has 3 linear layers, one attention layer and the head, and a hidden
+// size of 128.
 TEST_F(BenchTest, CountsWhatAStepReads) {
   const int64_t linear = (2 * 64 + 128 + 128 + 8) * 128 + 128 * 128;
   const int64_t attention = (2 * 128 + 2 * 64) * 128 + 128 * 128;
@@ -84,7 +85,8 @@ TEST_F(BenchTest, CountsWhatAStepReads) {
 
   EXPECT_EQ(ElementsPerToken(model_), layers);
   EXPECT_EQ(ElementsRead(model_, 5), layers + 2048 * 128);
-  // Of 4 heads, 32 by 32 floats in each linear layer; of 2 heads of 32.
+  // A linear layer's state has 4 heads of 32 by 32 floats. A token's keys and
+  // values have 2 heads of 32 elements each.
   EXPECT_EQ(StateBytes(model_.config), 3 * 4 * 32 * 32 * 4);
   EXPECT_EQ(KvElements(model_.config), 2 * 2 * 32);
 }

@@ -39,7 +39,8 @@ void OnRanks(int n, const std::function<void(Communicator&)>& body,
       n, [&body](std::unique_ptr<Communicator> own) { body(*own); }, deadline);
 }
 
-// Of magnitudes from 2^-20 to 2^20, so that the order of a sum shows.
+// The values have magnitudes from 2^-20 to 2^20, so that a sum depends on the
+// order of its terms.
 std::vector<float> PartOf(int rank, int call, size_t size) {
   std::mt19937 rng(static_cast<uint32_t>(100 * call + rank));
   std::vector<float> part(size);
@@ -102,7 +103,7 @@ TEST(HostCommunicatorTest, PartsOfAnySizeAreGatheredInTheOrderOfTheRanks) {
   });
 }
 
-// Parts that no rank can give at once.
+// The parts are longer than what a rank can give in one exchange.
 TEST(HostCommunicatorTest, LongPartsComeWhole) {
   static constexpr size_t kFloats = 3 * CollectiveMemory::kPartBytes / 4 + 5;
   OnRanks(3, [](Communicator& ranks) {
@@ -113,7 +114,7 @@ TEST(HostCommunicatorTest, LongPartsComeWhole) {
           ranks.AllReduce(PartOf(r, call, kFloats), sum);
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_TRUE(testing::SameBits(sum, SumOf(3, call, kFloats)));
-      // One rank gives nothing, and one as much as goes at once.
+      // One rank gives nothing, and one as much as fits in one exchange.
       const auto size_of = [](int rank) {
         return rank * CollectiveMemory::kPartBytes / 4;
       };

@@ -32,8 +32,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using Clock = std::chrono::steady_clock;
 
-// What the loss of a process may take to be noticed. Ranks wait for one another
-// for a minute, so it is not their deadline.
+// The loss of a process must be noticed within this time. Ranks wait for one
+// another for a minute, so it is not their deadline that notices it.
 constexpr std::chrono::seconds kSoon(2);
 
 RankedModelOptions SmallModel(int num_ranks) {
@@ -56,7 +56,7 @@ RankedModelOptions SmallModel(int num_ranks) {
 std::vector<pid_t> Children() {
   std::vector<pid_t> children;
   for (const auto& folder : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream file(folder.path() / "status");  // None of other folders.
+    std::ifstream file(folder.path() / "status");  // Only processes have it.
     pid_t parent = 0;
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with("PPid:")) parent = std::stoi(line.substr(5));
@@ -67,9 +67,9 @@ std::vector<pid_t> Children() {
   return children;
 }
 
-// Of the ranks that start from now on; "" for none (faulty_rank.cc).
+// Sets the fault of ranks that start from now on; "" for none (faulty_rank.cc).
 void SetFault(const char* fault) {
-  // No other thread looks at the environment.
+  // No other thread reads the environment.
   setenv("BOLE_TEST_FAULT", fault, 1);  // NOLINT(concurrency-mt-unsafe)
 }
 
@@ -81,7 +81,7 @@ class RankProcessesTest : public ::testing::Test {
     SetFault("");
   }
 
-  // Loads it, runs one step and watches it.
+  // Loads the model, runs one step and watches the ranks.
   void Load(const RankedModelOptions& options, const char* fault = "") {
     SetFault(fault);
     auto model = RankedModel::Load(options);
@@ -98,7 +98,7 @@ class RankProcessesTest : public ::testing::Test {
       results_.push_back(std::move(result));
     });
   }
-  // What was said of the loss of a rank, soon.
+  // Waits up to kSoon for the report that a rank was lost, and returns it.
   absl::Status Lost() {
     std::future<absl::Status> lost = lost_.get_future();
     if (lost.wait_for(kSoon) == std::future_status::ready) return lost.get();
@@ -187,7 +187,7 @@ TEST_F(RankProcessesTest, AProcessWhoseEngineFailsSaysWhy) {
   EXPECT_EQ(status,
             absl::UnavailableError("rank 1 of 2 has left: work on the GPU: "
                                    "cudaErrorIllegalAddress"));
-  EXPECT_EQ(Lost(), status);  // It has ended, too.
+  EXPECT_EQ(Lost(), status);  // The process has ended, too.
   EXPECT_EQ(results_.size(), 1);
 }
 
@@ -207,14 +207,15 @@ TEST_F(RankProcessesTest, AStoppedProcessIsNamedWhenTheDeadlineHasPassed) {
   const absl::Status status = Step();
   EXPECT_LT(Clock::now() - begin, options.rank_deadline + kSoon);
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  // It may have been stopped before it had said that the first one is over.
+  // It may have been stopped before it reported that the first step is over.
   EXPECT_THAT(std::string(status.message()),
               MatchesRegex("rank 1 of 2 (did not come to call [0-9]+|"
                            "did not finish) within 1000 ms"));
   EXPECT_EQ(results_.size(), 1);
 }
 
-// A terminal sends the first two to all processes, and the first rank drains.
+// The first two may be sent to all processes, as by a terminal. It is the first
+// rank that drains then.
 TEST_F(RankProcessesTest, SignalsOfTheFirstRankEndNoOther) {
   Load(SmallModel(2));
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
@@ -235,7 +236,7 @@ TEST_F(RankProcessesTest, AProcessHasNoDescriptorsOfTheFirst) {
     EXPECT_THAT(target, HasSubstr("memfd:bole-ranks")) << name;
   }
   EXPECT_EQ(std::filesystem::read_symlink(folder + "/0"), "/dev/null");
-  // What it prints is no part of what the worker says of itself.
+  // Its output goes to the worker's stderr and does not mix with its stdout.
   EXPECT_EQ(std::filesystem::read_symlink(folder + "/1"),
             std::filesystem::read_symlink("/proc/self/fd/2"));
 }

@@ -1,5 +1,5 @@
-// Mixtures of experts for few rows, which are streamed: bfloat16, sizes in
-// 256s.
+// Mixtures of experts for few rows, whose weights are streamed. They are in
+// bfloat16, and sizes are multiples of 256.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, MoeStreamedTest,
                          ::testing::Values(ElementType::kBFloat16),
                          ElementName);
 
-// An expert may have more rows than a group.
+// An expert may have more rows than fit one group (kGroupEntries).
 MoeSizes RandomSizes(std::mt19937& rng) {
   const int num_experts = UniformInt(rng, 1, 12);
   return {.num_rows = UniformInt(rng, 0, 1) == 0 ? UniformInt(rng, 0, 8)
@@ -49,7 +49,8 @@ TEST_P(MoeStreamedTest, IsTheReferenceOnRandomSizes) {
   }
 }
 
-// Of a model's size, where the choice of the capacity decides what computes it.
+// The sizes are those of a real model, for which the capacity (params.rows.max)
+// decides which kernels compute the result.
 TEST_P(MoeStreamedTest, ManyExpertsAreTheSameAtEveryCapacity) {
   constexpr int kHidden = 2048;
   constexpr int kWidth = 512;

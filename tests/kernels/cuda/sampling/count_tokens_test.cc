@@ -1,4 +1,4 @@
-// The counts of committed tokens on the GPU against the reference.
+// Compares the counts of committed tokens on the GPU with the reference.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kNumSlots = 8;
 
-// Nodes in a chain; a quarter of the requests have no penalties, a quarter are
-// new, and some have no rows.
+// The nodes form a chain. A quarter of the requests have no penalties, a
+// quarter are new, and some have no rows.
 SampledRequest RandomChain(std::mt19937& rng, int slot, int vocabulary) {
   SampledRequest request{
       .nodes = {},
@@ -44,7 +44,7 @@ SampledRequest RandomChain(std::mt19937& rng, int slot, int vocabulary) {
   return request;
 }
 
-// The first rows of each request, of any number.
+// For each request, a random number of its first rows.
 struct Prefixes {
   Prefixes(std::mt19937& rng, const std::vector<SampledRequest>& requests,
            const RowBatch& batch) {
@@ -98,7 +98,7 @@ TEST_P(CountTokensTest, CountsAreEqual) {
   }
 }
 
-// Of one slot, however the vocabulary falls into blocks.
+// One slot is converted, however the vocabulary is divided into blocks.
 TEST_P(CountTokensTest, OutputBecomesPromptAsInTheReference) {
   for (const int vocabulary : {1, 255, 256, 1000, 8192}) {
     SCOPED_TRACE(vocabulary);
@@ -123,7 +123,7 @@ TEST_P(CountTokensTest, OutputBecomesPromptAsInTheReference) {
   }
 }
 
-// What is swept is the slot, all of it and nothing beside it.
+// The sweep covers all of the slot and nothing outside of it.
 TEST_P(CountTokensTest, ANewRequestSweepsAFullVocabulary) {
   const int vocabulary = 248320;
   SampledRequest request = {.nodes = {{vocabulary - 1}, {-1}},

@@ -32,7 +32,7 @@ TokenDelta Delta(const std::vector<int32_t>& tokens, std::string text) {
   return delta;
 }
 
-// Of the model "tiny" and its tokenizer.
+// An encoder for the model "tiny" with its tokenizer.
 ResponseEncoder Encoder(const Request& request, bool chunks = true,
                         std::optional<std::string> echo = std::nullopt) {
   static const auto& model = *new std::string("tiny");
@@ -289,7 +289,7 @@ TEST(ResponseCodecTest, WhatIsKeptIsCountedAndSmall) {
     chunks.Add(delta);
   }
 
-  // 4 bytes for the id, 4 of text; the containers may have twice the room.
+  // 4 bytes for the id, 4 for the text; containers may reserve twice as much.
   EXPECT_GE(plain.kept_bytes(), kTokens * 8);
   EXPECT_LE(plain.kept_bytes(), kTokens * 16 + 100);
   // 20 times an id, text and bytes of one byte each, a float, and their tags.
