@@ -23,12 +23,12 @@ constexpr char kAuto[] = "auto";
 constexpr char kCpu[] = "cpu";
 constexpr char kCuda[] = "cuda";
 
-// A GPU, or the GPUs of all ranks.
+// One GPU, from which the ranks count up, or a GPU for each rank.
 struct GpuNames {
   std::vector<int> gpus;
   ElementType type = ElementType::kBFloat16;
 
-  // The one place that knows which rank is on which GPU.
+  // The GPU of a rank. No other function decides which rank is on which GPU.
   absl::StatusOr<int> Of(Rank rank) const {
     if (gpus.size() == 1) return gpus[0] + rank.index;
     if (std::ssize(gpus) == rank.count) {
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Gpu(
 }
 #endif
 
-// What "auto" prefers.
+// The backend that "auto" prefers.
 absl::StatusOr<std::unique_ptr<Backend>> FirstGpu(int num_threads) {
   return Gpu(/*gpu=*/0, ElementType::kBFloat16, num_threads, /*ranks=*/nullptr,
              CollectivesKind::kPush);
@@ -72,7 +72,8 @@ absl::Status NoDevice(const std::string& device) {
       "\", not cpu, cuda, cuda:N, cuda:N,M, cuda:N:float32 or auto"));
 }
 
-// What follows "cuda": nothing, ":N", ":N,M" or ":N:float32".
+// Parses the rest of a name after "cuda": nothing, ":N", ":N,M" or
+// ":N:float32".
 absl::StatusOr<GpuNames> ParseGpus(const std::string& device) {
   std::string_view rest =
       std::string_view(device).substr(std::string_view(kCuda).size());

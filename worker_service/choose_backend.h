@@ -13,15 +13,16 @@
 
 namespace bole {
 
-// A backend by its name:
+// Makes the backend of this name:
 //   cpu            num_threads threads, float32
 //   cuda, cuda:N   GPU 0 or N, bfloat16; "cuda:N:float32" for comparisons
 //   cuda:2,3       a GPU for each rank
 //   auto           a GPU if one can be used, else the CPU
-// With `ranks` it is that of a rank, and rank r of "cuda:N" is on GPU N + r;
-// GPUs exchange by `collectives`, and all ranks are made at the same time.
-// REQUIRES: `device` is not "auto" then, which each rank might take for
-// another.
+// With `ranks` the backend is that of one rank, and rank r of "cuda:N" is on
+// GPU N + r. GPUs exchange data by `collectives`, and all ranks must be made at
+// the same time.
+// REQUIRES: with `ranks`, `device` is not "auto", which ranks might resolve
+// differently.
 //
 // INVALID_ARGUMENT for another name, or a list of GPUs for another number of
 // ranks; UNAVAILABLE for a GPU that cannot be used, saying why: no driver, no
@@ -31,11 +32,11 @@ absl::StatusOr<std::unique_ptr<Backend>> ChooseBackend(
     std::shared_ptr<Communicator> ranks = nullptr,
     CollectivesKind collectives = CollectivesKind::kPush);
 
-// What "auto" stands for on this machine; another name is itself. COST: that of
-// using a GPU for a moment, if there is one.
+// Replaces "auto" by the device that it stands for on this machine, and returns
+// other names as they are. COST: briefly uses a GPU, if there is one.
 absl::StatusOr<std::string> ResolveDevice(const std::string& device);
 
-// Adds --collectives, which sets `kind`; what it holds is the default.
+// Adds --collectives, which sets `kind`; its current value is the default.
 void AddCollectivesFlag(CommandLine& command, CollectivesKind& kind);
 
 // REQUIRES: `device` is not "auto".

@@ -10,8 +10,8 @@
 namespace bole {
 namespace {
 
-// How often the step that runs is looked at: a hang is noticed a tenth of a
-// second late at most.
+// The longest time between two checks of the running step: a hang is noticed at
+// most a tenth of a second late.
 constexpr std::chrono::milliseconds kMaxCheckInterval(100);
 
 int NumPrefillTokens(const StepPlan& plan) {

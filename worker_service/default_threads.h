@@ -6,7 +6,8 @@
 
 namespace bole {
 
-// More threads than this wait for each other longer than they compute.
+// With more threads than this, they wait for each other longer than they
+// compute.
 inline constexpr int kMaxDefaultThreads = 16;
 
 // `num_threads`, or one for each processor if that is 0.

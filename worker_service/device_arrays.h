@@ -23,9 +23,9 @@ inline Activation* ElementAt(Activation* array, int64_t i, ElementType type) {
       i * static_cast<int64_t>(ElementBytes(type)));
 }
 
-// Owns arrays that live and die together. The first failed allocation sticks:
-// from then on every array is null and status() says what did not fit, so a
-// constructor can allocate a dozen arrays and be asked once.
+// Owns arrays that are freed together. The first failed allocation sticks: from
+// then on every array is null and status() says what did not fit, so that a
+// constructor can allocate a dozen arrays and its caller checks status() once.
 class DeviceArrays {
  public:
   // `device` must outlive this object.
@@ -44,7 +44,7 @@ class DeviceArrays {
     return static_cast<T*>(
         Bytes(count * static_cast<int64_t>(sizeof(T)), what));
   }
-  // The same in memory of Device::AllocateShared().
+  // Like Array(), but in memory of Device::AllocateShared().
   template <typename T>
   T* SharedArray(int64_t count, std::string_view what) {
     return static_cast<T*>(Bytes(count * static_cast<int64_t>(sizeof(T)), what,
@@ -66,8 +66,8 @@ class DeviceArrays {
     return array;
   }
 
-  // Bytes on the host for copies that do not wait (Device::AllocateHost), not
-  // counted in total_bytes().
+  // Host memory for asynchronous copies (Device::AllocateHost), which
+  // total_bytes() does not count.
   char* HostBytes(int64_t bytes, std::string_view what) {
     if (!status_.ok() || is_measuring_) return nullptr;
     absl::StatusOr<HostMemory> memory =

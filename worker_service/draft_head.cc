@@ -36,7 +36,7 @@ absl::Status SetDraftHead(const std::string& directory, DraftHead head,
   if (!model.listed_tokens.empty()) {
     return RestrictDraftHead(model.listed_tokens, backend, *model.weights);
   }
-  // Without a list of the checkpoint's tokens an engine is refused later.
+  // If the number of token ids is unknown, Engine::Create() fails later.
   const int num_valid_tokens = model.num_ids.value_or(model.config.vocab_size);
   const absl::StatusOr<std::vector<int32_t>> tokens = LoadDraftTokens(
       absl::StrCat(directory, "/", kDraftTokensFile), num_valid_tokens);
@@ -51,9 +51,9 @@ absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
                                Backend& backend, Weights& weights) {
   DrafterWeights& drafter = *weights.drafter;
   drafter.head_rows.clear();
-  std::vector<int32_t> rows;  // Rows of this rank's part that are listed.
+  std::vector<int32_t> rows;  // The listed rows of this rank's part.
   auto next = tokens.begin();
-  int32_t first = 0;  // Token of a rank's part.
+  int32_t first = 0;  // The first token of a rank's part.
   for (const int of_rank : weights.head_rows) {
     const auto end = std::lower_bound(next, tokens.end(), first + of_rank);
     if (std::ssize(drafter.head_rows) == backend.rank().index) {

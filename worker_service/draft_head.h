@@ -21,20 +21,20 @@ enum class DraftHead {
   kListed,  // The tokens of kDraftTokensFile.
 };
 
-// Adds --draft-head, which sets `head`; what it holds is the default.
+// Adds --draft-head, which sets `head`; its current value is the default.
 void AddDraftHeadFlag(CommandLine& command, DraftHead& head);
 
 // Gives the drafter of a model that was loaded from `directory` its head. A
 // synthetic model has a list of its own.
-// Errors: those of LoadDraftTokens(); INVALID_ARGUMENT if a list is asked for
+// Errors: those of LoadDraftTokens(); INVALID_ARGUMENT if kListed is requested
 // and there is no drafter; RESOURCE_EXHAUSTED without room for the second head.
 absl::Status SetDraftHead(const std::string& directory, DraftHead head,
                           Backend& backend, LoadedModel& model);
 
-// Gives the drafter a head of its own with these tokens, ascending. Each rank
-// has the rows that it has of the target's head.
-// REQUIRES: weights.drafter; at least kMinDraftTokens tokens below the
-//     vocabulary.
+// Gives the drafter a head of its own with these tokens, which are ascending.
+// Each rank keeps those rows that it also has of the target's head.
+// REQUIRES: weights.drafter; at least kMinDraftTokens tokens, all of them in
+//     the vocabulary.
 absl::Status RestrictDraftHead(std::span<const int32_t> tokens,
                                Backend& backend, Weights& weights);
 

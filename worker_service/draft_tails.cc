@@ -71,8 +71,8 @@ absl::Status DraftTails::Queue(Sequences sequences, Activation* out) {
   std::vector<HostSequence> memory;
   std::vector<int32_t> hidden_row;
   for (const SequencePlan* sequence : sequences) {
-    // As if the tail were about to be committed: a drafter's slot pairs the
-    // hidden vector of a position with the token that follows it.
+    // The drafter runs as if the tail were about to be committed: a drafter
+    // slot pairs the hidden vector of a position with the token that follows.
     const int first = sequence->committed - TailOf(*sequence);
     rows.AddChain(sequence->draft_tail);
     memory.push_back({.slot = sequence->slot.value(),

@@ -1,4 +1,5 @@
-// The tokens that a drafter may propose, in a file beside the checkpoint.
+// The tokens that a drafter may propose, from a file in the checkpoint's
+// folder.
 #ifndef BOLE_WORKER_SERVICE_DRAFT_TOKENS_H_
 #define BOLE_WORKER_SERVICE_DRAFT_TOKENS_H_
 
@@ -15,17 +16,20 @@ namespace bole {
 // In the checkpoint's folder.
 inline constexpr char kDraftTokensFile[] = "draft_tokens.json";
 
-// The fewest that a list may have: every shape of a draft finds its children.
+// The fewest tokens that a list may have, so that a draft of any shape finds
+// enough children for each node.
 inline constexpr int kMinDraftTokens = kMaxDraftTopK;
 
-// From the text of such a file, {"tokens": [ids, ascending], "source": "..."}.
+// Parses the text of such a file,
+// {"tokens": [ids, ascending], "source": "..."}.
 // INVALID_ARGUMENT, naming the value: not such an object, fewer than
-// kMinDraftTokens ids, an id that is not above the one before it, or one that
-// is not below `num_valid_tokens`.
+// kMinDraftTokens ids, an id that is not above the previous one, or one that is
+// not below `num_valid_tokens`.
 absl::StatusOr<std::vector<int32_t>> ParseDraftTokens(std::string_view text,
                                                       int num_valid_tokens);
 
-// From a file. NOT_FOUND if there is none; all errors start with its path.
+// Reads such a file. NOT_FOUND if there is none; all errors start with its
+// path.
 absl::StatusOr<std::vector<int32_t>> LoadDraftTokens(const std::string& path,
                                                      int num_valid_tokens);
 

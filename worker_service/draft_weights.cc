@@ -9,7 +9,7 @@
 namespace bole {
 namespace {
 
-// Where the drafter refers to matrices of its own that a product reads.
+// The drafter's pointers to matrices of its own that a matrix product reads.
 std::vector<const WeightMatrix**> OwnMatrices(DrafterWeights& drafter) {
   std::vector<const WeightMatrix**> own = {&drafter.projection};
   if (auto* mixer = std::get_if<AttentionWeights>(&drafter.layer.mixer)) {

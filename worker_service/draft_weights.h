@@ -1,5 +1,6 @@
-// How the drafter's weights are kept. What it computes decides how many drafts
-// are accepted and never a token, so they may be kept in fewer bits.
+// How the drafter's weights are stored. What the drafter computes decides how
+// many drafts are accepted but never which tokens are emitted, so its weights
+// may have fewer bits.
 #ifndef BOLE_WORKER_SERVICE_DRAFT_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_DRAFT_WEIGHTS_H_
 
@@ -12,20 +13,21 @@ namespace bole {
 
 enum class DraftWeights {
   kAuto,  // kInt7 where activations are bfloat16, else kFull.
-  kFull,  // As the target's.
+  kFull,  // Like the target's weights.
   kInt7,  // 7-bit integers with a scale for each row (kernels/int7.h).
 };
 
-// Adds --draft-weights, which sets `kind`; what it holds is the default.
+// Adds --draft-weights, which sets `kind`; its current value is the default.
 void AddDraftWeightsFlag(CommandLine& command, DraftWeights& kind);
 
-// Quantises the matrices that are the drafter's own, in their place: those of
-// its layer, but for a mixture of experts, and a restricted head, if it has
-// got one already. What it shares with the target stays as it is. A rank
-// quantises its own part: of a matrix that is cut by columns, each rank has
-// scales of its own.
-// Errors: INVALID_ARGUMENT if kInt7 is asked for and there is no drafter, or a
-// weight is not finite; RESOURCE_EXHAUSTED without room for a matrix twice.
+// Quantises the drafter's own matrices and puts the results in their place:
+// those of its layer, except for a mixture of experts, and a restricted head,
+// if it already has one. Matrices that it shares with the target stay as they
+// are. A rank quantises its own part, so if a matrix is split by columns, each
+// rank has scales of its own.
+// Errors: INVALID_ARGUMENT if kInt7 is requested and there is no drafter, or a
+// weight is not finite; RESOURCE_EXHAUSTED without room for a second copy of a
+// matrix.
 absl::Status SetDraftWeights(DraftWeights kind, WeightStore& store,
                              Weights& weights);
 

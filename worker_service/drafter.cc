@@ -122,7 +122,7 @@ absl::Status Drafter::Extend(const Committed& committed) {
                         extend_hidden_);
 }
 
-// The top_k continuations of each hidden vector.
+// Finds the top_k continuations of each hidden vector.
 absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
   const Head head = layer_.head();
   const bool is_full = head.token_of == nullptr;
@@ -139,7 +139,7 @@ absl::Status Drafter::Score(RowCount rows, const Activation* hidden) {
        .log_prob = top_log_prob_});
 }
 
-// The frontier that `level` chose, as rows of the drafter.
+// The frontier that was chosen at `level`, as a batch of rows for the drafter.
 RowBatch Drafter::LaneBatch(const Committed& committed, int level) const {
   const int lanes = max_requests_ * shape_.top_k;
   const int64_t first = static_cast<int64_t>(level) * lanes;
@@ -223,10 +223,12 @@ void Drafter::AddPromised(const TransferBlock& down, int image,
   const auto token = down.InImage(tree_token_, image);
   const auto parent = down.InImage(tree_parent_, image);
   const auto log_rho = down.InImage(tree_log_rho_, image);
-  std::vector<int32_t> node_of(1 + num_candidates);  // By node of the tree.
+  // For each node of the tree its index among the selected ones, or kNoParent.
+  std::vector<int32_t> node_of(1 + num_candidates);
   for (size_t b = 0; b < results.size(); ++b) {
-    // Selected nodes keep the order of the candidates, and siblings have
-    // different tokens: the next one is the first candidate that fits.
+    // Selected nodes are in the order of the candidates, and siblings have
+    // different tokens, so the next selected node is the first candidate with
+    // its token and parent.
     const int root = forest.first_node[b];
     const int end = forest.first_node[b + 1];
     const size_t first = b * num_candidates;

@@ -21,12 +21,12 @@
 namespace bole {
 
 // Runs the MTP layer over the tokens that were just committed, then grows a
-// tree level by level. The drafter's keys and values of the tree live beyond
-// the committed ones and are overwritten by the next extend. Where a slot lies
-// in the pages: MtpLayer.
+// tree level by level. The drafter's keys and values of the tree are stored
+// after the committed ones and are overwritten by the next extend. MtpLayer
+// tells where a drafter slot lies in the pages.
 //
-// A copy shares the buffers and has a layout of its own, for a second batch
-// that is drafted for before or after the first.
+// A copy shares the buffers but has a layout of its own. It can draft for a
+// second batch before or after the first.
 //
 // Invariant: before Grow(), drafter slots 0 .. committed - 1 are filled, slot
 // p from the token at p + 1 and the target's hidden vector at p.
@@ -34,9 +34,9 @@ class Drafter {
  public:
   struct Options {
     int max_requests;
-    int max_rows;  // Rows of an extend pass, whatever its bucket.
+    int max_rows;  // The most rows of an extend pass, for all buckets.
     DraftShape max_shape;
-    int num_valid_tokens;  // Ids at or beyond are never proposed.
+    int num_valid_tokens;  // Only ids below it are proposed.
   };
   // Holds references; `layer` must outlive it. Allocation errors stick in
   // `arrays`.
@@ -48,22 +48,22 @@ class Drafter {
     RowBatch batch;        // The batch of the target's forward.
     const int32_t* token;  // The batch's tokens.
     RowPath path;
-    int max_path_rows;  // Rows of all paths together: the extend's bucket.
+    int max_path_rows;  // Bucket of the extend: rows of all paths together.
     const int32_t* next_token;  // [B] the token after the path.
     const Activation* hidden;   // [N, H] of the target, by row.
-    // [1] Requests whose paths the drafter sees, the first ones.
+    // [1] How many requests, from the first on, show the drafter their paths.
     const int32_t* num_seen;
   };
 
-  // Takes what Grow() reads of a batch of at most max_requests, and the trees
-  // it leaves, from blocks that go up and come down. Places do not depend on
-  // the shape.
+  // Takes the arrays that Grow() reads for a batch of at most max_requests from
+  // the block that is uploaded, and the trees that it writes from the block
+  // that is downloaded. Addresses do not depend on the shape.
   void Lay(int max_requests, const DraftShape& shape, TransferBlock& up,
            TransferBlock& down);
-  // Writes what depends on how many requests are drafted for: the first ones of
-  // a batch.
+  // Fills the arrays that depend on how many requests, from the first of a
+  // batch on, are drafted for.
   void Fill(int num_requests);
-  // The same number, once it has gone up. [1]
+  // The same number on the device, once it has been uploaded. [1]
   const int32_t* num_drafted() const { return counts_.device; }
 
   // Fills the drafter's slots of the committed tokens.
@@ -81,13 +81,13 @@ class Drafter {
   // committed + length of the path, after Extend(). [B]
   const int32_t* next_committed() const { return next_committed_; }
 
-  // The first trees in an image of the block that came down; `root` is each
-  // tree's pending token.
+  // The first root.size() trees in an image of the downloaded block; `root` has
+  // each tree's pending token.
   std::vector<ProposalTree> Results(const TransferBlock& down, int image,
                                     std::span<const int32_t> root) const;
   // Sets SequenceResult::promised_drafts of a round whose forest was selected
   // from the trees in an image. REQUIRES: one result for each of the forest's
-  // requests, all of them drafted for. COST: O(candidates).
+  // requests, all of which were drafted for. COST: O(candidates).
   void AddPromised(const TransferBlock& down, int image,
                    const PackedForest& forest,
                    std::span<SequenceResult> results) const;
@@ -117,10 +117,10 @@ class Drafter {
   TransferArray<int32_t> lane_depth_;    // [D, B * k]
   int32_t* lane_token_;                  // [B * k]
   int32_t* lane_parent_;                 // [B * k]
-  int32_t* lane_hidden_;                 // [B * k] row of the level before.
+  int32_t* lane_hidden_;                 // [B * k] row of the previous level.
   uint32_t* lane_ancestors_;
   int32_t* frontier_;      // [B, k]
-  Activation* hidden_[2];  // [B * k, H] this level and the next, in turns.
+  Activation* hidden_[2];  // [B * k, H] of this level and of the next, swapped.
   float* logits_;          // [B * k, columns of the layer's head on the rank]
   int32_t* top_token_;     // [B * k, k]
   float* top_log_prob_;    // [B * k, k]

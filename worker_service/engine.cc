@@ -112,7 +112,7 @@ Engine::Engine(const ModelConfig& config, const Weights& weights,
   memory_use_.buffers = arrays_.total_bytes() - memory_use_.total();
 }
 
-// Room for the largest round.
+// Allocates room for the largest round.
 void Engine::AllocateBlocks() {
   const std::optional<DraftShape> draft =
       drafter_ ? std::optional(options_.max_draft) : std::nullopt;
@@ -131,7 +131,7 @@ void Engine::AllocateBlocks() {
                         arrays_);
 }
 
-// Memory and graphs are freed on the device that has them.
+// Members must be freed with the thread bound to the device that owns them.
 Engine::~Engine() { device_.BindThread().IgnoreError(); }
 
 absl::Status Engine::Step(const StepPlan& plan, const OnRound& on_round) {

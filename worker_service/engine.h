@@ -29,9 +29,10 @@
 
 namespace bole {
 
-// Where the time of forest rounds went on the device, in seconds, summed since
-// the engine began. Chunks beside a forest are part of its round. What lies
-// between rounds is idle, copies and prefills without a forest included.
+// How forest rounds spent their time on the device, in seconds, summed since
+// the engine was created. Chunks that share a forward with a forest are part of
+// its round. All time between rounds counts as idle, including copies and
+// prefills without a forest.
 struct EngineTimes {
   int64_t rounds = 0;
   double busy = 0;
@@ -42,30 +43,31 @@ struct EngineTimes {
   double draft = 0;    // The drafter's extend and growth.
 };
 
-// One model replica, or a rank of one. All memory is allocated by Create, but
-// for captured graphs, of which there are at most num_graphs(). Between steps
-// nothing is kept but the bytes in slots and pages, so any plan may follow any
+// One model replica, or a rank of one. Create() allocates all memory except
+// that of captured graphs, of which there are at most num_graphs(). Between
+// steps only the bytes in slots and pages are kept, so any plan may follow any
 // other.
 //
-// Every rank has an engine of the same options, on its part of the weights, and
-// runs the same plans in the same order; all have the same results. An error of
-// one rank ends the others' steps (OperatorSet::AbortRanks).
+// Every rank has an engine with the same options, on its part of the weights,
+// and runs the same plans in the same order; all have the same results. An
+// error of one rank ends the others' steps (OperatorSet::AbortRanks).
 //
-// Not thread-safe: one thread at a time, which may be another one than that of
-// Create(). A step and the destructor bind their thread to the backend.
+// Not thread-safe: one thread at a time may use it, which need not be the one
+// that called Create(). A step and the destructor bind their thread to the
+// backend.
 class Engine {
  public:
-  // `config`, `weights` and `backend` must outlive the engine. The config is
-  // that of what the weights are (LoadedModel::config).
+  // `config`, `weights` and `backend` must outlive the engine. The config
+  // describes the rank's part of the model (LoadedModel::config).
   // Errors: INVALID_ARGUMENT for options that contradict each other or the
   // model, RESOURCE_EXHAUSTED naming what does not fit.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       const ModelConfig& config, const Weights& weights, Backend& backend,
       const EngineOptions& options);
 
-  // What Create() would allocate. INVALID_ARGUMENT as Create().
-  // COST: calls the operators of every shape that a pass can have on a
-  // ScratchMeter; milliseconds.
+  // The memory that Create() would allocate. INVALID_ARGUMENT as for Create().
+  // COST: calls the operators on a ScratchMeter with every shape that a pass
+  // can have; milliseconds.
   static absl::StatusOr<EngineMemory> Measure(const ModelConfig& config,
                                               const Weights& weights,
                                               Backend& backend,
@@ -74,26 +76,26 @@ class Engine {
   ~Engine();
 
   // Captures the rounds that any policy of a scheduler may choose, the
-  // likeliest first, so that none is captured while it serves. Calls
-  // on_progress before each shape and after the last; it returns whether to go
-  // on, on all ranks alike. Slots and pages stay as they are; with a backend
-  // that keeps no graphs nothing is done. Errors are those of Step() and
-  // on_progress.
+  // likeliest first, so that none has to be captured while requests are served.
+  // Calls on_progress before each shape and after the last; it returns whether
+  // to continue, and must return the same on all ranks. Slots and pages are not
+  // changed. Does nothing with a backend that keeps no graphs. Errors are those
+  // of Step() and on_progress.
   using OnProgress = std::function<absl::StatusOr<bool>(int done, int total)>;
   absl::Status WarmUp(const OnProgress& on_progress);
 
   // Runs the chunks and the forest in one forward, then the further rounds of a
-  // lease: the device has the next round queued when a result is handed out. A
-  // lease ends early when all its sequences have. INVALID_ARGUMENT, before
-  // anything is touched, for a plan that ValidatePlan() refuses; any other
-  // error comes from the backend and leaves slots and pages undefined: from
-  // then on every step returns it.
+  // lease: the next round is already queued on the device when a result is
+  // reported. A lease ends early once all its sequences have ended.
+  // INVALID_ARGUMENT, before anything is changed, for a plan that
+  // ValidatePlan() refuses. Any other error comes from the backend and leaves
+  // slots and pages undefined: from then on every step returns it.
   absl::Status Step(const StepPlan& plan, const OnRound& on_round);
   // For a plan without a lease.
   absl::StatusOr<StepResult> Step(const StepPlan& plan);
-  // Step() for a plan that the caller has validated, so that a worker looks at
-  // each plan once. REQUIRES: ValidatePlan(plan, limits(), has_drafter()) is
-  // OK; otherwise memory outside of slots and pages may be overwritten.
+  // Step() for a plan that the caller has validated, so that a worker validates
+  // each plan only once. REQUIRES: ValidatePlan(plan, limits(), has_drafter())
+  // is OK; otherwise memory outside of slots and pages may be overwritten.
   absl::Status StepValidated(const StepPlan& plan, const OnRound& on_round);
 
   const StepLimits& limits() const { return limits_; }
@@ -102,11 +104,13 @@ class Engine {
   const HybridModel& model() const { return model_; }
   const EngineMemory& memory_use() const { return memory_use_; }
   const EngineTimes& times() const { return times_; }
-  // Graphs that are kept at most, and rounds since WarmUp() that had none: such
-  // a round is queued operator by operator, and then captured.
+  // The most graphs that are kept. graph_misses() counts the rounds since
+  // WarmUp() that had none: such a round is queued operator by operator, and
+  // then captured.
   int num_graphs() const { return graphs_->capacity(); }
-  // What rounds are padded to, ascending, if they are: forests of trees to
-  // `rows`, and lone roots to `requests`. Empty if a round costs what it has.
+  // The sizes that rounds are padded to, ascending: rows for forests of trees,
+  // and requests for lone roots. Empty if the cost of a round depends on its
+  // actual size.
   std::vector<int> row_buckets() const;
   std::vector<int> request_buckets() const;
   int64_t graph_misses() const { return graphs_->num_misses() - warmed_up_; }
@@ -114,7 +118,7 @@ class Engine {
  private:
   using Results = std::vector<SequenceResult>;
   using Sequences = std::span<const SequencePlan* const>;
-  // The mark of prefills; rounds have the marks before it (engine_round.cc).
+  // The mark of prefills; rounds use the lower ones (engine_round.cc).
   static constexpr int kPrefillMark = Device::kNumMarks - 1;
 
   // On the device of `arrays`.
@@ -124,8 +128,8 @@ class Engine {
   void AllocateBlocks();
   absl::Status RunPlan(const StepPlan& plan, const OnRound& on_round);
 
-  // Prefill chunks (engine_prefill.cc). Lay...: takes the arrays of a pass from
-  // its blocks.
+  // Prefill chunks (engine_prefill.cc). The Lay...() functions take the arrays
+  // of a pass from its transfer blocks.
   struct PrefillShape;
   struct PrefillPass;
   void AllocatePrefills();
@@ -133,11 +137,12 @@ class Engine {
   void LayPrefill(const PrefillShape& shape);
   void FillPrefill(const StepPlan& plan);
   absl::Status UploadPrefills(const StepPlan& plan);
-  // A plan without a forest.
+  // Runs a plan without a forest.
   absl::StatusOr<Results> RunPrefills(const StepPlan& plan);
   absl::Status QueuePrefills();
   ForwardPart ChunksOfForward() const;
-  // Chunks and a forest, up to the logits of all rows to draw from.
+  // Queues the forward of chunks and a forest, up to the logits of all rows
+  // from which tokens are drawn.
   absl::Status QueueJointForward(const RoundShape& shape);
   // Runs the head for the rows of hidden_ that head_row names.
   absl::Status QueueHead();
@@ -150,7 +155,8 @@ class Engine {
 
   // Log probabilities of prompts (engine_prompt.cc).
   void LayPromptRows(int rows);
-  // Fills in those of the chunks whose pass was the last to leave hidden_.
+  // Adds the log probabilities of the plan's chunks to `results`. REQUIRES:
+  // hidden_ still holds the hidden vectors of their pass.
   absl::Status AddPromptLogprobs(const StepPlan& plan, Results& results);
   struct PromptRow;
   absl::Status ReadPromptRows(std::span<const PromptRow> rows,
@@ -162,7 +168,7 @@ class Engine {
   void FillRound(const StepPlan& plan, Sequences sequences);
   void FillLease(const Lease& lease);
   absl::Status RunForest(const StepPlan& plan, const OnRound& on_round);
-  // Round `index` of a plan; all its results will be in that image.
+  // Queues round `index` of a plan; all its results will be in that image.
   absl::Status QueueRound(const RoundShape& shape, Sequences sequences,
                           int index);
   absl::Status Replay(const RoundShape& shape, int index, int64_t round);
@@ -179,7 +185,7 @@ class Engine {
   void FillNothing(const RoundShape& shape);
   absl::Status WarmUp(const RoundShape& shape);
 
-  // Passes of every shape that a plan can have, on a ScratchMeter
+  // Queue passes of every shape that a plan can have, on a ScratchMeter
   // (engine_scratch.cc).
   absl::Status QueueAllPasses();
   absl::Status QueueForests(TransferBlock& up, TransferBlock& down);
@@ -187,7 +193,7 @@ class Engine {
   absl::Status QueueChunks();
   absl::Status QueueJointForwards(TransferBlock& up, TransferBlock& down);
 
-  // Both.
+  // Shared by prefills and rounds.
   static HostSequence MemoryOf(const SequencePlan& sequence) {
     return {.slot = sequence.slot.value(),
             .committed = sequence.committed,
@@ -199,7 +205,7 @@ class Engine {
                            const SamplingBuffer& sampling);
   absl::Status Upload(Sequences sequences);
   absl::Status QueueDownload(Sequences sequences, int image);
-  // What an image holds: `committed` of each result is the path's length.
+  // The results in an image. `committed` of each one is its path's length.
   Results ReadResults(Sequences sequences,
                       const std::optional<DraftShape>& shape, int image) const;
   static void AddProposals(const Drafter& drafter, const TransferBlock& down,
@@ -224,12 +230,12 @@ class Engine {
   Activation* head_hidden_;  // [rows for the head, H]
   float* logits_;  // [rows for the head, V or the rank's], the forest's first.
 
-  // A round's arrays, laid out anew by every round.
+  // The arrays of a round, which every round lays out anew.
   TransferBlock up_, down_;
   RowArrays rows_;  // Of the forest.
   std::unique_ptr<PrefillPass> prefill_;
 
-  // What a lease needs:
+  // The arrays with which the device chooses the next forest of a lease.
   TransferArray<int32_t> budget_;                // [1]
   TransferArray<int32_t> floor_, cap_;           // [B]
   TransferArray<int32_t> no_token_, no_parent_;  // [B] For lone roots.
@@ -238,9 +244,9 @@ class Engine {
 
   EngineTimes times_;
   int64_t num_rounds_ = 0;
-  int64_t warmed_up_ = 0;  // Misses of graphs_ that WarmUp() wanted.
+  int64_t warmed_up_ = 0;  // Misses of graphs_ that WarmUp() caused.
   absl::Status failure_;
-  std::unique_ptr<GraphSet> graphs_;  // Uses the rest.
+  std::unique_ptr<GraphSet> graphs_;  // Refers to the members above.
 };
 
 }  // namespace bole

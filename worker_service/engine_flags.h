@@ -7,7 +7,7 @@
 
 namespace bole {
 
-// Adds flags that set `options`; what it holds are the defaults.
+// Adds flags that set `options`, whose current values are the defaults.
 void AddEngineFlags(CommandLine& command, EngineOptions& options);
 
 }  // namespace bole

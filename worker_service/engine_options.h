@@ -9,7 +9,7 @@
 
 namespace bole {
 
-// EngineOptions::num_checkpoints that FitToDevice() is to choose.
+// The value of EngineOptions::num_checkpoints that lets FitToDevice() choose.
 inline constexpr int kChooseCheckpoints = -1;
 
 struct EngineOptions {
@@ -21,21 +21,22 @@ struct EngineOptions {
   int num_slots = 8;        // For requests.
   int num_checkpoints = 0;  // Slots beyond those, for checkpoints.
   int num_pages = 128;
-  // Places of pinned host memory for what slots and pages hold.
+  // Places in pinned host memory for the content of evicted slots and pages.
   int num_host_slots = 0;
   int num_host_pages = 0;
-  // GiB of it that FitToDevice() makes places of; 0: the numbers say.
+  // GiB of host memory that FitToDevice() divides into places; 0: the numbers
+  // above apply.
   double host_cache_gb = 0;
   int page_size = 64;
   int max_context = 1024;
-  // Ids at or beyond are padding of the head and are never drawn.
+  // Ids from this one on are padding of the head and are never drawn.
   int num_valid_tokens = 0;
   TreeSolver solver = TreeSolver::kBlocks;
   int max_lease_rounds = kMaxLeaseRounds;
-  // Rounds are captured once per bucket and replayed, where the backend can.
+  // Captures rounds once per bucket and replays them, if the backend can.
   bool graphs = true;
-  // Tells the phases of a round apart (Engine::times), at the price of a gap
-  // between them.
+  // Times the phases of a round separately (Engine::times), at the cost of a
+  // gap between them.
   bool time_phases = false;
 
   int TotalSlots() const { return num_slots + num_checkpoints; }
@@ -45,8 +46,9 @@ struct EngineOptions {
     const int kv_rows = max_context + max_draft.num_kv_rows();
     return (kv_rows + page_size - 1) / page_size;
   }
-  // Rows of the longest forward, a forest and the chunks beside it; those of
-  // them that the head runs for; and rows of the drafter's longest forward.
+  // The most rows of a forward, which are those of a forest and of the chunks
+  // that share it; the most of these that the head runs for; and the most rows
+  // of a forward of the drafter.
   int MaxForwardRows() const { return max_nodes + max_prefill_tokens; }
   int MaxHeadRows() const { return max_nodes + max_requests; }
   int MaxDraftRows() const;
@@ -56,7 +58,7 @@ struct EngineOptions {
 // contradict each other or the model.
 absl::Status Validate(const EngineOptions& options, const ModelConfig& config);
 
-// What plans have to keep to.
+// The limits that plans have to respect.
 StepLimits LimitsOf(const EngineOptions& options, const ModelConfig& config);
 
 }  // namespace bole

@@ -1,4 +1,5 @@
-// The engine's part for prefill chunks, by themselves or beside a forest.
+// The part of the engine that runs prefill chunks, alone or in one forward with
+// a forest.
 #include "worker_service/engine_prefill.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace bole {
 
-// Room for the largest pass.
+// Allocates room for the largest pass.
 void Engine::AllocatePrefills() {
   prefill_ = std::make_unique<PrefillPass>(
       PrefillPass{.sampling = SamplingBuffer(options_.max_requests, arrays_)});
@@ -73,9 +74,9 @@ void Engine::LayPrefill(const PrefillShape& shape) {
   pass.sampling.LayOptional(pass.up, pass.down);
 }
 
-// The last token of a chunk that ends its prompt is also the root of a tree of
-// one node, as if all before it had been committed: from it the next token is
-// drawn.
+// The last token of a chunk that ends its prompt is also the root of a one-node
+// tree, as if all tokens before it had been committed. The next token is drawn
+// from that node's logits.
 void Engine::FillPrefill(const StepPlan& plan) {
   PrefillPass& pass = *prefill_;
   HostRows rows;

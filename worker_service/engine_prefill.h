@@ -1,4 +1,4 @@
-// A pass of prefill chunks: its sizes and its arrays.
+// The sizes and the arrays of a pass of prefill chunks.
 #ifndef BOLE_WORKER_SERVICE_ENGINE_PREFILL_H_
 #define BOLE_WORKER_SERVICE_ENGINE_PREFILL_H_
 
@@ -17,18 +17,20 @@
 
 namespace bole {
 
-// Beside a forest, the forest's rows come first in the forward and for the
-// head: what runs for the forest alone finds its rows where they always are.
+// If the chunks share a forward with a forest, the forest's rows come first in
+// the forward and in the head, so that operators that run for the forest alone
+// find its rows at their usual place.
 struct Engine::PrefillShape {
   int requests = 0;  // B, a bucket.
   int rows = 0;      // Of the chunks, a bucket.
   std::optional<DraftShape> draft = {};
   bool extends_drafter = false;  // The drafter sees the chunks.
-  int forest_rows = 0;           // Nodes of the forest beside them: no bucket.
+  int forest_rows = 0;           // Nodes of the forest, if any: not a bucket.
   int forward_rows = 0;          // Of the forest and the chunks, a bucket.
   // Rows that the head runs for: the forest's, and the last one of each chunk
-  // that ends its prompt. A bucket, and 0 where no chunk does: then nothing is
-  // drawn for the chunks, and the drafter knows every token that follows.
+  // that ends its prompt. A bucket, or 0 if no chunk ends its prompt: then
+  // nothing is drawn for the chunks, and the token after each chunk is known to
+  // the drafter.
   int head_rows = 0;
 };
 
@@ -39,11 +41,12 @@ struct Engine::PrefillPass {
   RowCount head_rows() const { return {counts.DeviceFrom(1), shape.head_rows}; }
   const int32_t* num_drafted() const { return counts.DeviceFrom(2); }
 
-  std::vector<const SequencePlan*> planned = {};  // Of the plan filled in.
+  std::vector<const SequencePlan*> planned = {};  // Of the plan last filled in.
   TransferBlock up = {}, down = {};
   RowArrays rows = {};       // All rows of the chunks.
   RowArrays last_rows = {};  // The last row of every chunk that ends its
-                             // prompt, or rows that a token of it follows.
+                             // prompt; for log probabilities of prompts, rows
+                             // that a token of the prompt follows.
   TransferArray<int32_t> counts = {};    // [3] forward_rows, head_rows,
                                          // chunks that the drafter sees.
   TransferArray<int32_t> head_row = {};  // [head_rows] rows of hidden_.

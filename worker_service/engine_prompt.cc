@@ -1,7 +1,7 @@
-// The engine's part for log probabilities of a prompt's tokens. They need no
-// operator of their own: Sample() reports the log probability of what it draws
-// in the model's own distribution, and a large enough bias makes it draw the
-// token that the prompt has.
+// The part of the engine that computes log probabilities of a prompt's tokens.
+// They need no operator of their own: Sample() reports the log probability of
+// the token that it draws, in the model's own distribution, and a large enough
+// bias makes it draw the prompt's token.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace bole {
 
-// A row of a prefill pass that a token of the prompt follows.
+// A row of a prefill pass that is followed by a token of the prompt.
 struct Engine::PromptRow {
   size_t chunk;
   int32_t row;       // In the forward.
   int32_t position;  // In the sequence.
-  int32_t token;     // That follows.
+  int32_t token;     // The token that follows.
   int32_t num_top;   // Alternatives to report.
 };
 
 namespace {
 
-// Draws that token.
+// A sequence for which Sample() draws `token`.
 SequencePlan DrawOf(int32_t token, int32_t num_top) {
   SequencePlan plan;
   plan.sampling.temperature = 0;
@@ -90,7 +90,7 @@ absl::Status Engine::ReadPromptRows(std::span<const PromptRow> rows,
   LayPromptRows(RequestBucket(count, options_.max_requests));
   PrefillPass& pass = *prefill_;
   HostRows host;
-  const int32_t any_token = 0;  // The row's own matters to penalties alone.
+  const int32_t any_token = 0;  // Only penalties would depend on it.
   std::vector<SequencePlan> draws;
   draws.reserve(rows.size());
   std::vector<const SequencePlan*> plans;
@@ -122,7 +122,7 @@ absl::Status Engine::ReadPromptRows(std::span<const PromptRow> rows,
     EmittedToken& token = result.prompt_logprobs.emplace_back(
         std::move(drawn[i].emitted.front()));
     if (token.token == rows[i].token) continue;
-    // Not even the bias made it possible.
+    // Another token was drawn in spite of the bias: this one is impossible.
     token.token = rows[i].token;
     token.logprob = -std::numeric_limits<float>::infinity();
   }

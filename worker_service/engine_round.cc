@@ -1,4 +1,5 @@
-// The engine's part for forests: one round between two copies.
+// The part of the engine that runs rounds of a forest, from the upload of a
+// plan to the download of its results.
 #include <algorithm>
 #include <utility>
 
@@ -8,11 +9,11 @@
 namespace bole {
 namespace {
 
-// The marks of a round, which are not set again before kMarkedRounds later
-// rounds.
+// The marks of a round. They are reused after kMarkedRounds rounds.
 enum RoundMark { kBegin, kForwarded, kAccepted, kEnd, kDone, kMarksPerRound };
 constexpr int kMarkedRounds = (Device::kNumMarks - 1) / kMarksPerRound;
-// Queued before the result of an earlier one is read.
+// The number of rounds that are queued in advance of the round whose result is
+// read next.
 constexpr int kRoundsAhead = 1;
 static_assert(kRoundsAhead + 2 <= kMarkedRounds);
 
@@ -20,7 +21,7 @@ int MarkOf(int64_t round, RoundMark mark) {
   return static_cast<int>(round % kMarkedRounds) * kMarksPerRound + mark;
 }
 
-// Whether no sequence goes on after what it has emitted.
+// Follows the sequences of a lease, to tell when all of them have ended.
 class Progress {
  public:
   explicit Progress(std::span<const SequencePlan* const> sequences)
@@ -33,8 +34,8 @@ class Progress {
     }
   }
 
-  // Turns what results count within their paths, committed tokens and the
-  // position of bad logits, into positions within the sequence.
+  // Adds the results of a round. Turns their committed tokens and positions of
+  // bad logits, which count within the paths, into positions in the sequences.
   void Add(std::vector<SequenceResult>& results) {
     for (size_t b = 0; b < results.size(); ++b) {
       const std::vector<EmittedToken>& emitted = results[b].emitted;
@@ -67,10 +68,11 @@ class Progress {
 
 }  // namespace
 
-// A graph holds addresses. Those of a draft must not depend on the rows of the
-// forest, nor those of a forest on the draft that follows; all may depend on
-// the number of requests. So what both use comes first, with room for any draft
-// and the tokens of any forest, and then what is as long as the forest.
+// A captured graph contains addresses. The addresses that a draft uses must not
+// depend on the rows of the forest, nor those of a forest on the draft that
+// follows; all may depend on the number of requests. So the arrays that both
+// use come first, with room for any draft and for the tokens of any forest, and
+// then come the arrays whose length depends on the forest.
 void Engine::LayRound(const RoundShape& shape, TransferBlock& up,
                       TransferBlock& down) {
   up.Clear();
@@ -173,7 +175,8 @@ absl::Status Engine::RunForest(const StepPlan& plan, const OnRound& on_round) {
     }
     on_round(std::exchange(result, {}));
   }
-  // One may have begun that has nothing to do.
+  // A round may already be queued whose sequences have all ended. Wait for it
+  // too.
   return await(num_queued - 1);
 }
 
@@ -209,7 +212,7 @@ absl::Status Engine::Replay(const RoundShape& shape, int index, int64_t round) {
     if (shape.has_chunks) BOLE_RETURN_IF_ERROR(QueuePrefillDraft());
     return shape.ends_with_draft() ? QueueDraft(shape) : absl::OkStatus();
   };
-  // The sizes of chunks are too many to capture.
+  // Chunks have too many sizes for graphs to be captured.
   QueuedGraphs queued;
   GraphSet& graphs = shape.has_chunks ? queued : *graphs_;
   if (options_.time_phases) {
@@ -279,7 +282,7 @@ absl::Status Engine::QueueDraftTails(const StepPlan& plan) {
   for (const PrefillPlan& chunk : plan.prefills) add(chunk.sequence);
   for (const SequencePlan& sequence : plan.sequences) add(sequence);
   for (size_t done = 0; done < sequences.size();) {
-    if (done > 0) {  // Its arrays are filled anew.
+    if (done > 0) {  // The previous pass must end before its arrays are reused.
       BOLE_RETURN_IF_ERROR(device_.SetMark(kPrefillMark));
       BOLE_RETURN_IF_ERROR(device_.AwaitMark(kPrefillMark));
     }

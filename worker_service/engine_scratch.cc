@@ -1,8 +1,9 @@
-// The engine's part that finds out how much scratch its operators need: every
-// operator is called with every shape that it can have, on a backend that only
-// notes what it would need. The largest shape is not always the one that needs
-// most: attention, for one, divides a request's tokens among more blocks where
-// there are few rows, and merges through scratch what they found.
+// The part of the engine that finds out how much scratch memory its operators
+// need: every operator is called with every shape that it can have, on a
+// backend that only records how much it would need. The largest shape does not
+// always need the most. Attention, for example, splits a request's tokens among
+// more blocks if there are few rows, and merges their partial results through
+// scratch.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -16,9 +17,9 @@
 namespace bole {
 namespace {
 
-// The forests of so many requests that Validate() accepts: roots alone, and
-// every number of rows and of mask words, with paths as long as drafts and with
-// paths of any length.
+// The shapes of all forests of `requests` requests that Validate() accepts:
+// lone roots, and every number of rows and of mask words, with paths as long as
+// the largest draft and with paths of any length.
 std::vector<RoundShape> ForestShapes(const EngineOptions& options,
                                      int requests) {
   RoundShape shape{.is_decode = true,
@@ -43,7 +44,7 @@ std::vector<RoundShape> ForestShapes(const EngineOptions& options,
   return shapes;
 }
 
-// Every draft that is no larger than `most`.
+// Every draft shape that is no larger than `most`.
 std::vector<DraftShape> DraftShapes(const DraftShape& most) {
   std::vector<DraftShape> shapes;
   for (int top_k = 1; top_k <= most.top_k; ++top_k) {
@@ -64,7 +65,7 @@ absl::Status Engine::QueueAllPasses() {
   return drafter_ ? QueueDrafts(up, down) : absl::OkStatus();
 }
 
-// From the choice of a forest to its commit.
+// Queues everything from the choice of a forest to its commit.
 absl::Status Engine::QueueForests(TransferBlock& up, TransferBlock& down) {
   for (const int requests : RequestBuckets(options_.max_requests)) {
     for (const RoundShape& shape : ForestShapes(options_, requests)) {
@@ -77,8 +78,8 @@ absl::Status Engine::QueueForests(TransferBlock& up, TransferBlock& down) {
   return absl::OkStatus();
 }
 
-// The drafter's extend and growth, of every number of rows and every shape of a
-// draft. Neither depends on the forest besides.
+// Queues the drafter's extend with every number of rows and its growth with
+// every draft shape. Neither depends on anything else of the forest.
 absl::Status Engine::QueueDrafts(TransferBlock& up, TransferBlock& down) {
   const int max_rows =
       std::max(options_.max_nodes, options_.max_prefill_tokens);
@@ -92,7 +93,7 @@ absl::Status Engine::QueueDrafts(TransferBlock& up, TransferBlock& down) {
                      .rows = max_rows,
                      .mask_words = 1,
                      .path_rows = requests};
-    path_rows.insert(requests);  // The rows of a decode.
+    path_rows.insert(requests);  // The rows of plain decoding.
     for (const int rows : path_rows) {
       shape.path_rows = rows;
       LayRound(shape, up, down);
@@ -107,7 +108,8 @@ absl::Status Engine::QueueDrafts(TransferBlock& up, TransferBlock& down) {
   return absl::OkStatus();
 }
 
-// And rows of prompts, whose log probabilities are asked for.
+// Queues prefill passes, and passes of prompt rows whose log probabilities are
+// requested.
 absl::Status Engine::QueueChunks() {
   for (const int requests : RequestBuckets(options_.max_requests)) {
     LayPromptRows(requests);
@@ -121,8 +123,9 @@ absl::Status Engine::QueueChunks() {
   return absl::OkStatus();
 }
 
-// Every number of rows of chunks and forest together, and of rows for the head.
-// What runs for each of the two alone has been seen.
+// Queues forwards with every number of rows of chunks and forest together, and
+// the head with every number of rows. The operators that run for chunks or a
+// forest alone have been covered above.
 absl::Status Engine::QueueJointForwards(TransferBlock& up,
                                         TransferBlock& down) {
   const int requests = RequestBucket(1, options_.max_requests);

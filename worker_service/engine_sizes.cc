@@ -11,7 +11,7 @@
 namespace bole {
 namespace {
 
-// What a size of 0 stands for.
+// The sizes that a 0 stands for.
 struct Defaults {
   int requests;
   int nodes;
@@ -33,8 +33,8 @@ constexpr Defaults kGpu = {.requests = 32,
                            .context = kMaxDefaultGpuContext,
                            .lease_rounds = kMaxLeaseRounds};
 
-// The nodes of a GPU on which those of kGpu would take more than this share of
-// what the weights leave.
+// The default number of nodes on a GPU where logits and factors for kGpu.nodes
+// would take more than kForestShare of the memory that the weights leave.
 constexpr int kFewGpuNodes = 512;
 constexpr double kForestShare = 0.1;
 
@@ -81,8 +81,8 @@ std::string GiB(size_t bytes) {
   return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-// The error of a plan that does not fit: names the part with which it no longer
-// does, and what makes that part smaller.
+// The error of a plan that does not fit. It names the first part for which no
+// room is left, and how to make that part smaller.
 absl::Status TooLarge(const MemoryPlan& plan, size_t needed_pages) {
   const struct {
     const char* name;
@@ -112,7 +112,8 @@ absl::Status TooLarge(const MemoryPlan& plan, size_t needed_pages) {
   return absl::OkStatus();
 }
 
-// As many as are to be chosen. The plan fits with `least_pages` bytes of pages.
+// Chooses the number of checkpoints. REQUIRES: the plan fits with `least_pages`
+// bytes of pages.
 void AddCheckpoints(MemoryPlan& plan, size_t least_pages) {
   const size_t room =
       plan.usable - (plan.total() - plan.kv_pages) - least_pages;
@@ -125,11 +126,12 @@ void AddCheckpoints(MemoryPlan& plan, size_t least_pages) {
   plan.states += slot_bytes * static_cast<size_t>(plan.num_checkpoints);
 }
 
-// As many slots and pages as a plan can name at most (proto/step_codec.h).
+// The most slots and pages that a plan can name (proto/step_codec.h).
 constexpr int kMostHostSlots = 1 << 20;
 constexpr int kMostHostPages = 1 << 24;
 
-// Makes places of options.host_cache_gb.
+// Divides options.host_cache_gb into places, and adds the host's places to the
+// plan.
 absl::Status AddHostPlaces(EngineOptions& options, MemoryPlan& plan) {
   const size_t slot_bytes = plan.slot_bytes();
   const size_t page_bytes = plan.page_bytes();
@@ -206,8 +208,9 @@ absl::StatusOr<PlannedEngine> FitToDevice(EngineOptions options,
     const bool has_drafter = model.weights->drafter.has_value();
     plan.set_aside += GraphCapacity(options, has_drafter) * kGraphBytes;
   }
-  // free_bytes is what neither the loaded weights nor other processes hold. The
-  // share of the device that is to stay unused comes off it.
+  // free_bytes is the memory that neither the loaded weights nor other
+  // processes use. The share of the device that must stay unused is subtracted
+  // from it.
   const auto spared = static_cast<size_t>(
       (1 - memory_fraction) * static_cast<double>(device->total_bytes));
   plan.usable =

@@ -1,4 +1,4 @@
-// How large the engine of a worker is, if nobody says otherwise.
+// The default sizes of a worker's engine.
 #ifndef BOLE_WORKER_SERVICE_ENGINE_SIZES_H_
 #define BOLE_WORKER_SERVICE_ENGINE_SIZES_H_
 
@@ -17,18 +17,19 @@ inline constexpr int kMaxDefaultGpuContext = 32768;
 // The share of a GPU's memory that a worker uses by default.
 inline constexpr double kDefaultMemoryFraction = 0.9;
 
-// The share of what would be pages otherwise that checkpoints get on a GPU, and
-// how many there are at most for each slot of a request. A state is as many
-// bytes as the pages of one or two thousand tokens, which is how much longer a
-// text gets with a turn; but the texts of the requests that run need none.
+// On a GPU, the share of the memory that would otherwise be pages that
+// checkpoints get, and the most checkpoints for each slot of a request. A state
+// takes as many bytes as the pages of one or two thousand tokens, which is how
+// much a text grows in one turn of a conversation. The share is smaller than
+// that suggests because running requests need pages but no checkpoints.
 inline constexpr double kCheckpointShare = 0.25;
 inline constexpr int kMostCheckpointsOfSlot = 16;
 
-// The share of the host's places for states; the rest is for pages.
+// The share of the host cache that holds states; the rest holds pages.
 inline constexpr double kHostSlotShare = 0.25;
 
-// What the driver takes as a worker runs: for a captured graph, and for the
-// code of kernels, which it loads when they are first launched.
+// The memory that the driver allocates while a worker runs: for one captured
+// graph, and for the code of all kernels, which it loads at their first launch.
 inline constexpr size_t kGraphBytes = size_t{4} << 20;
 inline constexpr size_t kCodeBytes = size_t{256} << 20;
 
@@ -49,27 +50,28 @@ inline EngineOptions DefaultEngineOptions() {
           .max_lease_rounds = 0};
 }
 
-// For a CPU: takes the ids that may be drawn from the model, and fills in sizes
-// of 0: 16 requests, 512 nodes in all, the model's context up to
+// For a CPU. Takes the number of valid token ids from the model, and fills in
+// sizes of 0: 16 requests, 512 nodes in all, the model's context up to
 // kMaxDefaultContext, as many checkpoints as slots for requests, pages for a
-// quarter of these at full context, and for one at least, and no leases:
-// nothing waits for a CPU's host.
+// quarter of these slots at full context but for at least one, and no leases,
+// which gain nothing where the host itself computes.
 EngineOptions FitToModel(EngineOptions options, const LoadedModel& model);
 
-// What an engine on a machine looks like.
+// The options and the memory of an engine on a particular machine.
 struct PlannedEngine {
   EngineOptions options;
   MemoryPlan memory;
 };
 
-// As FitToModel() on a backend that uses the host's memory. On a GPU, sizes
-// given as 0 get larger defaults (of nodes where they would take no more than a
-// tenth of what the weights leave), and 0 pages become as many as fit into
-// `memory_fraction` of the GPU's memory after everything else, but at most what
-// all requests' slots need at full context. Checkpoints that are to be chosen
-// get their share before, of what the pages of one request leave.
+// Like FitToModel() on a backend that uses the host's memory. On a GPU, sizes
+// given as 0 get larger defaults (for nodes only if those would take no more
+// than a tenth of the memory that the weights leave), and 0 pages become as
+// many as fit into `memory_fraction` of the GPU's memory after everything else,
+// but at most as many as all requests' slots need at full context. Before that,
+// kChooseCheckpoints gets its share of the memory that remains after the pages
+// of one request at full context.
 //
-// On any machine EngineOptions::host_cache_gb becomes places on the host.
+// On any machine EngineOptions::host_cache_gb is divided into host places.
 //
 // RESOURCE_EXHAUSTED, saying what does not fit, by how much, and which flag to
 // change; INVALID_ARGUMENT for a host_cache_gb that holds no state or no page.

@@ -1,4 +1,4 @@
-// The engine's part for rounds that are captured before they are needed.
+// The part of the engine that captures rounds before they are needed.
 #include <vector>
 
 #include "common/status_macros.h"
@@ -6,8 +6,8 @@
 
 namespace bole {
 
-// Kernels look at counts that are on the device: a round without requests runs
-// all of them, touches no slot and no page, and takes little time.
+// Kernels read their counts on the device. So a round without requests launches
+// all of them but changes no slot and no page, and takes little time.
 void Engine::FillNothing(const RoundShape& shape) {
   rows_.Fill(HostRows(), {});
   sampling_.Fill({});
@@ -19,14 +19,15 @@ absl::Status Engine::WarmUp(const RoundShape& shape) {
   LayRound(shape, up_, down_);
   FillNothing(shape);
   BOLE_RETURN_IF_ERROR(Upload({}));
-  // These rounds are not counted: the first that is has no round before it to
-  // have been idle after.
+  // These rounds are not counted in num_rounds_, so that the first round that
+  // is counted has no idle time before it.
   BOLE_RETURN_IF_ERROR(Replay(shape, /*index=*/0, num_rounds_));
-  // No graph has it, but the first launch of a kernel loads its code.
+  // The choice of the next forest is in no graph, but is run here because the
+  // first launch of a kernel loads its code.
   if (options_.max_lease_rounds > 1) {
     BOLE_RETURN_IF_ERROR(QueueNextForest(shape));
   }
-  // The block is filled anew for the next shape.
+  // Wait, because the block is filled again for the next shape.
   BOLE_RETURN_IF_ERROR(device_.SetMark(kPrefillMark));
   return device_.AwaitMark(kPrefillMark);
 }

@@ -72,7 +72,8 @@ std::vector<HostCopy> HostPlaces::CopiesOf(const MemoryCopies& copies,
 
 bool HostPlaces::WritesLeaving(const SequencePlan& sequence) const {
   if (leaving_slots_[sequence.slot.value()]) return true;
-  // The drafter writes the rows of its tail, which are committed already.
+  // The first row that is written: the drafter writes the rows of its tail,
+  // which are already committed.
   const int tail = static_cast<int>(sequence.draft_tail.size());
   const int first =
       std::max(sequence.committed - tail, 0) / memory_.pages.page_size;

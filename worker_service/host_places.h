@@ -1,4 +1,4 @@
-// Host memory for what slots and pages held before they were evicted.
+// Host memory for the content of evicted slots and pages.
 #ifndef BOLE_WORKER_SERVICE_HOST_PLACES_H_
 #define BOLE_WORKER_SERVICE_HOST_PLACES_H_
 
@@ -14,12 +14,12 @@
 
 namespace bole {
 
-// A place has as many bytes as a slot or a page, and is allocated at start. The
-// scheduler says what it holds, and for how long.
+// A place has as many bytes as a slot or a page, and is allocated at the start.
+// The scheduler decides what it holds, and for how long.
 //
-// Copies run beside the rounds. A round waits for copies from the host that its
-// plan brings, and for copies to the host whose slot or page its plan writes;
-// the device waits, never the calling thread.
+// Copies run concurrently with the rounds. A round waits for the copies from
+// the host that are in its own plan, and for copies to the host whose slot or
+// page its plan writes. The device waits, never the calling thread.
 //
 // Not thread-safe.
 class HostPlaces {
@@ -33,8 +33,8 @@ class HostPlaces {
   HostPlaces(const SequenceMemory& memory, const Size& size,
              OperatorSet& operators, DeviceArrays& arrays);
 
-  // Queues StepPlan::to_host and from_host. What is queued after that may be
-  // the rest of the plan. REQUIRES: Validate(StepPlan) accepts the plan.
+  // Queues StepPlan::to_host and from_host. The rest of the plan may be queued
+  // right after this call. REQUIRES: Validate(StepPlan) accepts the plan.
   // COST: queueing one copy for each part of a slot or page.
   absl::Status QueueCopies(const StepPlan& plan);
 
@@ -45,7 +45,8 @@ class HostPlaces {
                           std::vector<HostCopy>& copies);
   std::vector<HostCopy> CopiesOf(const MemoryCopies& copies,
                                  bool to_host) const;
-  // Whether the round writes a slot or page that is leaving.
+  // Whether the plan writes a slot or page that is still being copied to the
+  // host.
   bool WritesLeaving(const StepPlan& plan) const;
   bool WritesLeaving(const SequencePlan& sequence) const;
 
@@ -54,7 +55,7 @@ class HostPlaces {
   OperatorSet& operators_;
   char* slots_;  // [num_slots, memory_.slot_bytes()]
   char* pages_;  // [num_pages, memory_.page_bytes()]
-  // The device's slots and pages that copies to the host may still be reading.
+  // Slots and pages of the device that copies to the host may still be reading.
   std::vector<bool> leaving_slots_;
   std::vector<bool> leaving_pages_;
   bool any_leaving_ = false;

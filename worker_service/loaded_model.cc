@@ -26,7 +26,7 @@ namespace bole {
 
 namespace {
 
-// What a synthetic model's drafter gets accepted, for people.
+// Describes to people how many drafts of a synthetic model are accepted.
 std::string TextOf(const MarkovChain& chain, std::span<const int32_t> listed,
                    const VerifiedTree& tree) {
   const auto mean = [&](const VerifiedTree& of) {
@@ -52,7 +52,7 @@ absl::StatusOr<LoadedModel> MakeSynthetic(const std::string& name,
   if (spec.layers && *spec.layers < config.num_layers()) {
     config.layer_kinds.resize(*spec.layers);
   }
-  model.generation.do_sample = false;  // What `accept` is the mean of.
+  model.generation.do_sample = false;  // `accept` refers to greedy decoding.
   MarkovChain chain = MakeMarkovChain(
       {.num_tokens = std::min(
            spec.tokens, config.vocab_size / kStretchTokens * kStretchTokens),
@@ -119,7 +119,8 @@ absl::Status LoadTokens(const std::string& directory, LoadedModel& model) {
   return absl::OkStatus();
 }
 
-// What the tensors and config.json say differently; the tensors count.
+// Notes if the tensors and config.json disagree about a drafter; the tensors
+// decide.
 void NoteDrafter(LoadedModel& model) {
   const bool is_told = model.config.num_mtp_layers > 0;
   if (is_told == model.weights->drafter.has_value()) return;

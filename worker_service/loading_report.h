@@ -1,4 +1,4 @@
-// Lines on how far the loading of a checkpoint is.
+// Prints the progress of loading a checkpoint.
 #ifndef BOLE_WORKER_SERVICE_LOADING_REPORT_H_
 #define BOLE_WORKER_SERVICE_LOADING_REPORT_H_
 
@@ -12,17 +12,17 @@
 namespace bole {
 
 struct LoadingReportOptions {
-  std::string whose;  // Follows "GB", where several load at once.
+  std::string whose;  // Follows "GB" in a line, if several load at once.
   std::function<std::chrono::steady_clock::time_point()> now =
       std::chrono::steady_clock::now;
 };
 
-// Writes to `out`, which must outlive the result, a line every two seconds,
+// Every two seconds writes a line to `out`, which must outlive the result,
 //   loading: 8.2 of 18.4 GB, 6.12 GB/s ...
 // and one at the end,
 //   loading: 18.4 GB in 3.01 s, 6.11 GB/s
-// GB are 10^9 bytes of matrices as they are stored; the rate is the mean since
-// the start. A line comes with the first matrix that is loaded when it is due.
+// A GB is 10^9 bytes of matrices as they are stored; the rate is the mean since
+// the start. A line that is due is written once the next matrix is loaded.
 OnLoadProgress ReportLoading(std::FILE* out, LoadingReportOptions options = {});
 
 }  // namespace bole

@@ -41,7 +41,7 @@ struct Flags {
   void AddDevicesTo(bole::CommandLine& app);
 };
 
-// What is wrong with a model's name, or "".
+// The error message for a model's name, or "" if the name is valid.
 std::string CheckModel(const std::string& model) {
   return std::string(bole::CheckModelName(model).message());
 }

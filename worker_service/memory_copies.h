@@ -1,5 +1,5 @@
-// Copies of slots and pages, with which requests leave checkpoints and go on
-// from them.
+// Copies of slots and pages, with which requests leave checkpoints and later
+// continue from them.
 #ifndef BOLE_WORKER_SERVICE_MEMORY_COPIES_H_
 #define BOLE_WORKER_SERVICE_MEMORY_COPIES_H_
 
@@ -13,9 +13,9 @@ namespace bole {
 
 // Queues the copies of a plan, in their order. REQUIRES: Validate(StepPlan)
 // accepts them.
-// COST: what reading and writing SequenceMemory::slot_bytes() takes for each
-// slot, in four copies, and page_bytes() for each page, in two copies for each
-// layer; on a GPU the host waits for none of it.
+// COST: for each slot, reading and writing SequenceMemory::slot_bytes() in four
+// copies; for each page, page_bytes() in two copies for each layer. On a GPU
+// the host does not wait for them.
 absl::Status QueueCopies(const MemoryCopies& copies,
                          const SequenceMemory& memory, Device& device,
                          OperatorSet& operators);

@@ -23,7 +23,7 @@ std::string Serialize(const wire::RecordedStep& message) {
   return bytes;
 }
 
-// Begins a step or adds to the last one.
+// Begins a new step or adds to the last one.
 absl::Status Add(const wire::RecordedStep& message,
                  std::vector<RecordedStep>& steps) {
   if (message.has_plan()) {
@@ -50,7 +50,8 @@ size_t StepToRead(const std::vector<RecordedStep>& steps) {
   return begins ? steps.size() : steps.size() - 1;
 }
 
-// A length that is no varint looks like the end to the parser.
+// Needed because the parser also reports the end for a length that is not a
+// varint.
 bool IsAtEnd(google::protobuf::io::ZeroCopyInputStream& stream) {
   const void* data = nullptr;
   int size = 0;

@@ -1,4 +1,4 @@
-// Files of the steps that a worker ran, to be run again.
+// Recordings of the steps that a worker ran, so that they can be run again.
 #ifndef BOLE_WORKER_SERVICE_RECORDER_H_
 #define BOLE_WORKER_SERVICE_RECORDER_H_
 
@@ -14,14 +14,14 @@
 
 namespace bole {
 
-// A plan and its results. Run in order on a fresh engine of the same sizes and
-// checkpoint, the plans of a file give these results again.
+// A plan and its results. If the plans of a file are run in order on a fresh
+// engine with the same sizes and checkpoint, they give the same results.
 struct RecordedStep {
   StepPlan plan;
   std::vector<StepResult> results;  // One for each round.
 
-  // False for the plan that a worker failed at, or that still ran when the file
-  // was read.
+  // False for a plan at which a worker failed, or which was still running when
+  // the file was read.
   bool is_complete() const {
     return !results.empty() && results.back().is_last;
   }
@@ -30,8 +30,8 @@ struct RecordedStep {
 // Appends steps to a file of RecordedStep messages (worker.proto). Not
 // thread-safe.
 //
-// What was written is in the file when a call returns, whatever becomes of the
-// process: so the plan that makes a worker fail is the last one of its file.
+// When a call returns, what it wrote is in the file, even if the process then
+// dies: so the plan that makes a worker fail is the last one of its file.
 class Recorder {
  public:
   // An existing file is replaced. Errors name the path.
@@ -39,7 +39,7 @@ class Recorder {
 
   // Begins a step, before it runs.
   absl::Status WritePlan(const StepPlan& plan);
-  // The result of the next round of the plan that was written last.
+  // Appends the result of the next round of the plan that was written last.
   absl::Status WriteResult(const StepResult& result);
 
  private:
@@ -56,9 +56,9 @@ class Recorder {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// The steps of a file, of which only the last may be incomplete. NOT_FOUND if
-// it cannot be opened. DATA_LOSS, naming the step, if a message cannot be read:
-// a file may end in the middle of one if the disk was full.
+// Reads the steps of a file, of which only the last may be incomplete.
+// NOT_FOUND if it cannot be opened. DATA_LOSS, naming the step, if a message
+// cannot be read: a file may end in the middle of one if the disk was full.
 absl::StatusOr<std::vector<RecordedStep>> ReadRecording(
     const std::string& path);
 

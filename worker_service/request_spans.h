@@ -1,4 +1,4 @@
-// A worker's own spans of the requests that are traced.
+// The spans that a worker itself records for traced requests.
 #ifndef BOLE_WORKER_SERVICE_REQUEST_SPANS_H_
 #define BOLE_WORKER_SERVICE_REQUEST_SPANS_H_
 
@@ -21,31 +21,31 @@
 
 namespace bole {
 
-// Sums up what the engine does for each span of the scheduler, over as many
-// plans as name it, into at most two children: "worker.prefill", with chunks
-// and their tokens, and "worker.rounds", with rounds, the nodes that were
-// verified, tokens, and accepted drafts. Each lasts from the begin of its first
-// plan in the engine to the end of its last one, and has the time in the engine
-// of its plans, which other requests share.
+// Sums up the engine's work for each span of the scheduler, over all plans that
+// name it, into at most two child spans: "worker.prefill", with the number of
+// chunks and their tokens, and "worker.rounds", with rounds, verified nodes,
+// tokens and accepted drafts. A child lasts from the start of its first plan in
+// the engine to the end of its last one. It also has the time that its plans
+// took in the engine, which other requests share.
 //
 // A span goes to the exporter once the scheduler has said that it ended and
-// every plan that names it is answered; or when the stream ends, with what is
-// known by then. Spans for which nothing has run are left out. Those of a
-// process that ends by a failure are lost with it.
+// every plan that names it is answered, or, with what is known by then, when
+// the stream ends. Spans for which nothing has run are left out. If the process
+// fails, its open spans are lost.
 //
-// Thread-safe. COST: nothing without an exporter; without traced requests a
+// Thread-safe. COST: nothing without an exporter; without traced requests, a
 // mutex for each outcome.
 class RequestSpans {
  public:
-  // More are not kept, so that a scheduler that ends none costs a bounded
-  // amount of memory.
+  // The most spans that are kept, so that a scheduler that ends none of them
+  // uses only a bounded amount of memory.
   static constexpr size_t kMaxOpen = 8192;
 
   // `exporter` may be null, and outlives this.
   explicit RequestSpans(SpanExporter* exporter) : exporter_(exporter) {}
 
-  // A plan of the open stream came, and is about to be queued. REQUIRES: the
-  // indices of `trace` are within the plan (DecodeTrace()).
+  // A plan of the open stream has arrived and is about to be queued. REQUIRES:
+  // the indices of `trace` are within the plan (DecodeTrace()).
   void OnPlan(uint64_t stream, uint64_t sequence, const StepPlan& plan,
               const PlanTrace& trace);
   // No later plan names these parents.
@@ -54,7 +54,7 @@ class RequestSpans {
   // of the plans.
   void OnOutcome(const ComputeOutcome& outcome);
   // The stream has ended, or another one begins: all spans end, and outcomes of
-  // earlier plans are of no interest any more.
+  // earlier plans are ignored from now on.
   void EndAll();
 
  private:
@@ -73,10 +73,10 @@ class RequestSpans {
     int64_t nodes = 0;
     int64_t tokens = 0;
     int64_t accepted_drafts = 0;
-    int unanswered = 0;  // Plans that name it.
+    int unanswered = 0;  // Plans that name the span.
     bool ended = false;
   };
-  // A sequence of a plan on its way, and its tokens or nodes.
+  // A sequence of an unanswered plan, and its number of tokens or nodes.
   struct Row {
     Key key;
     int index;
@@ -94,10 +94,10 @@ class RequestSpans {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(const Row& row, const ComputeOutcome& outcome, int64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The plan has its last answer.
+  // The plan was answered for the last time.
   void Answered(const Planned& planned, std::vector<Span>& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes the span out if it is complete.
+  // Moves the span to `done` if it is complete.
   void Take(const Key& key, std::vector<Span>& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Span SpanOf(const Key& key, const Open& open);
@@ -106,7 +106,7 @@ class RequestSpans {
   SpanExporter* const exporter_;
   Mutex mutex_;
   std::map<Key, Open> open_ ABSL_GUARDED_BY(mutex_);
-  // Those that name spans, in their order.
+  // Unanswered plans that name spans, in order.
   std::deque<Planned> planned_ ABSL_GUARDED_BY(mutex_);
 };
 

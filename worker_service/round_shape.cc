@@ -14,14 +14,16 @@ namespace {
 
 int MaskWords(int nodes_per_tree) { return (nodes_per_tree + 31) / 32; }
 
-// A path is no longer than shape.max_path.
+// The bucket for the rows of all paths, none of which is longer than
+// shape.max_path.
 int PathRows(const RoundShape& shape) {
   return RowBucket(static_cast<int>(std::min<int64_t>(
                        shape.rows, int64_t{shape.requests} * shape.max_path)),
                    shape.rows);
 }
 
-// Collects shapes of a profile that need graphs which none before them needs.
+// Collects the shapes of a profile, leaving out those whose graphs are all
+// needed by earlier shapes.
 class ShapeList {
  public:
   ShapeList(const RoundProfile& profile, const EngineOptions& options)
@@ -29,7 +31,7 @@ class ShapeList {
         options_(options),
         nodes_per_tree_(profile.drafts.empty() ? 1 : profile.nodes_per_tree) {}
 
-  // Lone roots.
+  // Adds rounds whose trees are single roots.
   void AddDecodes() {
     for (const int requests : RequestBuckets(options_.max_requests)) {
       Add({.is_decode = true,
@@ -39,7 +41,7 @@ class ShapeList {
            .path_rows = 0});
     }
   }
-  // As many nodes for each request as usual.
+  // Adds trees with the usual number of nodes for each request.
   void AddUsualTrees() {
     const int nodes = std::min(nodes_per_tree_, kDefaultTreeNodes);
     if (nodes == 1) return;
@@ -63,8 +65,8 @@ class ShapeList {
   std::vector<RoundShape> shapes() { return std::move(shapes_); }
 
  private:
-  // Whether so many trees can have a number of nodes together that `rows` is
-  // the bucket of, if the largest of them needs so many words of a mask.
+  // Whether `count` trees, the largest of which needs `words` words of a mask,
+  // can have a total number of nodes whose bucket is `rows`.
   bool CanHave(int count, int rows, int words) const {
     const int largest = std::min(32 * words, nodes_per_tree_);
     const int fewest = std::max(count + 1, 32 * (words - 1) + count);
@@ -80,7 +82,7 @@ class ShapeList {
          .mask_words = words,
          .path_rows = 0});
   }
-  // With every draft that may follow.
+  // Adds the shape with every draft that may follow.
   void Add(RoundShape shape) {
     shape.max_path = options_.max_draft.depth + 1;
     shape.path_rows = PathRows(shape);
@@ -105,11 +107,11 @@ class ShapeList {
   const EngineOptions& options_;
   const int nodes_per_tree_;
   std::vector<RoundShape> shapes_;
-  std::set<GraphKey> added_;  // Of forwards.
+  std::set<GraphKey> added_;  // Keys of forward passes.
   std::set<GraphKey> seen_;
 };
 
-// No tree of a later round can have more nodes than this.
+// The most nodes that a tree of a later round can have.
 int MostNodesOf(const Lease& lease, const std::optional<DraftShape>& draft) {
   if (!draft) return 1;
   int most = std::min(
@@ -152,9 +154,10 @@ std::vector<int> RowBuckets(int max) {
   return buckets;
 }
 
-// The engine lays out a round's arrays so that a draft finds what it needs at
-// the same place whatever has been verified, as long as there are as many
-// requests (Engine::LayRound).
+// For the same number of requests, the engine lays out a round's arrays so that
+// a draft finds what it needs in the same place, whatever was verified
+// (Engine::LayRound). So the key of a draft has neither `rows` nor
+// `mask_words`.
 GraphKey RoundShape::Key(GraphPart part) const {
   if (part == GraphPart::kDraft) {
     return {2 * static_cast<int>(part) + (defers_draft ? 1 : 0), requests,

@@ -1,4 +1,4 @@
-// The topology of a forward, on its way to the device.
+// The topology of a forward pass, and its transfer to the device.
 #ifndef BOLE_WORKER_SERVICE_ROW_BATCH_BUFFER_H_
 #define BOLE_WORKER_SERVICE_ROW_BATCH_BUFFER_H_
 
@@ -16,14 +16,15 @@
 
 namespace bole {
 
-// Rows of a forward as the host states them; see RowBatch for the meaning.
+// The rows of a forward pass as the host describes them; see RowBatch for their
+// meaning.
 struct HostRows {
   std::vector<int32_t> first_row = {0};
   std::vector<int32_t> request, node, parent, depth, token;
   int mask_words = 0;
   std::vector<uint32_t> ancestors;  // [N, mask_words]
 
-  // One more request: a chain of `tokens`.
+  // Appends a request: a chain of `tokens`.
   void AddChain(std::span<const int32_t> tokens);
   int num_rows() const { return static_cast<int>(token.size()); }
 };
@@ -31,7 +32,7 @@ struct HostRows {
 // The forest's nodes as rows.
 HostRows RowsOf(const PackedForest& forest);
 
-// Where a request's memory is.
+// The memory of a request.
 struct HostSequence {
   int32_t slot;
   int32_t committed;
@@ -44,42 +45,44 @@ struct RowBatchCapacity {
   int mask_words;
   int max_path = 0;  // As in RowBatch.
   int max_pages;     // Per request.
-  // Room for so many tokens and parents, where that is more than max_rows, so
-  // that what is laid next has a place that does not depend on max_rows.
+  // If this is more than max_rows, room is reserved for this many tokens and
+  // parents, so that the places of the arrays after them do not depend on
+  // max_rows.
   int token_room = 0;
 };
 
 // The arrays of one RowBatch, and the rows' tokens, in a transfer block.
 class RowArrays {
  public:
-  // Takes them from the block. The capacity is the batch's.
+  // Takes the arrays from the block. The capacity is that of the batch.
   void Lay(const RowBatchCapacity& capacity, TransferBlock& block) {
     LayRequests(capacity, block);
     LayRows(block);
   }
-  // The same in two parts. The places of the first part depend on max_requests,
-  // max_pages and token_room alone.
+  // The same in two parts. The places of the first part depend only on
+  // max_requests, max_pages and token_room.
   void LayRequests(const RowBatchCapacity& capacity, TransferBlock& block);
   void LayRows(TransferBlock& block);
 
-  // Writes the host's side. REQUIRES: rows and sequences within the capacity,
-  // as Validate(StepPlan) ensures.
+  // Writes the host's side. REQUIRES: rows and sequences are within the
+  // capacity, as Validate(StepPlan) ensures.
   void Fill(const HostRows& rows, std::span<const HostSequence> sequences);
 
   // The device's side, null before Lay() and in a block without memory.
   const RowBatch& batch() const { return batch_; }
   const int32_t* token() const { return token_.device; }
-  // 0, 1, 2, ...: the path of a batch all of whose rows are committed.
+  // 0, 1, 2, ...: the path of a batch whose rows are all committed.
   RowPath all_rows() const { return {batch_.first_row, all_rows_.device}; }
 
-  // For operators that write the next rows: where they go.
+  // For operators that write the next rows to these arrays.
   int32_t* committed() { return committed_.device; }
   void SetOutputs(SelectForestParams& params) const;
 
-  // Bytes of what Forest() reads, if the arrays were the first of their block.
+  // The number of bytes that Forest() reads, if these arrays are the first of
+  // their block.
   int64_t forest_bytes() const { return forest_bytes_; }
-  // The rows in an image of the block, as a forest of `num_requests`.
-  // REQUIRES: rows that an operator wrote.
+  // The rows in an image of the block, as a forest of `num_requests` trees.
+  // REQUIRES: an operator wrote the rows.
   PackedForest Forest(const TransferBlock& block, int image,
                       int num_requests) const;
 
@@ -92,8 +95,8 @@ class RowArrays {
   RowBatch batch_ = {};
 };
 
-// RowArrays with memory of their own: allocated once, filled for every forward
-// with one copy.
+// RowArrays with memory of their own, which is allocated once and filled for
+// every forward pass with one copy.
 class RowBatchBuffer {
  public:
   RowBatchBuffer(const RowBatchCapacity& capacity, std::string_view what,

@@ -1,4 +1,4 @@
-// Sampling parameters on their way to the device, and tokens on their way back.
+// The transfer of sampling parameters to the device, and of tokens back.
 #ifndef BOLE_WORKER_SERVICE_SAMPLING_BUFFER_H_
 #define BOLE_WORKER_SERVICE_SAMPLING_BUFFER_H_
 
@@ -15,27 +15,28 @@
 namespace bole {
 
 // The arrays of OperatorSet::Sample for one batch. Parameters are in a block
-// that goes up, results in one that comes down.
+// that is uploaded, results in one that is downloaded.
 class SamplingBuffer {
  public:
   // Allocation errors stick in `arrays`.
   SamplingBuffer(int max_rows, DeviceArrays& arrays);
 
-  // The batch's capacity. There is room for so many emitted tokens, where that
-  // is more than `rows`, so that what is laid next to the results has a place
-  // that does not depend on `rows`.
+  // The batch's capacity. If emitted_room is more than `rows`, room is reserved
+  // for this many emitted tokens, so that the places of the arrays after the
+  // results do not depend on `rows`.
   struct Size {
     int requests;
     int rows;
     int emitted_room = 0;
   };
-  // Take the parameters and the results.
+  // Take the arrays of the parameters and of the results from the blocks.
   void LayParameters(const Size& size, TransferBlock& up);
   void LayResults(TransferBlock& down);
-  // Takes what few rounds need, biases and alternatives. REQUIRES: nothing else
-  // is taken from the blocks after it.
+  // Takes the arrays that few rounds need: biases and alternative tokens.
+  // REQUIRES: nothing else is taken from the blocks afterwards.
   void LayOptional(TransferBlock& up, TransferBlock& down);
-  // Bytes of the blocks that have to be copied for these sequences.
+  // The number of bytes of the blocks that have to be copied for these
+  // sequences.
   using Sequences = std::span<const SequencePlan* const>;
   int64_t BytesUp(Sequences sequences) const;
   int64_t BytesDown(Sequences sequences) const;
@@ -43,28 +44,29 @@ class SamplingBuffer {
   // Writes every sequence's parameters.
   // REQUIRES: plans that passed Validate(StepPlan), at most size.requests.
   void Fill(Sequences sequences);
-  // For requests that draw nothing: what follows their rows.
+  // For requests that draw no token: the tokens that follow their rows.
   void SetNextTokens(std::span<const int32_t> tokens);
 
-  // With the parts that this buffer holds; the rest is empty.
+  // Parameters that point to the arrays of this buffer; the rest is empty.
   SampleParams Params() const;
 
   const SamplingControl* control() const { return control_.device; }
-  // With the paths of Params(), and the tokens they may still emit.
+  // Sets the paths of Params() and the parameters that limit what may still be
+  // emitted.
   void SetInputs(AdvanceRequestsParams& params) const;
   RowPath path() const { return {path_first_.device, path_row_}; }
   const int32_t* next_token() const { return next_token_.device; }
 
-  // Emitted tokens, accepted drafts and length of the path (as `committed`) of
-  // the sequences that were filled in, from an image of the block that came
-  // down. A path ends before a row without a token, which is its
-  // bad_logits_position, counted from the path's start.
+  // The emitted tokens, accepted drafts and path length (as `committed`) of the
+  // sequences that were filled in, from an image of the downloaded block. A
+  // path ends before the first row without a token, whose index from the path's
+  // start becomes bad_logits_position.
   std::vector<SequenceResult> Results(const TransferBlock& down, int image,
                                       Sequences sequences) const;
 
  private:
   struct BlockSizes {
-    int64_t usual = 0;  // Bytes before the optional.
+    int64_t usual = 0;  // Bytes before the optional arrays.
     int64_t whole = 0;
   };
 

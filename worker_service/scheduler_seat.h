@@ -1,4 +1,4 @@
-// Which scheduler a worker obeys.
+// Decides which scheduler a worker obeys.
 #ifndef BOLE_WORKER_SERVICE_SCHEDULER_SEAT_H_
 #define BOLE_WORKER_SERVICE_SCHEDULER_SEAT_H_
 
@@ -10,26 +10,25 @@
 
 namespace bole {
 
-// Who opens a stream.
+// The scheduler that opens a stream.
 struct SchedulerHello {
-  std::string name = {};  // For people.
-  // Random for each process. 0: all schedulers that do not tell one, which
+  std::string name = {};  // For messages.
+  // Random for each process. 0 stands for all schedulers that send none; they
   // count as one instance.
   uint64_t instance = 0;
-  uint64_t epoch = 0;  // Ascends from stream to stream of one instance.
+  uint64_t epoch = 0;  // Increases with every stream of an instance.
   uint32_t protocol_version = 0;
 };
 
 // "scheduler gpu-1:50051 (instance 1f, epoch 3)"
 std::string ToString(const SchedulerHello& hello);
 
-// The one place of a worker's scheduler. Who has it keeps it as long as it is
-// heard from; another instance gets it when the holder has left, or was silent
-// for longer than the patience. The same instance takes over from itself with a
-// higher epoch, whatever the old stream does.
+// The seat for the one scheduler of a worker. The holder keeps it as long as it
+// is heard from; another instance gets it when the holder has left, or has been
+// silent for longer than `patience`. The same instance takes over from itself
+// with a higher epoch, whatever its old stream does.
 //
-// Knows no clock, no stream and no lock: the caller says what happens and what
-// time it is.
+// Knows no clock, stream or lock: the caller reports the events and the time.
 class SchedulerSeat {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -37,13 +36,13 @@ class SchedulerSeat {
   explicit SchedulerSeat(std::chrono::milliseconds patience)
       : patience_(patience) {}
 
-  // Makes the scheduler the holder. The stream of the former holder, if it is
-  // still open, is then to be ended.
+  // Makes the scheduler the holder. If the stream of the former holder is still
+  // open, the caller then has to end it.
   //
   //   UNAVAILABLE          another one holds the seat; the message names it and
-  //                        says when it was heard. It is worth coming again.
-  //   FAILED_PRECONDITION  the instance had the seat last, with this epoch or a
-  //                        higher one.
+  //                        says when it was last heard. Try again later.
+  //   FAILED_PRECONDITION  the instance was the last holder, with this epoch
+  //                        or a higher one.
   absl::Status Take(const SchedulerHello& hello, Time now);
 
   // The holder gave a sign of life.
@@ -58,7 +57,7 @@ class SchedulerSeat {
 
  private:
   const std::chrono::milliseconds patience_;
-  SchedulerHello last_;  // Who holds the seat, or held it last.
+  SchedulerHello last_;  // The holder, or the last one.
   bool held_ = false;
   Time heard_;
 };

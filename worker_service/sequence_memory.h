@@ -1,4 +1,4 @@
-// The bytes behind the scheduler's numbers: state slots and KV pages.
+// The memory that the scheduler's numbers refer to: state slots and KV pages.
 #ifndef BOLE_WORKER_SERVICE_SEQUENCE_MEMORY_H_
 #define BOLE_WORKER_SERVICE_SEQUENCE_MEMORY_H_
 
@@ -20,10 +20,10 @@ struct MemoryPart {
   size_t item_bytes;
 };
 
-// Allocated at start, for the life of the process; the content of a slot or a
+// Allocated at start, for the life of the process. The content of a slot or a
 // page lives as long as the scheduler lends it, to a request or as a checkpoint
-// that later requests go on from. Nothing is cleared in between: a request with
-// no committed tokens reads neither.
+// from which later requests continue. Nothing is cleared in between: a request
+// without committed tokens reads neither.
 struct SequenceMemory {
   struct Size {
     int num_slots;
@@ -36,21 +36,21 @@ struct SequenceMemory {
                  DeviceArrays& arrays);
 
   GdnStates states;  // Every linear layer.
-  // Every full-attention layer, then the drafter's, whose entries lie one KV
-  // index further (MtpLayer).
+  // Those of every full-attention layer and then the drafter's, whose entries
+  // are at a KV index that is higher by one (MtpLayer).
   KvPages pages;
   TokenCounts counts;  // For penalties.
   int vocabulary = 0;  // Of the counts.
-  // [slots, kMaxDraftTail, H] The target's hidden vectors of committed
-  // positions that a drafter has not seen, and of the last one, that of
-  // position p at p % kMaxDraftTail; null unless they are kept.
+  // [slots, kMaxDraftTail, H] The target's hidden vectors of the committed
+  // positions that a drafter has not seen, and of the last position. That of
+  // position p is at p % kMaxDraftTail. Null unless they are kept.
   Activation* hidden = nullptr;
 
-  // All of the above once more, as what a slot consists of and a page.
+  // All of the above again, as the parts that make up a slot and a page.
   std::vector<MemoryPart> slot_parts;
   std::vector<MemoryPart> page_parts;  // Keys and values of each layer.
 
-  // What one slot or page holds, all layers and the drafter's together.
+  // The size of one slot or page, over all layers and the drafter.
   size_t slot_bytes() const;
   size_t page_bytes() const;
 

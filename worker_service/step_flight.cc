@@ -42,7 +42,8 @@ void StepFlight::Add(const absl::StatusOr<StepResult>& result,
   if (result.ok()) AddResult(*result, record_);
   End(result.ok() ? StepOutcome::kDone : StepOutcome::kFailed);
   if (!result.ok() || result->is_last) return;
-  // What the next round verifies the device decides.
+  // The device decides what the next round verifies, so those numbers are not
+  // known here.
   record_ = {.at_us = UnixMicroseconds(),
              .stream = record_.stream,
              .plan = record_.plan,

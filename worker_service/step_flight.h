@@ -1,4 +1,4 @@
-// What the flight recorder is told of one plan.
+// The records of one plan for the flight recorder.
 #ifndef BOLE_WORKER_SERVICE_STEP_FLIGHT_H_
 #define BOLE_WORKER_SERVICE_STEP_FLIGHT_H_
 
@@ -12,8 +12,8 @@
 
 namespace bole {
 
-// Lives while the plan runs. There is a record from the begin of each round on,
-// so that the one that fails or hangs is the last of a file. Without a recorder
+// Lives while the plan runs. Each round has a record from its start on, so that
+// a round that fails or hangs is the last one of a file. Without a recorder
 // nothing is done.
 class StepFlight {
  public:
@@ -23,12 +23,13 @@ class StepFlight {
   StepFlight(FlightRecorder* recorder, uint64_t stream, uint64_t number,
              const StepPlan& plan);
 
-  // It is next, was queued at `queued`, and leaves `waiting` behind it.
+  // The plan, which was queued at `queued`, was taken from the queue; `waiting`
+  // plans remain in it.
   void Taken(Clock::time_point queued, int waiting);
-  // It can be run, and begins.
+  // The plan is valid and begins to run.
   void Begin();
-  // A round gave a result after `took`, or the step failed. Of a lease that
-  // goes on, the next round begins.
+  // A round gave a result after `took`, or the step failed. If a lease goes on,
+  // its next round begins.
   void Add(const absl::StatusOr<StepResult>& result, Clock::duration took);
   // Nothing more comes.
   void End(StepOutcome outcome);
@@ -37,7 +38,7 @@ class StepFlight {
   FlightRecorder* const recorder_;
   StepRecord record_;
   Clock::time_point taken_;
-  uint64_t number_ = 0;  // Of the record.
+  uint64_t number_ = 0;  // The record's number.
 };
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// What a worker's flight recorder keeps of a round.
+// The record of a round in a worker's flight recorder.
 #ifndef BOLE_WORKER_SERVICE_STEP_RECORD_H_
 #define BOLE_WORKER_SERVICE_STEP_RECORD_H_
 
@@ -11,11 +11,11 @@
 
 namespace bole {
 
-// Rounds that are kept.
+// The number of rounds that are kept.
 inline constexpr size_t kStepRecords = 2048;
 
 enum class StepOutcome {
-  kRunning,  // In a file of a worker that hangs: this one does.
+  kRunning,  // In the file of a worker that hangs, this one hangs.
   kDone,
   kRefused,  // The plan could not be run, and nothing was touched.
   kFailed,   // The engine failed.
@@ -25,20 +25,20 @@ enum class StepOutcome {
 // StepFields().
 struct StepRecord {
   int64_t at_us = 0;        // When it began, since 1970.
-  int64_t stream = 0;       // Of a scheduler, in the order in which they came.
+  int64_t stream = 0;       // Of a scheduler, numbered in order of arrival.
   int64_t plan = 0;         // Its number on the stream.
-  int64_t round = 0;        // Of a lease, from 0 on.
+  int64_t round = 0;        // Within a lease, from 0 on.
   int64_t outcome = 0;      // A StepOutcome.
-  int64_t queue_ns = 0;     // Until the plans before it were done.
-  int64_t validate_ns = 0;  // Until it was known that it can be run.
-  int64_t engine_ns = 0;    // Until its result, or for a lease from the result
-                            // before.
-  int64_t waiting = 0;      // Plans that were queued when it began.
-  int64_t prefills = 0;     // Chunks, and their tokens.
+  int64_t queue_ns = 0;     // Waiting for the plans before it.
+  int64_t validate_ns = 0;  // Then, until it was found valid.
+  int64_t engine_ns = 0;    // Then, until its result; in a lease, from the
+                            // previous result on.
+  int64_t waiting = 0;      // Plans still in the queue when it began.
+  int64_t prefills = 0;     // Prefill chunks.
   int64_t prefill_tokens = 0;
   int64_t sequences = 0;
   int64_t nodes = 0;        // Of the forest of the round.
-  int64_t kv_tokens = 0;    // Committed, of all sequences of the plan together.
+  int64_t kv_tokens = 0;    // Committed tokens of all sequences of the plan.
   int64_t draft_top_k = 0;  // Of the draft for the next round; 0: none.
   int64_t draft_depth = 0;
   int64_t defers_draft = 0;
@@ -49,15 +49,15 @@ struct StepRecord {
   int64_t host_copies = 0;  // To the host's memory and back.
   int64_t emitted = 0;
   int64_t accepted = 0;    // Of these, drafts.
-  int64_t bad_logits = 0;  // Sequences that failed by their logits.
+  int64_t bad_logits = 0;  // Sequences that failed because of their logits.
 };
 
 // One for each number of a StepRecord.
 std::span<const FlightField> StepFields();
 
-// What is known of a plan before it runs.
+// The record of a plan, as far as it is known before the plan runs.
 StepRecord RecordOf(const StepPlan& plan);
-// Adds what a result tells.
+// Adds the numbers of a result.
 void AddResult(const StepResult& result, StepRecord& record);
 
 }  // namespace bole

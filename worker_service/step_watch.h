@@ -1,4 +1,4 @@
-// Notices a step that hangs.
+// Detects a step that hangs.
 #ifndef BOLE_WORKER_SERVICE_STEP_WATCH_H_
 #define BOLE_WORKER_SERVICE_STEP_WATCH_H_
 
@@ -14,14 +14,14 @@
 
 namespace bole {
 
-// How messages name a plan: "plan 17 of stream 3 (2 prefill chunks of 512
-// tokens, 8 trees of 256 nodes, 4 rounds)". `number` is its sequence on the
-// stream.
+// The name of a plan in messages: "plan 17 of stream 3 (2 prefill chunks of 512
+// tokens, 8 trees of 256 nodes, 4 rounds)". `number` is its sequence number on
+// the stream.
 std::string PlanName(uint64_t stream, uint64_t number, const StepPlan& plan);
 
-// Knows which step runs and when it last gave a result. The thread that steps
-// reports to it, and another thread asks Check() from time to time, because
-// the first one cannot: it waits for the device.
+// Knows which step runs and when it last gave a result. The thread that runs
+// steps reports to it. Another thread calls Check() from time to time, because
+// the first one waits for the device and cannot.
 //
 // Thread-safe. COST: a mutex that is almost never contended, a few tens of
 // nanoseconds for each call.
@@ -35,11 +35,11 @@ class StepWatch {
   // A step begins. REQUIRES: no other step runs, and `plan` lives until End().
   void Begin(uint64_t stream, uint64_t number, const StepPlan& plan,
              Clock::time_point now);
-  // The step that runs gave the result of a round.
+  // The running step gave the result of a round.
   void AddResult(Clock::time_point now);
   void End();
 
-  // INTERNAL, naming the plan and what to do, if the step that runs hangs.
+  // INTERNAL, naming the plan and what to do, if the running step hangs.
   absl::Status Check(Clock::time_point now) const;
 
  private:
@@ -48,7 +48,7 @@ class StepWatch {
     uint64_t number;
     const StepPlan* plan;
     int results;
-    Clock::time_point last_result;  // Or the begin of the step.
+    Clock::time_point last_result;  // Or the start of the step.
   };
 
   const Clock::duration timeout_;

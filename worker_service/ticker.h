@@ -1,4 +1,4 @@
-// A thread that calls a function at regular times.
+// A thread that calls a function at regular intervals.
 #ifndef BOLE_WORKER_SERVICE_TICKER_H_
 #define BOLE_WORKER_SERVICE_TICKER_H_
 
@@ -11,12 +11,12 @@
 
 namespace bole {
 
-// Calls `on_tick` every `interval`, for the first time after one, until it is
+// Calls `on_tick` every `interval`, first after one interval, until it is
 // destroyed. A call that takes longer than the interval delays those after it.
 class Ticker {
  public:
   Ticker(std::chrono::milliseconds interval, std::function<void()> on_tick);
-  ~Ticker();  // Waits for a call that runs.
+  ~Ticker();  // Waits for a running call.
 
   Ticker(const Ticker&) = delete;
   Ticker& operator=(const Ticker&) = delete;
@@ -29,7 +29,7 @@ class Ticker {
   Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // Reads the rest: last.
+  std::thread thread_;  // Last, because it reads the other members.
 };
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// Many small arrays that cross between host and device in one copy.
+// Many small arrays that are transferred between host and device in one copy.
 #ifndef BOLE_WORKER_SERVICE_TRANSFER_BLOCK_H_
 #define BOLE_WORKER_SERVICE_TRANSFER_BLOCK_H_
 
@@ -29,16 +29,16 @@ struct TransferArray {
 
 // A piece of device memory and its images on the host. Arrays are taken from
 // its start, anew for every round: the same calls of Take() give the same
-// places, which is what lets a captured graph be used again.
+// places, so that a captured graph can be reused.
 //
-// A block without memory only counts: it tells how large one has to be.
+// A block without memory only counts, to find out how large a block has to be.
 class TransferBlock {
  public:
   static constexpr int64_t kAlignment = 64;
 
   TransferBlock() = default;
-  // `num_images` on the host: one for each copy that may be under way. Errors
-  // of allocation stick in `arrays`, whose device must outlive the block.
+  // The host has `num_images` images: one for each copy that may be in flight.
+  // Allocation errors stick in `arrays`, whose device must outlive the block.
   TransferBlock(int64_t bytes, int num_images, std::string_view what,
                 DeviceArrays& arrays)
       : on_(&arrays.device()),
@@ -75,8 +75,8 @@ class TransferBlock {
   // Bytes of the arrays taken so far.
   int64_t used() const { return used_; }
 
-  // Queues the copy of the first `bytes`, from image 0. The image must stay as
-  // it is until the device has passed a later mark or download.
+  // Queues the copy of the first `bytes`, from image 0. The image must not
+  // change until the device has passed a later mark or download.
   absl::Status Upload(int64_t bytes) {
     return on_->Upload(device_, host_, static_cast<size_t>(bytes));
   }

@@ -1,4 +1,4 @@
-// Whether a worker can run a plan.
+// Checks whether a worker can run a plan.
 #ifndef BOLE_WORKER_SERVICE_VALIDATE_PLAN_H_
 #define BOLE_WORKER_SERVICE_VALIDATE_PLAN_H_
 
@@ -8,7 +8,7 @@
 namespace bole {
 
 // INVALID_ARGUMENT, naming the field and its value, unless Validate() accepts
-// the plan and the checkpoint has the drafter that the plan asks for. A worker
+// the plan and the checkpoint has the drafter that the plan requires. A worker
 // calls this once for each plan: ComputeLoop for those of a scheduler,
 // Engine::Step for those of any other caller.
 // COST: as Validate().

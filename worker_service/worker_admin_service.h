@@ -1,4 +1,4 @@
-// bole.v1.Admin of a worker: its last rounds.
+// The service bole.v1.Admin of a worker: its last rounds.
 #ifndef BOLE_WORKER_SERVICE_WORKER_ADMIN_SERVICE_H_
 #define BOLE_WORKER_SERVICE_WORKER_ADMIN_SERVICE_H_
 
@@ -8,12 +8,14 @@
 
 namespace bole {
 
-// Answers DumpRounds, so that `bole debug dump --server` may name a worker; the
-// other methods, which ask for what a scheduler knows, are UNIMPLEMENTED.
-// Whoever reaches the worker's address may ask. Thread-safe.
+// Answers DumpRounds, so that `bole debug dump --server` also works for a
+// worker. The other methods, which are about a scheduler's state, are
+// UNIMPLEMENTED. Anyone who can reach the worker's address may call it.
+// Thread-safe.
 class WorkerAdminService final : public v1::Admin::CallbackService {
  public:
-  // `rounds`, of StepFields(), must outlive the service; null: there are none.
+  // `rounds`, whose fields are StepFields(), must outlive the service; null:
+  // there are none.
   explicit WorkerAdminService(const FlightRecorder* rounds) : rounds_(rounds) {}
 
   grpc::ServerUnaryReactor* DumpRounds(

@@ -22,7 +22,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using prometheus::Registry;
 
-// Time in the engine, in seconds.
+// Buckets for the time in the engine, in seconds.
 const Histogram::BucketBoundaries& StepBuckets() {
   static const Histogram::BucketBoundaries buckets = {
       .0005, .001, .002, .004, .008, .016, .032, .064,

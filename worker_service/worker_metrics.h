@@ -24,26 +24,28 @@ class WorkerMetrics {
   WorkerMetrics& operator=(const WorkerMetrics&) = delete;
 
   const std::shared_ptr<prometheus::Registry>& registry() const;
-  // All that the process tells: these, what every process does, and when the
-  // chain of certificates at `cert_path` ends, unless it is empty.
+  // Everything that the process exports: these metrics, those that every
+  // process has, and the time at which the certificate chain at `cert_path`
+  // expires, unless the path is empty.
   std::shared_ptr<prometheus::Collectable> Page(
       const std::string& cert_path) const;
 
   void SetSizes(const StepLimits& limits, const MemoryPlan& memory);
 
-  // So many rounds had no graph since the start. Called by one thread.
+  // Sets the number of rounds since the start that had no graph. Called by one
+  // thread.
   void SetGraphMisses(int64_t total);
 
-  // A scheduler's stream was opened, was refused for its epoch, because another
-  // scheduler holds the worker or for its protocol version, or ended.
+  // A scheduler's stream was opened; was refused for its epoch, because another
+  // scheduler holds the worker, or for its protocol version; or ended.
   void Opened(uint64_t epoch);
   void StaleEpoch();
   void Held();
   void OtherVersion();
   void Closed();
-  // A request ended its stream, because it could not be read.
+  // A request could not be read, which ended its stream.
   void Malformed();
-  // A plan was run, was refused, or made the engine fail.
+  // A plan was run or refused, or made the engine fail.
   void Stepped(const ComputeOutcome& outcome);
   // A plan hangs.
   void Hung();

@@ -58,7 +58,8 @@ absl::Status RunWorkerProcess(const WorkerProcessOptions& options,
     ExitAfterFailure(log, *flight, why);
   };
   absl::StatusOr<std::unique_ptr<WorkerServer>> server;
-  // Reading a checkpoint may take minutes, and nothing is lost if it ends.
+  // Reading a checkpoint may take minutes, and nothing is lost if the process
+  // ends meanwhile.
   termination.RunUntilSignal([&] { server = start(server_options); },
                              [] { std::_Exit(0); });
   if (!server.ok()) return server.status();

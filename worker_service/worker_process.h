@@ -1,4 +1,4 @@
-// A worker as a process: from its start to its exit status.
+// A worker as a process, from its start to its exit status.
 #ifndef BOLE_WORKER_SERVICE_WORKER_PROCESS_H_
 #define BOLE_WORKER_SERVICE_WORKER_PROCESS_H_
 
@@ -17,24 +17,25 @@ namespace bole {
 
 struct WorkerProcessOptions {
   WorkerServerOptions server;  // Its on_failure is replaced.
-  // After the first signal, the scheduler has this long to leave.
+  // How long the scheduler has to leave after the first signal.
   std::chrono::seconds drain_time{30};
-  // For files of the last rounds, as FlightLogOptions has it; empty: none.
+  // The folder for files of the last rounds (FlightLogOptions); empty: none.
   std::string flight_folder = {};
   LogFormat log_format = LogFormat::kText;  // On standard error.
 };
 
-// WorkerServer::Start, or another way to make a server of these options.
+// WorkerServer::Start, or another function that makes a server with these
+// options.
 using StartWorker = std::function<absl::StatusOr<std::unique_ptr<WorkerServer>>(
     const WorkerServerOptions& options)>;
 
-// Starts a server, says on stdout where it listens, and serves until a signal
-// comes. Returns OK once it has drained and stopped, which a second signal
-// hastens, or why it could not start. A signal while it starts ends the process
-// with status 0. REQUIRES: BlockFlightSignal().
+// Starts a server, prints on stdout where it listens, and serves until a signal
+// arrives. Returns OK once it has drained and stopped, which a second signal
+// speeds up, or the error if it could not start. A signal during the start ends
+// the process with status 0. REQUIRES: BlockFlightSignal().
 //
-// An engine that fails or hangs ends the process within a second, and so does
-// the process of a rank that ends: why is on stderr, the last rounds are in the
+// If the engine fails or hangs, or the process of a rank ends, this process
+// ends within a second: the reason is on stderr, the last rounds are in the
 // folder for them, and the status is 1. No destructor runs, because destructors
 // wait for the device.
 absl::Status RunWorkerProcess(const WorkerProcessOptions& options,

@@ -36,7 +36,7 @@ constexpr char kServiceName[] = "bole.worker.v1.Worker";
 // A plan may have thousands of requests with long page tables.
 constexpr size_t kMaxMessageBytes = 16 << 20;
 
-// Time for the last messages of calls that were ended.
+// The time for sending the last messages of calls that were ended.
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 
 }  // namespace
@@ -51,7 +51,7 @@ struct WorkerServer::Parts {
   Parts& operator=(const Parts&) = delete;
 
   const std::unique_ptr<RankedModel> ranked;
-  std::optional<Recorder> recorder;  // For the compute loop's thread.
+  std::optional<Recorder> recorder;  // Used by the compute loop's thread.
   WorkerMetrics metrics;
   std::function<void(const std::string&)> note;  // May be null.
   std::unique_ptr<SpanExporter> spans;           // May be null.
@@ -61,8 +61,8 @@ struct WorkerServer::Parts {
   std::unique_ptr<ServiceHost> host;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint;  // May be null.
 
-  // What is wrong with the path is said before a model is loaded, which may
-  // take minutes.
+  // Called before the model is loaded, which may take minutes, so that a wrong
+  // path is reported early.
   static absl::StatusOr<std::optional<Recorder>> OpenRecording(
       const WorkerServerOptions& options);
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
@@ -90,7 +90,7 @@ absl::StatusOr<WorkerInfo> WorkerServer::Parts::Describe(
   const LoadedModel& model = ranked->loaded();
   const EngineOptions& sizes = ranked->sizes();
   const SamplingParams defaults = SamplingDefaults(model.generation);
-  // Only graphs have their launches sized by a bucket.
+  // Only launches in graphs are sized by buckets.
   const bool pads = ranked->keeps_graphs();
   const MoeConfig moe = model.config.moe.value_or(MoeConfig());
   return WorkerInfo{
@@ -154,8 +154,8 @@ absl::Status WorkerServer::Parts::Listen(const WorkerServerOptions& options) {
   BOLE_ASSIGN_OR_RETURN(spans,
                         StartOtlpExporter(options.collector, "bole-worker",
                                           *metrics.registry(), options.note));
-  // A scheduler may connect, and a plan fail, before ServiceHost::Start() has
-  // returned: a failure waits for the host.
+  // A scheduler may connect, and a plan may fail, before ServiceHost::Start()
+  // has returned, so a failure has to wait for the host.
   std::promise<ServiceHost*> started;
   service = std::make_unique<WorkerService>(
       WorkerServiceOptions{

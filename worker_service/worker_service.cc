@@ -169,7 +169,8 @@ absl::Status WorkerService::Seat(const SchedulerHello& hello,
         "that has ended",
         since.count()));
   }
-  // A scheduler whose requests are not read is not the one that is silent.
+  // A scheduler whose requests this worker has stopped reading does not count
+  // as silent.
   if (stream_ != nullptr && stream_->reading_paused()) seat_.Heard(now);
   absl::Status taken = seat_.Take(hello, now);
   if (absl::IsUnavailable(taken)) metrics_.Held();
@@ -181,7 +182,7 @@ absl::Status WorkerService::OnPlan(const ExecuteStream& stream,
                                    uint64_t sequence, StepPlan plan,
                                    const PlanTrace& trace) {
   MutexLock lock(mutex_);
-  if (stream_ != &stream) return absl::OkStatus();  // It is ending.
+  if (stream_ != &stream) return absl::OkStatus();  // This stream is ending.
   seat_.Heard(Clock::now());
   spans_.OnPlan(num_streams_, sequence, plan, trace);
   return loop_.Submit(num_streams_, sequence, std::move(plan));

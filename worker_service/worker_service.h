@@ -1,4 +1,4 @@
-// bole.worker.v1.Worker: what a worker answers on the wire.
+// The service bole.worker.v1.Worker.
 #ifndef BOLE_WORKER_SERVICE_WORKER_SERVICE_H_
 #define BOLE_WORKER_SERVICE_WORKER_SERVICE_H_
 
@@ -38,15 +38,15 @@
 
 namespace bole {
 
-// What Describe tells.
+// The answer of Describe.
 struct WorkerInfo {
   std::string model = {};
   std::string device = {};
   std::string version = {};
   StepLimits limits = {};
   bool has_drafter = false;
-  bool synthetic = false;             // The weights are not a checkpoint's.
-  ModelFingerprint fingerprint = {};  // It is that of the checkpoint's files.
+  bool synthetic = false;                 // The weights are not a checkpoint's.
+  ModelFingerprint fingerprint = {};      // Of the checkpoint's files.
   std::vector<int32_t> stop_tokens = {};  // The model's own.
   // Defaults for requests that leave a choice open.
   float temperature = 1;
@@ -54,17 +54,17 @@ struct WorkerInfo {
   float top_p = 1;
   float min_p = 0;
   float repetition_penalty = 1;
-  // Rows of a forward, and requests of a forest, are padded to one of these,
-  // ascending; empty: they are not.
+  // The rows of a forward pass and the requests of a forest are padded to one
+  // of these, ascending; empty: they are not padded.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
   Experts experts = {};  // Of the model.
-  // What a slot and a page hold; 0: not told.
+  // The sizes of a slot and of a page; 0: not known.
   uint64_t slot_bytes = 0;
   uint64_t page_bytes = 0;
-  std::string cost_table = {};  // The text of a table's file; empty: none.
+  std::string cost_table = {};  // The text of the table's file; empty: none.
 
-  // What a table of costs has to be measured with.
+  // What a cost table for this worker has to be measured with.
   CostTableOf MeasuredWith() const;
 };
 
@@ -76,25 +76,26 @@ struct WorkerServiceOptions {
   // As ComputeLoopOptions::step_timeout.
   std::chrono::milliseconds step_timeout{0};
   FlightRecorder* flight = nullptr;  // As ComputeLoopOptions::flight.
-  // Gets the worker's spans of traced requests; null: none are kept. Outlives
-  // the service.
+  // Receives the worker's spans of traced requests; null: none are recorded.
+  // Outlives the service.
   SpanExporter* spans = nullptr;
-  // Counts streams of Execute; null: nothing does. Outlives the service.
+  // Counts streams of Execute; null: they are not counted. Outlives the
+  // service.
   HandledCalls* handled = nullptr;
-  // At which both sides give signs of life.
+  // The interval at which both sides send heartbeats.
   std::chrono::milliseconds heartbeat_interval{1000};
-  // Another scheduler is let in when the present one was silent for so long, or
-  // for three heartbeat intervals if that is longer.
+  // Another scheduler may take over when the present one has been silent for
+  // this long, or for three heartbeat intervals if that is longer.
   std::chrono::milliseconds scheduler_timeout{5000};
-  // Called once, without locks, if the engine fails or hangs: no stream will be
-  // opened any more, and the one that was open has been ended with INTERNAL.
-  // Its scheduler has received that, unless it takes longer than kFarewell.
-  // Must not call Stop(), which would wait for a step that hangs.
+  // Called once, without locks, if the engine fails or hangs. From then on no
+  // stream is opened, and the open one has been ended with INTERNAL. Its
+  // scheduler has received that, unless it takes longer than kFarewell. The
+  // callback must not call Stop(), which would wait for a step that hangs.
   std::function<void(const absl::Status& why)> on_failure = {};
 };
 
-// Serves one scheduler at a time, as SchedulerSeat says which. RPC threads
-// decode, a thread of the compute loop runs plans, another one sends
+// Serves one scheduler at a time, which SchedulerSeat chooses. RPC threads
+// decode, a thread of the compute loop runs plans, and another one sends
 // heartbeats whatever the loop does. While no scheduler has the seat, one call
 // may calibrate the worker, on a thread of its own that sends plans to the loop
 // as a scheduler would.
@@ -103,7 +104,7 @@ struct WorkerServiceOptions {
 class WorkerService final : public worker::v1::Worker::CallbackService,
                             private ExecuteStream::Owner {
  public:
-  // A failure waits this long for the scheduler to receive it.
+  // After a failure, how long the scheduler has to receive it.
   static constexpr std::chrono::milliseconds kFarewell{300};
 
   // `metrics` must outlive the service.
@@ -125,18 +126,19 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
       grpc::CallbackServerContext* context,
       const worker::v1::CalibrateRequest* request) override;
 
-  // The device has been lost, perhaps while no step runs: ends all service as
-  // an engine does that fails. A step that runs may say more of why, and has
-  // kLastWord to fail by itself.
+  // The device has been lost, perhaps while no step runs: ends all service, as
+  // when the engine fails. A running step may know more about the reason, so it
+  // has kLastWord to fail by itself first.
   void Lose(const absl::Status& why);
   static constexpr std::chrono::milliseconds kLastWord{500};
 
   // Asks the scheduler to send no new requests, and waits until there is no
-  // stream, until `deadline`, or until Stop(). Returns whether there is none.
+  // stream, until `deadline`, or until Stop(). Returns whether the stream is
+  // gone.
   bool WaitUntilDrained(std::chrono::steady_clock::time_point deadline);
 
-  // Ends the stream with UNAVAILABLE, opens no other, and waits for the step
-  // that runs.
+  // Ends the stream with UNAVAILABLE, opens no other, and waits for the running
+  // step.
   void Stop();
 
  private:
@@ -151,7 +153,7 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   void OnMalformed() override;
   void OnClosed(const ExecuteStream& stream) override;
 
-  // Gives the scheduler of `hello` the seat, or says why not.
+  // Gives the scheduler of `hello` the seat, or returns why it does not.
   absl::Status Seat(const SchedulerHello& hello, SchedulerSeat::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnOutcome(const ComputeOutcome& outcome);
@@ -165,7 +167,8 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
     SchedulerSeat::Time begin = {};
     std::shared_ptr<PlanRunner> runner = nullptr;
   };
-  // Starts the thread that calibrates, which ends `call`; or says why not.
+  // Starts the thread that calibrates and then ends `call`, or returns why it
+  // cannot.
   absl::Status StartCalibration(const worker::v1::CalibrateRequest& request,
                                 Calibration calibration, CalibrateCall& call);
   void RunCalibration(const CalibrationOptions& options,
@@ -186,11 +189,12 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
   SchedulerSeat seat_ ABSL_GUARDED_BY(mutex_);
   // The stream of the scheduler that has the seat, or null.
   ExecuteStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // How many streams were let in; the compute loop knows them by it.
+  // The number of streams that were opened, which identifies the current one to
+  // the compute loop.
   uint64_t num_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Not OK: why no stream is opened any more.
+  // If not OK, the reason why no stream is opened any more.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<DrainCall*> drain_calls_ ABSL_GUARDED_BY(mutex_);
   std::optional<Calibration> calibration_ ABSL_GUARDED_BY(mutex_);
@@ -200,10 +204,10 @@ class WorkerService final : public worker::v1::Worker::CallbackService,
 
   // Taken after mutex_, or without it.
   Mutex join_mutex_;
-  // Does not take mutex_ once there is no calibration_.
+  // Its thread does not take mutex_ once calibration_ is empty.
   std::thread calibrator_ ABSL_GUARDED_BY(join_mutex_);
 
-  // Their threads use the members above, so they come last.
+  // These come last because their threads use the members above.
   ComputeLoop loop_;
   Ticker ticker_;
 };

@@ -1,4 +1,4 @@
-// How a worker is calibrated (worker_service.h).
+// The part of WorkerService that calibrates the worker.
 #include <memory>
 #include <utility>
 
@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Numbers of calibrations for the compute loop begin here; schedulers' streams
-// never get so far.
+// Calibrations use stream numbers from here on in the compute loop; the streams
+// of schedulers never get so far.
 constexpr uint64_t kFirstStream = uint64_t{1} << 63;
 
 CalibrationOptions OptionsOf(const wire::CalibrateRequest& request,

@@ -1,4 +1,4 @@
-// One Calibrate call: its messages one after the other.
+// One Calibrate call, which sends its messages one after the other.
 #ifndef BOLE_WORKER_SERVICE_WORKER_SERVICE_CALL_H_
 #define BOLE_WORKER_SERVICE_WORKER_SERVICE_CALL_H_
 
@@ -14,19 +14,19 @@
 
 namespace bole {
 
-// Sends the latest progress whenever the message before it is on its way, so
-// that a slow reader gets fewer. Thread-safe. Deletes itself when gRPC is done
-// with it, which is after End().
+// Sends the latest progress whenever the previous message has been sent, so
+// that a slow reader gets fewer messages. Thread-safe. Deletes itself when gRPC
+// is done with it, which is after End().
 class CalibrateCall final
     : public grpc::ServerWriteReactor<worker::v1::CalibrateProgress> {
  public:
-  // `on_cancel` is called, on any thread, if the client goes.
+  // `on_cancel` is called, on any thread, if the client cancels the call.
   explicit CalibrateCall(std::function<void()> on_cancel)
       : on_cancel_(std::move(on_cancel)) {}
 
   void Report(worker::v1::CalibrateProgress progress);
 
-  // The last use of the call: sends what was reported last, then ends it.
+  // The last use of the call: sends the last report, then ends the call.
   void End(const absl::Status& status);
 
   void OnWriteDone(bool ok) override;
@@ -35,12 +35,13 @@ class CalibrateCall final
 
  private:
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Finishes the call, without the lock: it may be gone then.
+  // Finishes the call if it is over. Call it without the lock, because the call
+  // may be deleted then.
   void FinishIfOver();
 
   const std::function<void()> on_cancel_;
   Mutex mutex_;
-  worker::v1::CalibrateProgress written_;  // gRPC's while writing_.
+  worker::v1::CalibrateProgress written_;  // gRPC uses it while writing_.
   std::optional<worker::v1::CalibrateProgress> next_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing can be sent.

@@ -15,7 +15,7 @@ namespace {
 
 namespace wire = worker::v1;
 
-// For the name of a scheduler, which messages repeat.
+// Limits the name of a scheduler, which messages repeat.
 constexpr size_t kMaxSchedulerNameBytes = 128;
 
 wire::ExecuteResponse Encode(uint64_t epoch, const ComputeOutcome& outcome) {
@@ -86,8 +86,8 @@ bool ExecuteStream::reading_paused() const {
   return reading_paused_;
 }
 
-// `ok` is false as well for bytes that are no message, which cannot be told
-// from a client that has nothing more to say.
+// `ok` is also false if the bytes are not a message; that cannot be told from a
+// client that has finished sending.
 void ExecuteStream::OnReadDone(bool ok) {
   if (!ok) {
     End(absl::OkStatus());

@@ -1,4 +1,5 @@
-// One Execute call: its rules, and its messages one after the other.
+// One Execute call: it checks the protocol, and sends its messages one after
+// the other.
 #ifndef BOLE_WORKER_SERVICE_WORKER_SERVICE_STREAM_H_
 #define BOLE_WORKER_SERVICE_WORKER_SERVICE_STREAM_H_
 
@@ -20,9 +21,10 @@
 
 namespace bole {
 
-// Checks epochs and sequence numbers of what comes, decodes it, and queues what
-// goes. Reads the next plan only while few are unanswered, so that a scheduler
-// that sends without end is slowed down by gRPC's flow control.
+// Checks the epochs and sequence numbers of incoming messages, decodes them,
+// and queues outgoing ones. Reads the next plan only while few are unanswered,
+// so that a scheduler that sends without end is slowed down by gRPC's flow
+// control.
 //
 // Deletes itself when gRPC is done with it, after Owner::OnClosed(). Until
 // then the owner may call it from any thread; it calls the owner without
@@ -34,24 +36,24 @@ class ExecuteStream final
   class Owner {
    public:
     virtual ~Owner() = default;
-    // The first request came. Calls stream.SendOpened(), or returns the error
-    // that the stream ends with.
+    // The first request arrived. Calls stream.SendOpened(), or returns the
+    // error with which the stream ends.
     virtual absl::Status OnOpen(ExecuteStream& stream,
                                 const SchedulerHello& hello) = 0;
-    // The same for a plan, which is to be answered by Answer(), and what is
-    // traced of it.
+    // A plan arrived, with its trace data. Queues it to be answered by
+    // Answer(), or returns the error with which the stream ends.
     virtual absl::Status OnPlan(const ExecuteStream& stream, uint64_t sequence,
                                 StepPlan plan, const PlanTrace& trace) = 0;
-    // A sign of life came, and which spans have ended.
+    // A heartbeat arrived, with the spans that have ended.
     virtual void OnHeard(const ExecuteStream& stream,
                          const PlanTrace& trace) = 0;
-    // A request was not understood.
+    // A request was malformed.
     virtual void OnMalformed() = 0;
     // The last call for this stream.
     virtual void OnClosed(const ExecuteStream& stream) = 0;
   };
 
-  // Its full name.
+  // The full name of the method.
   static constexpr char kMethod[] = "/bole.worker.v1.Worker/Execute";
 
   // Both must outlive the stream. `handled`, which may be null, counts it when
@@ -59,13 +61,13 @@ class ExecuteStream final
   ExecuteStream(Owner& owner, HandledCalls* handled);
 
   void SendOpened(std::chrono::milliseconds heartbeat_interval);
-  // Nothing is sent while an earlier heartbeat waits.
+  // Does nothing while an earlier heartbeat is still queued.
   void SendHeartbeat(bool draining);
   void Answer(const ComputeOutcome& outcome);
-  // What waits is not sent any more. Later calls do nothing.
+  // Queued messages are not sent any more, and later calls do nothing.
   void End(const absl::Status& status);
 
-  // Whether requests are left unread because too many plans are unanswered.
+  // Whether reading is paused because too many plans are unanswered.
   bool reading_paused() const;
 
   void OnReadDone(bool ok) override;
@@ -88,13 +90,12 @@ class ExecuteStream final
   Owner& owner_;
   HandledCalls* const handled_;
 
-  // Touched between StartRead() and its OnReadDone() by gRPC, else by the
+  // Used by gRPC between StartRead() and its OnReadDone(), otherwise by the
   // thread that handles the request.
   worker::v1::ExecuteRequest request_;
   bool opened_ = false;
-  // These do not change once the stream is open.
-  uint64_t epoch_ = 0;
-  uint64_t next_sequence_ = 1;
+  uint64_t epoch_ = 0;          // Does not change once the stream is open.
+  uint64_t next_sequence_ = 1;  // The number that the next plan must have.
 
   mutable Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

@@ -8,16 +8,16 @@
 
 namespace bole::cuda {
 
-// By all lanes of a warp, which arrives once: enough before copies, and for
-// what tensor cores read.
+// Called by all lanes of a warp, which arrives once. That is enough before
+// copies, and for what tensor cores read.
 __device__ inline void ArriveWarp(const uint64_t* barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) Arrive(AddressOf(barrier));
 }
 
-// Every lane arrives. Between lanes' own accesses compute-sanitizer's racecheck
-// follows neither the arrival of one lane behind __syncwarp() nor named
-// barriers of some warps.
+// Every lane arrives. This is for accesses by the lanes themselves: there
+// compute-sanitizer's racecheck follows neither one lane's arrival after
+// __syncwarp() nor named barriers of some warps.
 __device__ inline void InitLaneBarrier(const uint64_t* barrier, int warps) {
   InitBarrier(AddressOf(barrier), 32 * warps);
 }
@@ -38,14 +38,15 @@ struct StageAt {
       parity ^= 1;
     }
   }
-  // The stage has been filled, or may be filled.
+  // Waits until the stage has been filled, or may be filled.
   __device__ void WaitFull(const uint64_t* full) const {
     WaitBarrier(AddressOf(full + stage), parity);
   }
   __device__ void WaitEmpty(const uint64_t* empty) const {
     WaitBarrier(AddressOf(empty + stage), parity ^ 1);
   }
-  // By all lanes of the stage's warps: what they wrote before is read after.
+  // Called by all lanes of the stage's warps. What they wrote before may be
+  // read after.
   __device__ void Meet(const uint64_t* met) const {
     ArriveLanes(met + stage);
     WaitFull(met);

@@ -1,7 +1,7 @@
 // Products of a warpgroup (128 threads) on Hopper's tensor cores: bfloat16
-// operands, float32 sums. sm_90a alone.
+// operands, float32 sums. For sm_90a only.
 //
-// They run on their own: between WgmmaFence() and the WgmmaWait() that covers
+// They run asynchronously: between WgmmaFence() and the WgmmaWait() that covers
 // them, nothing may touch their registers or write their shared memory.
 //
 // Thread t holds d[4 i + j] of row 16 (t / 32) + t % 32 / 4 + (j / 2) * 8 and
@@ -13,12 +13,12 @@
 
 namespace bole::cuda {
 
-// Operands in shared memory are blocks of rows of 128 bytes, 64 elements, from
-// a multiple of 1024 on, of which row r has its 16-byte units u at u ^ r % 8.
+// Operands in shared memory are blocks of rows of 128 bytes, 64 elements, which
+// begin at a multiple of 1024. Row r has its 16-byte unit u at u ^ r % 8.
 //
 // The descriptor of an operand at `address`. block_bytes: from one block of 64
-// columns to the next; of meaning only where the columns are not those that
-// are summed over.
+// columns to the next; it matters only where the columns are not those that are
+// summed over.
 __device__ inline uint64_t WgmmaOperand(uint32_t address,
                                         uint32_t block_bytes = 16) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
@@ -42,7 +42,7 @@ __device__ inline void WgmmaCommit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Until all but the last kPending groups that were committed are done.
+// Waits until all but the last kPending committed groups are done.
 template <int kPending>
 __device__ void WgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");

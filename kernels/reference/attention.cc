@@ -12,7 +12,7 @@
 namespace bole::reference {
 namespace {
 
-// Where one layer's keys (or values) of one request and KV head are.
+// The addresses of one layer's keys (or values) of one request.
 class KvRows {
  public:
   KvRows(const KvPages& pages, Activation* pool, int layer,
@@ -108,7 +108,7 @@ void Softmax(std::span<float> scores) {
   for (float& score : scores) score /= sum;
 }
 
-// The query heads of one row that share a KV head.
+// Attends with the query heads of one row that share a KV head.
 void AttendGroup(const AttentionParams& p, int row, int kv_head) {
   thread_local std::vector<Run> runs;
   thread_local std::vector<float> scores;  // [group, visible]

@@ -7,7 +7,7 @@
 
 namespace bole::reference {
 
-// Whether the draws of a request depend on the tokens before.
+// Whether the draws of a request depend on its previous tokens.
 inline bool HasPenalties(const SamplingControl& control) {
   return control.presence_penalty != 0 || control.frequency_penalty != 0 ||
          control.repetition_penalty != 1;
@@ -24,7 +24,7 @@ inline void CountToken(const SamplingControl& control, int32_t position,
 }
 
 // The contracts are in kernels/sampling.h. Requests without rows are skipped:
-// their slot is not looked at.
+// their slots are not accessed.
 void CountTokens(const CountTokensParams& params);
 void OutputToPrompt(const OutputToPromptParams& params);
 

@@ -143,9 +143,9 @@ void ClosedForm::SumLogDecays(const GdnFactorRows& factors, int head) {
   }
 }
 
-// -G_ij = -beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i, and
-// C_ij = exp(Gamma_i - Gamma_j) q_i k_j for those and i itself. Only ancestors
-// meet the exponential, so its argument is never positive.
+// -G_ij = -beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i, and C_ij
+// = exp(Gamma_i - Gamma_j) q_i k_j for those and i itself. The exponential is
+// taken for ancestors only, so its argument is never positive.
 void ClosedForm::BuildFactors(const GdnFactorRows& factors, int head) {
   const size_t count = range_.count;
   g_and_c_.assign(2 * count * count, 0.0f);

@@ -24,8 +24,8 @@ struct RowRange {
 // be any part of a chain, and row i follows row i - 1.
 class ClosedForm {
  public:
-  // Takes the range's keys and queries of one key head: shared by the value
-  // heads that read it. `params` must outlive the calls below.
+  // Loads the range's keys and queries of one key head, which the value heads
+  // that read it share. `params` must outlive the calls below.
   void LoadKeyHead(const GdnCoreParams& params, RowRange range, int key_head);
 
   // Writes params.out of one value head, given its state before the range,
@@ -51,7 +51,7 @@ class ClosedForm {
 
   std::vector<float> x_;             // [2T, dk] keys, then queries, scaled.
   std::vector<float> transposed_x_;  // [dk, row_]
-  std::vector<float> gram_;          // [2T, row_] x k^T; T columns are of use.
+  std::vector<float> gram_;          // [2T, row_] x k^T; T columns are used.
   std::vector<float> state_x_;       // [dv, row_] S x^T
   std::vector<double> log_decay_;    // [T] Gamma: sums from the root.
   std::vector<float> g_and_c_;       // [2T, T] -G, then C.

@@ -26,7 +26,7 @@ const float* ProjectedRow(const GdnConvParams& p, int row) {
 }
 
 // The raw rows under the taps, oldest first: the row, its ancestors, then the
-// slot's window. Null: before the sequence, zero.
+// slot's window. Null stands for a zero row before the sequence.
 void RowsUnderTaps(const GdnConvParams& p, int row,
                    std::vector<const float*>& taps) {
   const int request = p.batch.request[row];

@@ -37,7 +37,7 @@ Readout RowReadout(const GdnCoreParams& p, int row, int head) {
           .out = Floats(p.out) + value_row * s.value_dim};
 }
 
-// Node by node, with a copy of the parent's state for each.
+// Verifies node by node, with a copy of the parent's state for each.
 void VerifySerially(const GdnCoreParams& p, int request, int head) {
   thread_local std::vector<float> states;  // [T, dv, dk] if not kept.
   const RowRange range = RequestRows(p.batch, request);

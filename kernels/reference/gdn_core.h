@@ -13,8 +13,9 @@ void GdnVerify(const GdnCoreParams& params, ThreadPool& pool);
 // REQUIRES: no request has more than one row.
 void GdnDecode(const GdnCoreParams& params, ThreadPool& pool);
 
-// Chunks end where committed + row is a multiple of 64. So a prompt cut at such
-// positions gives the bits of the whole; cut elsewhere, the same to rounding.
+// Chunks end where committed + row is a multiple of 64. So a prompt that is cut
+// at such positions gives the same bits as the whole prompt; cut elsewhere, it
+// gives the same results up to rounding.
 // REQUIRES: mask_words is 0.
 void GdnPrefill(const GdnCoreParams& params, ThreadPool& pool);
 

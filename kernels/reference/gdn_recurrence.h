@@ -14,8 +14,9 @@ struct Readout {
   float* out;  // [value_dim]
 };
 
-// Moves `state` [value_dim, key_dim] of value head `head` on by one row, and
-// reads it if `readout` is set. The state's bits do not depend on the readout.
+// Advances `state` [value_dim, key_dim] of value head `head` by one row, and
+// reads it out if `readout` is set. The state's bits do not depend on the
+// readout.
 void StepHead(const GdnFactorRows& factors, int row, int head,
               const Readout* readout, float* state);
 

@@ -1,5 +1,5 @@
-// Where the linear layers' operands are in the flat buffers of kernels/gdn.h,
-// on the backend whose activations are floats.
+// Views of the linear layers' operands in the flat buffers of kernels/gdn.h, on
+// the backend whose activations are floats.
 #ifndef BOLE_KERNELS_REFERENCE_GDN_VIEWS_H_
 #define BOLE_KERNELS_REFERENCE_GDN_VIEWS_H_
 

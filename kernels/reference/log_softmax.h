@@ -15,9 +15,10 @@ inline float CleanLogit(float logit) {
   return logit > kImpossible ? std::min(logit, kLargest) : kImpossible;
 }
 
-// The log-softmax of one row, for as many of its tokens as are asked for. Every
-// log probability is <= 0; all are -inf if no token is possible.
-// COST: two passes over the row, in order: the bits depend on the row alone.
+// The log-softmax of one row, for the requested tokens. Every log probability
+// is <= 0; all are -inf if no token is possible.
+// COST: two passes over the row, in order, so that the bits depend on the row
+// alone.
 class LogSoftmax {
  public:
   explicit LogSoftmax(std::span<const float> logits);

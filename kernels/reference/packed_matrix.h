@@ -19,7 +19,7 @@ class PackedMatrix : public WeightMatrix {
  public:
   static constexpr int kPanelRows = 32;
 
-  // All zeros; null if there is no room.
+  // Returns a matrix of zeros, or null if there is no memory for it.
   static std::unique_ptr<PackedMatrix> Create(int num_rows, int num_columns);
 
   int num_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }

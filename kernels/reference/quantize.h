@@ -8,9 +8,9 @@
 
 namespace bole::reference {
 
-// scale * q for every element (kernels/int7.h), as floats.
-// INVALID_ARGUMENT names a row with an element that is not finite.
-// RESOURCE_EXHAUSTED without room.
+// Returns scale * q for every element (kernels/int7.h), as floats. Errors:
+// INVALID_ARGUMENT names a row with an element that is not finite;
+// RESOURCE_EXHAUSTED if there is no memory.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> Quantized(
     const PackedMatrix& matrix);
 

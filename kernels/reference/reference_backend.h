@@ -18,10 +18,10 @@
 
 namespace bole {
 
-// Operators run at once, on the calling thread and the pool's, and report no
-// errors but those of collectives. A row's result depends on its own sequence
-// alone, bit for bit: not on the other requests of the batch, nor on the number
-// of threads.
+// Operators run synchronously, on the calling thread and the pool's, and report
+// no errors but those of collectives. A row's result depends on its own
+// sequence alone, bit for bit: not on the other requests of the batch, nor on
+// the number of threads.
 class ReferenceBackend : public Backend {
  public:
   // One rank of the communicator's group, or, without one, the only rank.
@@ -108,7 +108,7 @@ class ReferenceBackend : public Backend {
  private:
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
-  // All zeros, not kept yet.
+  // Returns a matrix of zeros that the backend does not keep yet.
   static absl::StatusOr<std::unique_ptr<reference::PackedMatrix>> NewMatrix(
       int rows, int columns);
 

@@ -9,7 +9,7 @@ namespace bole::reference {
 // The contract is in kernels/sampling.h. Beyond it:
 //
 // - A request without rows, or whose rows all have parents, gets an empty path
-//   and accepted 0; its next_token stays what it was.
+//   and accepted 0; its next_token keeps its value.
 // - A draft counts as accepted when its token is drawn, also where the walk
 //   then stops before its row: accepted is the length of the path or one less.
 // - Of outputs by visited node, those below path_first[B] are written, and of

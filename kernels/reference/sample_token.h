@@ -22,7 +22,7 @@ class TokenDrawer {
   // `params` must outlive this.
   TokenDrawer(const SampleParams& params, int request);
 
-  // The token that follows `row`, or kNoToken. To be called for a root, a child
+  // The token that follows `row`, or kNoToken. Call it for a root, then a child
   // of it, and so on: every call adds the row's own token to the history.
   int32_t Draw(int row);
 

@@ -13,7 +13,8 @@
 namespace bole::reference {
 namespace {
 
-// What request b may have verified. REQUIRES: node_limit[b] >= 1.
+// The part of request b's tree that may be verified, within its limits on nodes
+// and depth. REQUIRES: node_limit[b] >= 1.
 ProposalTree UsableTree(const SelectForestParams& p, int b) {
   const int num_candidates = p.shape.num_candidates();
   const size_t first = static_cast<size_t>(b) * num_candidates;

@@ -24,7 +24,7 @@ void SolveByBlocks(const UnitLowerSystem& system, std::vector<float>& scratch);
 
 // Eq. 6: the sum of (-G)^m R for m <= max_depth, where G^(max_depth + 1) = 0.
 // Terms of alternating sign grow like ||G||^m before they cancel: correlated
-// keys on deep trees cost digits.
+// keys on deep trees cost precision.
 // COST: max_depth * T^2 * width multiply-adds.
 void SolveByNeumann(const UnitLowerSystem& system, int max_depth,
                     std::vector<float>& scratch);

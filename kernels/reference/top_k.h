@@ -20,9 +20,9 @@ inline bool IsBetter(const TokenLogit& a, const TokenLogit& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-// The k best tokens of a row, best first; NaN counts as -inf. All of them if
-// the row is shorter. COST: O(V) for few changes of the best; meant for k <=
-// kMaxTopLogprobs.
+// The k best tokens of a row, best first, or all of them if the row is shorter;
+// NaN counts as -inf. COST: O(V) if the best tokens rarely change during the
+// scan; meant for k <= kMaxTopLogprobs.
 std::vector<TokenLogit> BestTokens(std::span<const float> logits, int k);
 
 // The contract is in kernels/drafting.h.

@@ -11,8 +11,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Wide = hn::CappedTag<float, 16>;
-// What is left of a row goes one element at a time, with the multiply-add of
-// the same instruction set.
+// The rest of a row is processed one element at a time, with the multiply-add
+// of the same instruction set.
 using Single = hn::CappedTag<float, 1>;
 
 constexpr int kLanes = static_cast<int>(HWY_MIN(16, HWY_LANES(float)));

@@ -54,7 +54,7 @@ struct StateStep {
   const float* q;  // [key_dim] scaled; null: no output.
   float* out;      // [value_dim], written if q is set.
 };
-// `state` [value_dim, key_dim] moves on in place. Its new bits do not depend on
+// Advances `state` [value_dim, key_dim] in place. Its new bits do not depend on
 // whether q is set.
 void AdvanceState(const StateStep& step, float* state);
 

@@ -21,27 +21,27 @@ struct CalibrationOptions {
   CostTableOf of = {};
   StepLimits limits = {};
   bool has_drafter = false;
-  // That rows are padded to, ascending; empty: they are not.
+  // Row counts that forwards are padded to, ascending; empty: no padding.
   std::vector<int> row_buckets = {};
   Experts experts = {};  // Of the model.
-  // As requests are usually drawn.
+  // The usual sampling parameters of requests.
   SamplingParams sampling = {};
   // No round begins later than this after the first one; 0: no limit. Every
   // kind of round is measured as often as the size says, or as often as there
   // is time for, but once at least.
   std::chrono::nanoseconds max_time{0};
-  // Goes into the table, with what a plan takes beyond its rounds.
+  // The table stores this plus the time that a plan takes beyond its rounds.
   double round_trip_seconds = 0;
 };
 
-// A result of a plan and the time since the one before, or since the plan
-// began, in the engine.
+// A result of a plan and the time in the engine since the previous result, or
+// since the plan began.
 struct TimedRound {
   StepResult result;
   double seconds;
 };
 
-// Runs a plan, which ValidatePlan() accepts, and waits for its last round. An
+// Runs a plan that ValidatePlan() accepts and waits for its last round. An
 // error ends the calibration.
 using RunPlan =
     std::function<absl::StatusOr<std::vector<TimedRound>>(StepPlan plan)>;
@@ -54,11 +54,11 @@ struct CalibrationProgress {
 using OnCalibrationProgress =
     std::function<void(const CalibrationProgress& progress)>;
 
-// Uses every slot and page of the worker: nobody else may. Kinds of rounds take
-// turns, so that whatever disturbs the machine for a while disturbs all of them
-// alike, and each counts with its median. The first time that one runs does not
-// count; where rows are padded, neither does the first round of each turn,
-// which may have to capture a graph.
+// Uses every slot and page of the worker, which must serve nothing else. The
+// kinds of rounds take turns, so that a temporary disturbance of the machine
+// affects all of them alike, and each kind is represented by its median. The
+// first run of a kind does not count. Where rows are padded, neither does the
+// first round of each turn, which may have to capture a graph.
 //
 // FAILED_PRECONDITION: the worker is too small (LayoutOf()).
 // DEADLINE_EXCEEDED: there was no time to run every kind of round once.

@@ -11,16 +11,16 @@
 namespace bole {
 namespace {
 
-// What is measured in one size.
+// The sizes that a CalibrationSize measures.
 struct Extent {
   int short_length;
   int long_length;
   int long_slots;
-  int request_factor;  // Between one number of requests and the next.
+  int request_factor;  // Ratio of one number of requests to the previous one.
   int max_rows;        // Of a forest.
   std::vector<DraftShape> drafts;
-  std::vector<int> tree_nodes;  // Of the largest shape of `drafts`.
-  std::vector<int> tails;       // Of each request.
+  std::vector<int> tree_nodes;  // Of trees of the largest shape of `drafts`.
+  std::vector<int> tails;       // Tail tokens of each request.
   std::vector<int> chunks;
   int num_held_out;
 };
@@ -50,8 +50,8 @@ const Extent& ExtentOf(CalibrationSize size) {
   return size == CalibrationSize::kCoarse ? coarse : full;
 }
 
-// KV rows that a round of any kind may need beyond the committed tokens of one
-// of its requests, chunks left out.
+// The most KV rows that a round of any kind needs beyond the committed tokens
+// of one of its requests, not counting chunks.
 int SlackOf(const StepLimits& limits) {
   return limits.max_nodes_per_tree + limits.max_draft.num_kv_rows() +
          limits.max_lease_rounds * (limits.max_draft.depth + 1);
@@ -88,7 +88,8 @@ class Collector {
   int MostRequests(bool with_chunk) const {
     return std::min(limits_.max_requests, layout_.slots - (with_chunk ? 1 : 0));
   }
-  // The lengths that so many requests have.
+  // The short length, and the longest length that all of the first `requests`
+  // slots reach.
   std::vector<int> LengthsOf(int requests) const {
     int longest = layout_.long_length;
     for (int slot = 0; slot < requests; ++slot) {
@@ -105,7 +106,8 @@ class Collector {
                      std::min(limits_.max_nodes, extent_.max_rows) / requests});
   }
 
-  // Unless it is there, or one cannot have it.
+  // Adds the combination unless it has been added before, it needs a drafter
+  // that the worker lacks, or there are kMaxCombinations already.
   void Add(const Combination& combination) {
     const bool speculates = combination.draft.has_value();
     if (speculates && !has_drafter_) return;
@@ -208,7 +210,8 @@ class Collector {
     }
   }
 
-  // A chunk beside a forest, after so many tokens or none.
+  // Adds rounds with a chunk and a forest. The chunk follows `before` committed
+  // tokens, or none.
   void AddMixed(int chunk, int before) {
     const int requests = std::min(4, MostRequests(/*with_chunk=*/true));
     if (requests < 1) return;
@@ -231,7 +234,8 @@ class Collector {
     return std::uniform_int_distribution(low, std::max(low, high))(rng_);
   }
 
-  // Small numbers are as likely as large ones.
+  // Draws from a log-uniform distribution: small magnitudes are as likely as
+  // large ones.
   int LogUniform(int low, int high) {
     const double share = std::uniform_real_distribution<double>()(rng_);
     return std::clamp(
@@ -293,7 +297,7 @@ absl::StatusOr<CalibrationLayout> LayoutOf(const StepLimits& limits,
                                            CalibrationSize size) {
   const Extent& extent = ExtentOf(size);
   CalibrationLayout layout;
-  // One more than a forest has, for a chunk beside it.
+  // One slot more than a forest needs, for a chunk in the same round.
   for (layout.slots = std::min(limits.num_slots, limits.max_requests + 1);
        layout.slots > 0; --layout.slots) {
     layout.pages_per_slot =
@@ -311,7 +315,7 @@ absl::StatusOr<CalibrationLayout> LayoutOf(const StepLimits& limits,
         limits.page_size, " tokens"));
   }
   layout.long_slots = std::min(extent.long_slots, layout.slots);
-  // Something is left for a chunk behind a long text.
+  // Leaves room for a chunk of at least one token after a long text.
   layout.long_length = std::min(extent.long_length, layout.room - 1);
   layout.short_length = std::min(extent.short_length, layout.long_length);
   layout.tail_length =

@@ -9,11 +9,12 @@ namespace {
 
 constexpr int kReweightings = 6;
 constexpr int kMaxSweeps = 20'000;
-constexpr double kEnough = 1e-7;  // Of a relative error, by a sweep.
-// Added to the diagonal, as a share of it.
+// The descent ends when no step of a sweep changes the error by more than this.
+constexpr double kEnough = 1e-7;
+// The share of the diagonal that is added to it.
 constexpr double kRidge = 1e-7;
-// Residuals of this many times their median count less; and those below this
-// never do.
+// Residuals above kFarOff times their median count less, but never those below
+// kLeastFarOff.
 constexpr double kFarOff = 2.5;
 constexpr double kLeastFarOff = 0.01;
 
@@ -23,7 +24,7 @@ double Dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-// Minimises x'Gx / 2 - b'x over x >= 0, a coordinate at a time.
+// Minimises x'Gx / 2 - b'x over x >= 0 by coordinate descent.
 void Descend(const std::vector<std::vector<double>>& gram,
              const std::vector<double>& target, std::vector<double>& x) {
   const size_t columns = x.size();
@@ -41,7 +42,7 @@ void Descend(const std::vector<std::vector<double>>& gram,
   }
 }
 
-// Those of rows whose product with the factors is to be 1.
+// The normal equations of rows whose product with the factors should be 1.
 struct NormalEquations {
   explicit NormalEquations(size_t columns)
       : gram(columns, std::vector<double>(columns, 0)), target(columns, 0) {}

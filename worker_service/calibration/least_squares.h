@@ -1,4 +1,4 @@
-// Non-negative least squares, of small problems.
+// Non-negative least squares for small problems.
 #ifndef BOLE_WORKER_SERVICE_CALIBRATION_LEAST_SQUARES_H_
 #define BOLE_WORKER_SERVICE_CALIBRATION_LEAST_SQUARES_H_
 
@@ -6,11 +6,11 @@
 
 namespace bole {
 
-// The factors, none of them negative, for which the sum of the squares of
-// (row . factors - 1) is least, with rows that are far off counting less
-// (Huber's weights). Factors that the rows do not tell apart share what they
-// have in common; one that no row has is 0.
-// REQUIRES: rows of one length.
+// The non-negative factors that minimise the sum of the squares of
+// (row . factors - 1), where rows that are far off count less (Huber's
+// weights). Factors that the rows cannot tell apart share their common part; a
+// factor whose column is 0 in every row is 0.
+// REQUIRES: all rows have the same length.
 // COST: O(rows * columns^2), and milliseconds for 50 columns.
 std::vector<double> FitToOnes(const std::vector<std::vector<double>>& rows);
 

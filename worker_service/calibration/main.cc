@@ -30,8 +30,8 @@ struct Flags {
   int max_seconds = 0;
 };
 
-// On a terminal one line that changes; elsewhere a line for each phase and
-// every tenth of it.
+// Shows the progress: on a terminal in one line that changes, elsewhere in a
+// new line for each phase and for every tenth of it.
 class ProgressLine {
  public:
   void Show(const CalibrationProgress& progress) {
@@ -56,7 +56,7 @@ class ProgressLine {
   std::string phase_;
 };
 
-// The file appears whole or not at all.
+// Writes the file atomically: it appears whole or not at all.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   const std::string partial = path + ".partial";
   std::ofstream file(partial, std::ios::binary);

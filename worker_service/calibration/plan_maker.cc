@@ -114,7 +114,7 @@ StepPlan PlanMaker::PlanOf(const Combination& combination) {
               .max_nodes_per_tree = combination.nodes_per_tree};
   }
   if (combination.chunk > 0) {
-    // It does not end its prompt: most chunks of long prompts do not.
+    // The chunk does not end its prompt, like most chunks of long prompts.
     PrefillPlan chunk{
         .sequence = SequenceOf(layout_.slots - 1, combination.chunk_committed),
         .tokens = RandomTokens(combination.chunk),

@@ -17,31 +17,33 @@
 
 namespace bole {
 
-// Between a thread that runs one plan after the other and a ComputeLoop, which
-// answers on its own thread. Thread-safe; Run() is for one thread at a time.
+// Connects a thread that runs one plan after the other with a ComputeLoop,
+// which answers on its own thread. Thread-safe, but only one thread at a time
+// may call Run().
 class PlanRunner {
  public:
-  // Queues a plan; its outcomes go to Take(). Plans are numbered 1, 2, 3, ...
+  // Queues a plan whose outcomes are passed to Take(). Plans are numbered 1, 2,
+  // 3, ...
   using Submit = std::function<absl::Status(uint64_t number, StepPlan plan)>;
 
   explicit PlanRunner(Submit submit) : submit_(std::move(submit)) {}
 
-  // Waits for all rounds of the plan. Errors of submitting it, a refusal, a
-  // failure of the engine, or why it was cancelled.
+  // Runs the plan and waits for all its rounds. Errors: those of submitting it,
+  // a refusal, a failure of the engine, or the reason of Cancel().
   absl::StatusOr<std::vector<TimedRound>> Run(StepPlan plan);
 
-  // An outcome of the plan that runs; others are dropped.
+  // Takes an outcome of the running plan; those of other plans are dropped.
   void Take(const ComputeOutcome& outcome);
 
-  // Ends the Run() that waits, and every later one, with `why`, which is not
-  // OK. The first reason counts.
+  // Ends the waiting Run(), and every later one, with `why`. The first reason
+  // counts. REQUIRES: `why` is not OK.
   void Cancel(const absl::Status& why);
 
  private:
   const Submit submit_;
   Mutex mutex_;
   CondVar changed_;
-  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the plan that runs.
+  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the running plan.
   std::vector<TimedRound> rounds_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);     // Of that plan.

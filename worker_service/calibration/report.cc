@@ -41,7 +41,7 @@ std::string LineOf(const HeldOutRound& round) {
           std::max(round.measured_us, 1e-9));
 }
 
-// The points of all axes of `quantity`.
+// The points of all axes of `quantity`, without 0.
 std::vector<double> PointsOf(const CostTable& table, Quantity quantity) {
   std::set<double> points;
   for (const StepCosts::Term& term : table.costs.terms()) {
@@ -77,7 +77,7 @@ Chart ForwardChart(const CostTable& table) {
   std::erase_if(rows, [most = PointsOf(table, Quantity::kRows)](double of) {
     return !most.empty() && of > most.back();
   });
-  // As many series as the chart has colours.
+  // Plots at most five series, evenly spread over the numbers of requests.
   const size_t step = (requests.size() + 4) / 5;
   for (size_t i = 0; i < requests.size(); i += std::max<size_t>(step, 1)) {
     Series series{.name = absl::StrFormat("%g requests", requests[i]),

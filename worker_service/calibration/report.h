@@ -1,4 +1,4 @@
-// A table of costs for people.
+// Shows a cost table to people.
 #ifndef BOLE_WORKER_SERVICE_CALIBRATION_REPORT_H_
 #define BOLE_WORKER_SERVICE_CALIBRATION_REPORT_H_
 
@@ -8,12 +8,12 @@
 
 namespace bole {
 
-// What was measured, a line for each round that was held out, and how far off
-// the predictions were.
+// A text that says what was measured, with a line for each held-out round, and
+// how far off the predictions were.
 std::string ReportOf(const CostTable& table);
 
-// An SVG document: forwards by their rows for some numbers of requests, and
-// drafts by the number of requests.
+// An SVG document that plots the time of forwards against their rows, for some
+// numbers of requests, and the time of drafts against the number of requests.
 std::string ChartsOf(const CostTable& table);
 
 }  // namespace bole

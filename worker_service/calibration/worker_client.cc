@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRoundTrips = 31;
 constexpr std::chrono::seconds kConnectTime{10};
 
-// The median time of a short call, in microseconds, once there is a connection.
+// The median time of a short call in microseconds, not counting the time to
+// connect.
 absl::StatusOr<uint32_t> RoundTripOf(wire::Worker::Stub& stub) {
   std::vector<double> times;
   for (int i = 0; i < kRoundTrips; ++i) {

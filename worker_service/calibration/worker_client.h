@@ -15,12 +15,12 @@ struct RemoteCalibration {
   std::string worker;  // HOST:PORT
   TlsClientFiles tls = {};
   CalibrationSize size = CalibrationSize::kCoarse;
-  int max_seconds = 0;  // Of measuring; 0: no limit.
+  int max_seconds = 0;  // The longest time to measure; 0: no limit.
 };
 
 // Measures a round trip to the worker, has it calibrated, and returns the text
-// of its table. Errors of ClientCredentials::Open(), and of the calls, as
-// proto/worker.proto has them.
+// of its table. Errors are those of ClientCredentials::Open() and those of the
+// calls, which proto/worker.proto lists.
 absl::StatusOr<std::string> CalibrateRemotely(
     const RemoteCalibration& calibration,
     const OnCalibrationProgress& on_progress);

@@ -11,8 +11,8 @@ namespace {
 
 using Rounds = std::vector<AcceptedRound>;
 
-// The correlation of a round with the round `lag` later; `variance` is that of
-// all rounds.
+// The correlation of a round with the one that comes `lag` rounds later; `mean`
+// and `variance` are those of all rounds.
 double Correlation(std::span<const Rounds> requests, double mean,
                    double variance, int lag) {
   double sum = 0;

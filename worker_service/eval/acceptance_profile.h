@@ -14,15 +14,16 @@ namespace bole {
 // One round of one request.
 struct AcceptedRound {
   int tokens = 0;       // Emitted: accepted drafts and the one after them.
-  double promised = 0;  // What the drafter's probabilities made of it.
+  double promised = 0;  // Expected tokens, by the drafter's probabilities.
 };
 
-// Rounds that the end of an output cut short are left out.
+// Statistics of rounds, without those that the end of an output cut short.
 struct AcceptanceProfile {
   // Rounds between the two that a correlation compares.
   static constexpr std::array<int, 5> kLags = {1, 2, 4, 8, 16};
-  // A request's mean is taken over its first so many rounds, so that means of
-  // different models compare; shorter requests do not count for the deviation.
+  // A request's mean is taken over this many rounds from its start, so that
+  // means of different models are comparable; requests with fewer rounds do not
+  // count for the deviation.
   static constexpr int kRoundsOfMean = 12;
 
   int requests = 0;  // With at least one round.
@@ -33,9 +34,10 @@ struct AcceptanceProfile {
   double deviation = 0;
   // Standard deviation of the means of the requests.
   double request_deviation = 0;
-  // The correlation of a round's tokens with those of the same request so many
-  // rounds later, both relative to the mean of all rounds. What is left at long
-  // lags is the requests' own share of the variance. 0 without such a pair.
+  // For each lag, the correlation of a round's tokens with those of the same
+  // request that many rounds later, both relative to the mean of all rounds.
+  // The correlation that remains at long lags is the share of the variance that
+  // is due to differences between requests. 0 without such a pair.
   std::array<double, kLags.size()> correlation = {};
   std::vector<double> share;  // [t - 1]: of rounds with t tokens.
 };
@@ -46,7 +48,7 @@ AcceptanceProfile ProfileOf(
 
 nlohmann::ordered_json ToJson(const AcceptanceProfile& profile);
 
-// In a line.
+// The profile in one line.
 std::string Summary(const AcceptanceProfile& profile);
 
 }  // namespace bole

@@ -22,8 +22,8 @@ struct Flags {
   bool raw = false;
 };
 
-// The prompt as the model sees it: a chat turn if the checkpoint has a chat
-// template, else as it is.
+// The prompt as the model sees it: rendered as a chat turn if the checkpoint
+// has a chat template, otherwise unchanged.
 absl::StatusOr<std::string> Render(const Flags& flags) {
   if (flags.raw) return flags.prompt;
   absl::StatusOr<ChatTemplate> chat =

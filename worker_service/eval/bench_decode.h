@@ -24,7 +24,7 @@ struct DecodeCase {
   int output_tokens = 1;
   float temperature = 0;
   bool time_phases = false;
-  int lease_rounds = 1;  // Rounds that the device runs by itself.
+  int lease_rounds = 1;  // Rounds of a lease; 1: no leases.
 };
 
 // Times of the rounds in which every request of the batch ran, without the
@@ -40,7 +40,8 @@ struct DecodeTimes {
   EngineMemory memory;
 };
 
-// Prompts are arbitrary tokens, the same for one case. An engine of its own.
+// Runs the case on an engine of its own. Prompts are arbitrary tokens, the same
+// in every run of a case.
 // INVALID_ARGUMENT: too few output tokens for a timed round. Errors of
 // Engine::Create().
 absl::StatusOr<DecodeTimes> RunDecode(const LoadedModel& model,

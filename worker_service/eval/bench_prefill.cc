@@ -15,7 +15,7 @@
 namespace bole {
 namespace {
 
-// Every chunk of the prompt, each a plan of its own.
+// The plans that prefill the prompt, one for each chunk.
 std::vector<StepPlan> PlansOf(const LoadedModel& model, const Engine& engine,
                               int tokens, int chunk) {
   SequencePlan sequence{.max_new_tokens = 1};
@@ -41,8 +41,8 @@ std::vector<StepPlan> PlansOf(const LoadedModel& model, const Engine& engine,
   return plans;
 }
 
-// Mean seconds of what `queue` queues, over so many replays that they take
-// about 50 ms, after a few that are not counted.
+// The mean seconds that the operators which `queue` queues take, over as many
+// replays as run in about 50 ms, after a few that are not counted.
 absl::StatusOr<double> SecondsOf(Device& device,
                                  const std::function<absl::Status()>& queue) {
   constexpr double kTimedSeconds = 0.05;
@@ -57,7 +57,7 @@ absl::StatusOr<double> SecondsOf(Device& device,
     BOLE_ASSIGN_OR_RETURN(const double seconds, device.SecondsBetween(0, 1));
     return seconds / times;
   };
-  BOLE_RETURN_IF_ERROR(run(2).status());  // Chooses, captures.
+  BOLE_RETURN_IF_ERROR(run(2).status());  // Chooses algorithms and captures.
   BOLE_ASSIGN_OR_RETURN(const double guess, run(2));
   const double times = kTimedSeconds / std::max(guess, 1e-6);
   return run(static_cast<int>(std::clamp(times, 3.0, 200.0)));

@@ -1,4 +1,5 @@
-// Prefill of one long prompt, and the rate it is measured by.
+// Times the prefill of one long prompt, and the matrix products that it is
+// compared with.
 #ifndef BOLE_WORKER_SERVICE_EVAL_BENCH_PREFILL_H_
 #define BOLE_WORKER_SERVICE_EVAL_BENCH_PREFILL_H_
 
@@ -8,13 +9,13 @@
 
 namespace bole {
 
-// Seconds to run a prompt of `tokens` through the target, `chunk` at a time,
-// on an engine of its own; the best of three after one that does not count.
+// Seconds to run a prompt of `tokens` tokens through the target, `chunk` at a
+// time, on an engine of its own: the best of three runs after a warm-up run.
 absl::StatusOr<double> PrefillSeconds(const LoadedModel& model,
                                       Backend& backend, int tokens, int chunk);
 
-// Multiply-adds per second of the backend's products of `rows` rows with square
-// matrices of `rows`.
+// Multiply-adds per second of the backend when it multiplies `rows` rows by
+// square matrices of `rows` rows.
 absl::StatusOr<double> MatrixRate(Backend& backend, int rows);
 
 }  // namespace bole

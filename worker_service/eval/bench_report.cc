@@ -30,7 +30,7 @@ int64_t LayerElements(const LayerWeights& layer, const ModelConfig& config,
          experts * (Size(moe.gate_up[0]) + Size(moe.down[0]));
 }
 
-// The milliseconds of a round, from the seconds of `rounds` rounds.
+// The mean milliseconds of a round if `rounds` rounds take `seconds` seconds.
 double Milliseconds(double seconds, int64_t rounds) {
   return rounds > 0 ? 1e3 * seconds / static_cast<double>(rounds) : 0;
 }

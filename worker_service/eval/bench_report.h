@@ -12,8 +12,8 @@
 
 namespace bole {
 
-// Matrix elements that one step of `rows` rows reads: the layers and the head;
-// of experts as many as the rows could ask for.
+// Matrix elements that one step of `rows` rows reads: those of the layers and
+// of the head, with as many experts as the rows can choose at most.
 int64_t ElementsRead(const LoadedModel& model, int rows);
 
 // Matrix elements of the layers alone, for one row: the multiply-adds of a
@@ -24,7 +24,7 @@ int64_t ElementsPerToken(const LoadedModel& model);
 // and writes.
 int64_t StateBytes(const ModelConfig& config);
 
-// Elements of a token's keys and values, the drafter's left out.
+// Elements of a token's keys and values, without the drafter's.
 int64_t KvElements(const ModelConfig& config);
 
 // One row of the table of decoding; `plain_speed` is the tokens per second of

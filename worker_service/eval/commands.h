@@ -9,8 +9,8 @@
 
 namespace bole {
 
-// Each adds its subcommand and flags to `app`, and returns what runs it once
-// the command line is parsed.
+// Each adds its subcommand and flags to `app`, and returns a function that runs
+// it once the command line is parsed.
 using Command = std::function<absl::Status()>;
 
 Command AddAnswerCommand(CommandLine& app);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 1 << 18;
 
-// The length of the next piece: to the end of its last line, if it has one.
+// The length of the next piece, which ends with its last line break, if any.
 size_t PieceLength(std::string_view text) {
   if (text.size() <= kPieceBytes) return text.size();
   const size_t line = text.substr(0, kPieceBytes).rfind('\n');

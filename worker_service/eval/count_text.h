@@ -1,4 +1,4 @@
-// How often a text has each token.
+// Counts how often each token occurs in a text.
 #ifndef BOLE_WORKER_SERVICE_EVAL_COUNT_TEXT_H_
 #define BOLE_WORKER_SERVICE_EVAL_COUNT_TEXT_H_
 
@@ -14,8 +14,9 @@
 namespace bole {
 
 // Adds the tokens of `text` to `count`, which has an entry for every id. The
-// text is encoded in pieces that end with lines; after each, `on_piece` is told
-// its bytes. Special tokens that it spells are taken as plain text.
+// text is encoded in pieces that end at line breaks; after each piece,
+// `on_piece` is called with its size in bytes. Special tokens that the text
+// spells out are taken as plain text.
 // Errors: those of Tokenizer::Encode().
 absl::Status CountText(const Tokenizer& tokenizer, std::string_view text,
                        std::vector<int64_t>& count,
@@ -26,8 +27,9 @@ struct ChosenTokens {
   double coverage = 0;  // Share of the counted tokens that is in the list.
 };
 
-// The `required` tokens, and the most frequent of the others, ties to the lower
-// id, until there are `size`; fewer only if `count` has fewer entries.
+// The `required` tokens and the most frequent of the others, `size` in all.
+// Among equally frequent tokens the lower id comes first. There are fewer only
+// if `count` has fewer entries.
 // REQUIRES: required ids are below count.size().
 ChosenTokens ChooseTokens(const std::vector<int64_t>& count,
                           const std::vector<int32_t>& required, int size);

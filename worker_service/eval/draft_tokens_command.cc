@@ -30,10 +30,10 @@ struct Flags {
   std::vector<std::string> text;
   std::vector<std::string> check;
   int count = 32768;
-  std::string out;  // Empty: beside the checkpoint.
+  std::string out;  // Empty: in the checkpoint's folder.
 };
 
-// Bytes so far, on a terminal.
+// Shows the bytes that have been counted so far, if on a terminal.
 class Progress {
  public:
   void Add(size_t bytes) {
@@ -51,7 +51,7 @@ class Progress {
   size_t bytes_ = 0;
 };
 
-// Tokens that text does not spell, but that the model may write.
+// The tokens that do not occur in plain text but that the model may emit.
 absl::StatusOr<std::vector<int32_t>> SpecialTokens(const std::string& model,
                                                    const Tokenizer& tokenizer,
                                                    int num_ids) {
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<int64_t>> CountFiles(
   return count;
 }
 
-// What the list covers of text that it was not made from.
+// Prints how well the list covers text that it was not made from.
 absl::Status Check(const Flags& flags, const std::vector<int32_t>& listed,
                    const Tokenizer& tokenizer) {
   if (flags.check.empty()) return absl::OkStatus();

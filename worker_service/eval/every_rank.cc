@@ -21,7 +21,7 @@ namespace {
 
 using Run = std::function<absl::Status(std::shared_ptr<Communicator>)>;
 
-// Nobody leaves before all are done.
+// Calls `run` and, if it succeeds, waits until all ranks are done.
 absl::Status RunToTheEnd(const Run& run,
                          const std::shared_ptr<RankGroup>& group, int rank) {
   const std::shared_ptr<Communicator> ranks = MakeHostCommunicator(group, rank);
@@ -31,7 +31,7 @@ absl::Status RunToTheEnd(const Run& run,
   return status;
 }
 
-// The life of a copy of this process.
+// Runs a forked copy of this process as a rank, and ends it.
 [[noreturn]] void BeRank(const RankGroup& parents, int rank, const Run& run) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parents.owner()) _exit(1);
@@ -42,11 +42,11 @@ absl::Status RunToTheEnd(const Run& run,
     status = absl::InternalError("standard output cannot be closed");
   }
   if (status.ok()) status = RunToTheEnd(run, *group, rank);
-  // A device that hangs is not waited for.
+  // Skip destructors, which might wait for a device that hangs.
   _exit(status.ok() ? 0 : 1);
 }
 
-// Waits for a process that is a rank, and ends the group if it failed.
+// Waits for the process of a rank, and ends the group if it failed.
 void Follow(pid_t pid, int rank, RankGroup& group) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// A command that all ranks of a model run, each in a process of its own.
+// Runs a command on all ranks of a model, each in a process of its own.
 #ifndef BOLE_WORKER_SERVICE_EVAL_EVERY_RANK_H_
 #define BOLE_WORKER_SERVICE_EVAL_EVERY_RANK_H_
 
@@ -11,12 +11,12 @@
 namespace bole {
 
 // Calls run(ranks) in this process, which is rank 0, and in num_ranks - 1
-// copies of it, whose standard output goes nowhere. All of them must make the
-// same calls of their backends, so what `run` does depends on its arguments
-// alone. With one rank it is called here alone, with null.
+// copies of it, whose standard output is discarded. All of them must make the
+// same calls to their backends, so `run` must depend on its arguments alone.
+// With one rank it is called in this process only, with null.
 //
-// Returns what rank 0 came to, or the error of a rank that failed. A rank that
-// ends without being done ends the others.
+// Returns the result of rank 0, or the error of a rank that failed. A rank that
+// ends before it is done ends the others.
 // REQUIRES: this process has no other thread yet, and has used no GPU.
 absl::Status OnEveryRank(
     int num_ranks,

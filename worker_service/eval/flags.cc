@@ -54,7 +54,7 @@ absl::StatusOr<RunningModel> Load(const ModelFlags& flags,
   BOLE_ASSIGN_OR_RETURN(running.backend,
                         ChooseBackend(flags.device, threads, std::move(ranks),
                                       flags.collectives));
-  // The first rank speaks for all.
+  // Only the first rank reports its progress.
   const bool is_first = running.backend->rank().index == 0;
   BOLE_ASSIGN_OR_RETURN(
       running.model,

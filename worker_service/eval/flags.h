@@ -29,7 +29,7 @@ struct ModelFlags {
   DraftWeights draft_weights = DraftWeights::kAuto;
 
   void AddTo(CommandLine& command);
-  // --ranks too, for commands that run OnEveryRank().
+  // Also adds --ranks, for commands that run OnEveryRank().
   void AddRanksTo(CommandLine& command);
 };
 
@@ -38,11 +38,11 @@ struct RunningModel {
   std::unique_ptr<Backend> backend;
   LoadedModel model;
 };
-// `ranks`: this rank's end of the group, or null for an only rank.
+// `ranks` is this rank's end of the group, or null if there is only one rank.
 absl::StatusOr<RunningModel> Load(
     const ModelFlags& flags, std::shared_ptr<Communicator> ranks = nullptr);
 
-// Like Load(), and an error if the checkpoint has no tokenizer.
+// Like Load(), but returns an error if the checkpoint has no tokenizer.
 absl::StatusOr<RunningModel> LoadWithTokenizer(
     const ModelFlags& flags, std::shared_ptr<Communicator> ranks = nullptr);
 
@@ -60,7 +60,8 @@ struct GenerateFlags {
 
   void AddTo(CommandLine& command);
 
-  // What to propose. INVALID_ARGUMENT: the checkpoint has no drafter.
+  // The options that these flags stand for. INVALID_ARGUMENT: they need a
+  // drafter and the checkpoint has none.
   absl::StatusOr<GenerateOptions> Options(const LoadedModel& model) const;
   GenerateRequest Request(std::vector<int32_t> prompt,
                           const LoadedModel& model) const;

@@ -26,7 +26,7 @@ int32_t Argmax(std::span<const float> logits) {
                               logits.begin());
 }
 
-// The single sequence of this run: slot 0 and all pages.
+// Runs a single sequence, which has slot 0 and all pages.
 class ForwardRun {
  public:
   ForwardRun(const LoadedModel& model, Backend& backend,
@@ -94,7 +94,7 @@ class ForwardRun {
     return buffer.Upload(rows, {&sequence, 1});
   }
 
-  // Appends the first `count` of `rows` rows of `width` to a result.
+  // Appends `rows` rows of `width` values to a result.
   absl::Status Append(const char* name, const float* device, int rows,
                       int width) {
     ForwardResult::Floats& out = result_.floats[name];
@@ -111,7 +111,7 @@ class ForwardRun {
     return std::span(result_.floats[name].values).last(width);
   }
 
-  // logits_ of all tokens.
+  // Computes logits_ for all tokens of the vocabulary.
   absl::Status Score(RowCount rows, const Activation* hidden) {
     BOLE_RETURN_IF_ERROR(hybrid_.Logits(rows, hidden, logits_));
     return GatherLogits(hybrid_.head(), rows, logits_, backend_);
@@ -141,8 +141,9 @@ class ForwardRun {
     return drafter_ ? ExtendDrafter(begin, end) : absl::OkStatus();
   }
 
-  // Drafter slots begin .. end - 1, without the last of all: that one takes the
-  // token drawn after the ids, and is the first drafting step.
+  // Fills drafter slots begin .. end - 1, except the last slot of the prompt:
+  // that one needs the token that is drawn after the ids, and is filled by the
+  // first drafting step.
   absl::Status ExtendDrafter(int begin, int end) {
     const int last = std::min(end, num_tokens_ - 1);
     if (last <= begin) return absl::OkStatus();
@@ -150,7 +151,8 @@ class ForwardRun {
                       begin, hidden_, "mtp_logits");
   }
 
-  // `tokens` at drafter slots slot .., row i from row i of `hidden`.
+  // Runs the drafter for `tokens` at drafter slots from `slot` on, where row i
+  // uses row i of `hidden`.
   absl::Status RunDrafter(std::span<const int32_t> tokens, int slot,
                           const Activation* hidden, const char* name) {
     HostRows chain;
@@ -212,7 +214,7 @@ class ForwardRun {
                   config_.vocab_size);
   }
 
-  // state.L [Hv, dk, dv] and conv.L [C, taps] of every linear layer.
+  // Saves state.L [Hv, dk, dv] and conv.L [C, taps] of every linear layer L.
   absl::Status SaveStates() {
     const GdnShape shape = GdnShapeOf(config_);
     const int64_t state_size = static_cast<int64_t>(shape.value_heads) *
@@ -242,7 +244,7 @@ class ForwardRun {
     return absl::OkStatus();
   }
 
-  // [count, rows, columns] to [count, columns, rows].
+  // Transposes [count, rows, columns] to [count, columns, rows].
   static ForwardResult::Floats TransposeEach(std::span<const float> x,
                                              int count, int rows, int columns) {
     ForwardResult::Floats out{{count, columns, rows}, {}};

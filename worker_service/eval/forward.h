@@ -1,4 +1,5 @@
-// One forward, every number of it: what reference outputs are compared with.
+// Runs one forward and returns all its numbers, to be compared with reference
+// outputs.
 #ifndef BOLE_WORKER_SERVICE_EVAL_FORWARD_H_
 #define BOLE_WORKER_SERVICE_EVAL_FORWARD_H_
 
@@ -17,13 +18,13 @@ namespace bole {
 
 struct ForwardOptions {
   std::vector<int32_t> ids;      // T tokens.
-  std::optional<NodeList> tree;  // Children of the last of ids, where the
-                                 // parent is kNoParent. At most 128 nodes.
+  std::optional<NodeList> tree;  // Follows the last of ids: nodes with parent
+                                 // kNoParent are its children. At most 128.
   int chunk = 0;                 // Tokens per prefill chunk; 0: all at once.
   TreeSolver solver = TreeSolver::kBlocks;
 };
 
-// Tensors under the names of tests/golden (its README lists them).
+// Tensors by the names that tests/golden uses (its README lists them).
 struct ForwardResult {
   struct Floats {
     std::vector<int64_t> shape;
@@ -35,8 +36,8 @@ struct ForwardResult {
 
 // Prefills the ids, drafts four tokens greedily after them if the checkpoint
 // has a drafter, and verifies the tree.
-// INVALID_ARGUMENT: no ids, a token outside of the vocabulary, a tree that is
-// none, more positions than the model has.
+// INVALID_ARGUMENT: no ids, a token outside of the vocabulary, a node list that
+// is not a tree, more positions than the model has.
 absl::StatusOr<ForwardResult> RunForward(const LoadedModel& model,
                                          Backend& backend,
                                          const ForwardOptions& options);

@@ -27,7 +27,7 @@ struct Flags {
   bool logprobs = false;
 };
 
-// Tokens so far, on a terminal, a few times a second.
+// Shows the number of tokens so far, a few times a second, if on a terminal.
 class Progress {
  public:
   void Add() {
@@ -47,7 +47,7 @@ class Progress {
   Clock::time_point next_ = Clock::now();
 };
 
-// What ran, and what came of it.
+// The input of a run and its results.
 struct Run {
   const std::vector<std::string>& prompts;
   const std::vector<GenerateRequest>& requests;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPageSize = 64;
 
-// A request on its way. Slot and pages are fixed by its place in the batch.
+// A running request. Its pages are determined by its slot.
 struct Sequence {
   size_t request;
   SlotId slot;
@@ -88,9 +88,9 @@ class Batch {
                 static_cast<int32_t>(results_[s.request].output.size())};
   }
 
-  // The next tokens of the prompt: all that are left if there is room, else up
-  // to a grid position, where a cut does not change the result's bits. Nothing
-  // if there is no room for that.
+  // The next tokens of the prompt: all that are left if there is room,
+  // otherwise those up to a grid position, where a cut does not change the
+  // result's bits. Nothing if there is no room for these.
   std::optional<PrefillPlan> ChunkOf(const Sequence& s, int room) const {
     const std::vector<int32_t>& prompt = RequestOf(s).prompt;
     int end = static_cast<int>(prompt.size());
@@ -134,7 +134,7 @@ class Batch {
     plan.forest = PackForest(trees, selected).forest;
     promised_ = PromisedDrafts(trees, selected);
     if (options_.lease_rounds > 1 && plan.prefills.empty()) {
-      // Every tree its own best nodes, as in the selection above.
+      // Every tree gets its own best nodes, as in the selection above.
       const int nodes = std::min(options_.max_nodes_per_tree,
                                  engine_.limits().max_nodes_per_tree);
       plan.lease = {.rounds = options_.lease_rounds,
@@ -150,7 +150,7 @@ class Batch {
     }
     for (size_t i = 0; i < planned_.size(); ++i) {
       Sequence& s = running_[planned_[i]];
-      if (IsDone(s)) continue;  // In an earlier round of the lease.
+      if (IsDone(s)) continue;  // It ended in an earlier round of the lease.
       GenerateResult& total = results_[s.request];
       ++total.rounds;
       total.accepted_drafts += result.sequences[i].accepted_drafts;
@@ -211,10 +211,10 @@ class Batch {
   size_t next_request_ = 0;
   std::vector<SlotId> free_slots_;
   std::vector<Sequence> running_;
-  // Places in running_ of StepPlan::prefills and ::sequences.
+  // The indices in running_ of StepPlan::prefills and ::sequences.
   std::vector<size_t> prefilled_;
   std::vector<size_t> planned_;
-  std::vector<float> promised_;  // By planned_, of the planned round.
+  std::vector<float> promised_;  // Of the planned round, parallel to planned_.
 };
 
 absl::Status Check(const GenerateRequest& request, size_t index,
@@ -255,7 +255,7 @@ EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,
   engine.page_size = kPageSize;
   engine.max_context = max_context;
   engine.num_valid_tokens = num_valid_tokens;
-  // The tree, or the drafter's lanes, reach beyond the context's end.
+  // The tree or the drafter's lanes may reach beyond the end of the context.
   engine.num_pages = options.max_batch * engine.MaxPagesPerRequest();
   return engine;
 }

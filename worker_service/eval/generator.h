@@ -1,4 +1,4 @@
-// Offline generation: a whole batch of prompts through one engine.
+// Offline generation: runs a whole batch of prompts through one engine.
 #ifndef BOLE_WORKER_SERVICE_EVAL_GENERATOR_H_
 #define BOLE_WORKER_SERVICE_EVAL_GENERATOR_H_
 
@@ -28,20 +28,21 @@ struct GenerateResult {
   // The token drawn from the prompt's last position belongs to no round.
   int rounds = 0;
   int accepted_drafts = 0;
-  // The rounds that the end of the output could not cut short. Promised tokens
-  // are known only for the first round of a lease.
+  // The rounds that the end of the output could not have cut short. Promised
+  // tokens are known only for the first round of a lease.
   std::vector<AcceptedRound> uncut;
 };
 
 struct GenerateOptions {
-  // What to propose; nothing: plain decoding.
+  // The shape of the drafts; absent: plain decoding.
   std::optional<DraftShape> draft;
   int max_nodes_per_tree = 32;  // The root included.
   int max_batch = 1;            // Requests that run together.
-  // More than 1: while no prompt waits or is read, the device chooses the
-  // forests of so many rounds by itself (Lease).
+  // If above 1, plans without prefill are leases of this many rounds: the
+  // device chooses their forests by itself (Lease).
   int lease_rounds = 1;
-  // Called after every step, if set; for a lease with each of its results.
+  // If set, called with the result of every step, and with each result of a
+  // lease.
   std::function<void(const StepPlan&, const StepResult&)> on_step = {};
 };
 
@@ -49,7 +50,8 @@ struct GenerateOptions {
 std::vector<std::vector<AcceptedRound>> UncutRounds(
     std::span<const GenerateResult> results);
 
-// Engine memory that options and requests of up to `max_context` tokens need.
+// The options of an engine that is large enough for `options` and for requests
+// of up to `max_context` tokens.
 EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,
                                int num_valid_tokens);
 
@@ -57,12 +59,12 @@ EngineOptions EngineOptionsFor(const GenerateOptions& options, int max_context,
 using TokenCallback =
     std::function<void(size_t request, const EmittedToken& token)>;
 
-// Runs every request to its end; one that ends makes room for the next.
-// Results are in the order of the requests, and what a request gets does not
-// depend on the others.
+// Runs every request to its end; one that ends makes room for the next. Results
+// are in the order of the requests, and the result of a request does not depend
+// on the others.
 //
 // INVALID_ARGUMENT: an empty prompt, or a prompt and max_tokens that exceed the
-// engine's context, naming the request; nothing has run then.
+// engine's context, naming the request; in that case nothing has run.
 absl::StatusOr<std::vector<GenerateResult>> Generate(
     Engine& engine, const GenerateOptions& options,
     std::span<const GenerateRequest> requests, const TokenCallback& on_token);

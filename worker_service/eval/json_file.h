@@ -1,4 +1,4 @@
-// JSON files of the command line.
+// Reads and writes the JSON files that the command line names.
 #ifndef BOLE_WORKER_SERVICE_EVAL_JSON_FILE_H_
 #define BOLE_WORKER_SERVICE_EVAL_JSON_FILE_H_
 
@@ -24,7 +24,8 @@ absl::StatusOr<NodeList> ReadTree(const std::string& path);
 // An array of strings.
 absl::StatusOr<std::vector<std::string>> ReadPrompts(const std::string& path);
 
-// `path` holds either its old content or all of the new.
+// Replaces the file atomically: even after an error `path` has either its old
+// content or all of the new.
 absl::Status WriteJson(const std::string& path,
                        const nlohmann::ordered_json& value);
 

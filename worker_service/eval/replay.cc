@@ -38,7 +38,7 @@ class Comparison {
                 const SequenceResult& want) {
     Number(who + "committed", got.committed, want.committed);
     Number(who + "accepted_drafts", got.accepted_drafts, want.accepted_drafts);
-    // Recordings of earlier versions do not have it.
+    // Recordings of earlier versions lack this field.
     if (want.promised_drafts) {
       Real(who + "promised_drafts", got.promised_drafts.value_or(-1),
            *want.promised_drafts);
@@ -88,7 +88,8 @@ class Comparison {
     if (got != want) Differ(what, got, want);
   }
 
-  // Equal infinities differ by NaN.
+  // Compares for equality first, since the difference of equal infinities is
+  // NaN.
   void Real(const std::string& what, float got, float want) {
     if (got == want || (std::isnan(got) && std::isnan(want))) return;
     if (!(std::abs(got - want) <= tolerance_)) Differ(what, got, want);

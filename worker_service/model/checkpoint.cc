@@ -20,10 +20,11 @@ constexpr int kMaxIndexDepth = 8;
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr char kSingleName[] = "model.safetensors";
 
-// Shard of each tensor.
+// The file name of each tensor's shard.
 using WeightMap = std::map<std::string, std::string, std::less<>>;
 
-// A shard lies beside its index: a name that leads elsewhere is hostile.
+// Shards lie in the folder of their index: a name that leads elsewhere may be
+// an attack.
 bool IsPlainFileName(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
@@ -52,8 +53,8 @@ absl::StatusOr<WeightMap> ParseIndex(std::string_view text) {
   return shards;
 }
 
-// Both directions: every listed tensor is in its shard, and every tensor of a
-// shard is listed there.
+// Checks both directions: every listed tensor is in its shard, and every tensor
+// of a shard is listed with that shard.
 absl::Status CheckAgreement(
     const WeightMap& listed,
     const std::map<std::string, SafetensorsFile>& files) {

@@ -1,4 +1,4 @@
-// The tensors of a checkpoint's folder, in one file or many.
+// The tensors of a checkpoint's folder, which are in one file or several.
 #ifndef BOLE_WORKER_SERVICE_MODEL_CHECKPOINT_H_
 #define BOLE_WORKER_SERVICE_MODEL_CHECKPOINT_H_
 

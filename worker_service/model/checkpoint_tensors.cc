@@ -126,8 +126,8 @@ FfnTensors TakeFfn(Taker& taker, const std::string& prefix, int64_t width,
           taker.Take(prefix + "down_proj.weight", {hidden_size, width})};
 }
 
-// Either spelling: gate_up_proj [E, 2 m, H] and down_proj [E, H, m], or one
-// FfnTensors per expert.
+// Accepts both layouts: gate_up_proj [E, 2 m, H] and down_proj [E, H, m], or
+// one FfnTensors per expert.
 std::vector<FfnTensors> TakeExperts(Taker& taker, const std::string& prefix,
                                     const ModelConfig& config) {
   const int64_t h = config.hidden_size;
@@ -196,8 +196,8 @@ std::optional<TensorView> TakeHead(Taker& taker, const ModelConfig& config) {
   return std::nullopt;
 }
 
-// The tensors are trusted and not mtp_num_hidden_layers: saves exist that set
-// it to 0 and keep the tensors, and others that keep it and drop them.
+// The tensors decide, not mtp_num_hidden_layers: some checkpoints set it to 0
+// although they have the tensors, and others keep it although they lack them.
 std::optional<DrafterTensors> TakeDrafter(Taker& taker,
                                           const ModelConfig& config) {
   if (!taker.HasPrefix(kDrafterPrefix)) return std::nullopt;

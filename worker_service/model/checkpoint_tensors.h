@@ -1,4 +1,4 @@
-// Which tensor of a checkpoint is what, every shape checked.
+// Finds the tensors of a checkpoint by their role, and checks their shapes.
 #ifndef BOLE_WORKER_SERVICE_MODEL_CHECKPOINT_TENSORS_H_
 #define BOLE_WORKER_SERVICE_MODEL_CHECKPOINT_TENSORS_H_
 
@@ -45,7 +45,7 @@ struct FfnTensors {
   TensorView down_proj;  // [H, I]
 };
 
-// Experts are the same here whether the file stacks them or not.
+// Experts have this form whether the file stacks them or not.
 struct MoeTensors {
   TensorView router;                // [E, H]
   std::vector<FfnTensors> experts;  // [E], width m.
@@ -72,15 +72,15 @@ struct CheckpointTensors {
   TensorView embedding;              // [V, H]
   std::optional<TensorView> head;    // [V, H]; absent: the embedding.
   TensorView final_norm;             // [H], zero-centred.
-  std::vector<LayerTensors> layers;  // As config.layer_kinds.
+  std::vector<LayerTensors> layers;  // In the order of config.layer_kinds.
   // Present if there are mtp.* tensors, whatever mtp_num_hidden_layers says.
   std::optional<DrafterTensors> drafter;
 };
 
-// Takes the language model and the drafter out of a checkpoint's tensors. Finds
-// out whether names start with "model.language_model." or "model.", and for
-// each layer whether its experts are stacked. Skips the vision tower. Data is
-// not read.
+// Takes the language model and the drafter out of a checkpoint's tensors.
+// Detects whether names start with "model.language_model." or "model.", and for
+// each layer whether its experts are stacked. Skips the vision tower. Does not
+// read the data.
 //
 // INVALID_ARGUMENT, naming the tensor, what was found and what is expected: one
 // is missing, unknown, of another shape or element type; or there is no output

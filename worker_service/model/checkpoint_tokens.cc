@@ -20,7 +20,7 @@ namespace {
 
 using Vocabulary = std::vector<TokenizerSpec::VocabEntry>;
 
-// {"text": id, ...}
+// Parses {"text": id, ...}.
 absl::StatusOr<Vocabulary> ParseVocabulary(std::string_view text) {
   BOLE_ASSIGN_OR_RETURN(const nlohmann::json document,
                         ParseJson(text, /*max_depth=*/1));
@@ -47,13 +47,15 @@ absl::StatusOr<Vocabulary> LoadVocabulary(const std::string& directory) {
   return vocabulary;
 }
 
-// Without a tokenizer.json: what the other files list.
+// For a checkpoint without a tokenizer.json: the tokens that the other files
+// list.
 absl::StatusOr<TokenTable> ListedTokens(const std::string& directory,
                                         const TokenizerConfig& config) {
   TokenizerSpec spec;
   BOLE_ASSIGN_OR_RETURN(spec.vocab, LoadVocabulary(directory));
-  // Added tokens come after the vocabulary, which has the 256 bytes at least;
-  // those that begin earlier do not tell where the vocabulary ends.
+  // Added tokens normally come after the vocabulary, which contains at least
+  // the 256 bytes. If they begin earlier, they do not tell where the vocabulary
+  // ends.
   constexpr int32_t kNumBytes = 256;
   const bool come_last = !config.added_tokens.empty() &&
                          config.added_tokens.front().id >= kNumBytes;
@@ -61,8 +63,8 @@ absl::StatusOr<TokenTable> ListedTokens(const std::string& directory,
   return TokenTable(spec);
 }
 
-// The id of tokenizer_config.json's eos_token, of which `found` is the place
-// among the known tokens.
+// The id of tokenizer_config.json's eos_token. `found` is its id among the
+// known tokens, if it is one.
 absl::StatusOr<int32_t> EosId(const std::string& eos,
                               std::optional<int32_t> found,
                               const ModelConfig& config) {
@@ -99,7 +101,8 @@ absl::StatusOr<CheckpointTokens> LoadCheckpointTokens(
                           ListedTokens(directory, tokenizer_config));
     num_ids = listed.num_ids();
     eos_id = listed.Find(eos);
-    // What a file calls a stop token is one, wherever vocab.json ends.
+    // A token that a file names as a stop token is valid, even if it lies after
+    // the end of vocab.json.
     if (num_ids > 0 && !tokens.stop_tokens.empty()) {
       num_ids = std::max(num_ids, tokens.stop_tokens.back() + 1);
     }

@@ -32,7 +32,7 @@ struct CheckpointTokens {
   std::vector<int32_t> stop_tokens;
 };
 
-// Reads the files of `directory` that say so.
+// Reads these from the files of `directory`.
 //
 // INVALID_ARGUMENT, naming the file and the value: a file that cannot be read
 // or parsed, a stop token that is not in the model's vocabulary, or an

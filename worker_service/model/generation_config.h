@@ -1,4 +1,5 @@
-// How a checkpoint wants to be sampled, from its generation_config.json.
+// The sampling parameters that a checkpoint recommends, from its
+// generation_config.json.
 #ifndef BOLE_WORKER_SERVICE_MODEL_GENERATION_CONFIG_H_
 #define BOLE_WORKER_SERVICE_MODEL_GENERATION_CONFIG_H_
 
@@ -13,8 +14,9 @@
 
 namespace bole {
 
-// Defaults for requests that leave a choice open. The values here are those of
-// the published checkpoints, for a field or a file that is missing.
+// Defaults for parameters that a request does not set. The values here are
+// those of the published checkpoints; they apply if a field or the file is
+// missing.
 struct GenerationConfig {
   std::vector<int> eos_token_ids;  // As in the file: >= 0.
   bool do_sample = true;           // False: greedy, whatever the rest says.
@@ -28,20 +30,20 @@ struct GenerationConfig {
                          const GenerationConfig&) = default;
 };
 
-// From the text of a generation_config.json; other fields are ignored.
-// INVALID_ARGUMENT, naming the field, its value and what is allowed: a request
-// that takes every default passes Validate() of common/sampling_params.h.
+// Parses the text of a generation_config.json; other fields are ignored.
+// INVALID_ARGUMENT, naming the field, its value and what is allowed, so that a
+// request with all defaults passes Validate() of common/sampling_params.h.
 absl::StatusOr<GenerationConfig> ParseGenerationConfig(std::string_view text);
 
-// From `directory`/generation_config.json; nothing if there is no such file.
+// Reads `directory`/generation_config.json; nothing if there is no such file.
 // Other errors start with its path.
 absl::StatusOr<std::optional<GenerationConfig>> LoadGenerationConfig(
     const std::string& directory);
 
-// How a request is drawn that leaves every choice open.
+// The sampling parameters of a request that sets none.
 SamplingParams SamplingDefaults(const GenerationConfig& config);
 
-// The same in words: "temperature 1, top_k 20, top_p 0.95, min_p 0,
+// The defaults in words: "temperature 1, top_k 20, top_p 0.95, min_p 0,
 // repetition_penalty 1".
 std::string DescribeDefaults(const GenerationConfig& config);
 

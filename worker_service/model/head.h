@@ -1,4 +1,4 @@
-// What hidden vectors are scored with.
+// The output head, which turns hidden vectors into logits.
 #ifndef BOLE_WORKER_SERVICE_MODEL_HEAD_H_
 #define BOLE_WORKER_SERVICE_MODEL_HEAD_H_
 
@@ -10,17 +10,17 @@
 
 namespace bole {
 
-// A value; refers to weights, which must outlive it.
+// A value type that refers to weights, which must outlive it.
 struct Head {
   const WeightMatrix* matrix;  // [rows[rank], H]
-  std::span<const int> rows;   // How many each rank has; L in all.
+  std::span<const int> rows;   // How many rows each rank has; L in all.
   // [L] The tokens of all ranks' rows, or null: column v is token v.
   const int32_t* token_of;
 
   // L: the columns of all ranks' logits.
   int columns() const;
-  // The most columns that a rank has. Arrays of logits are as wide on every
-  // rank, so that all are planned alike.
+  // The most rows that a rank has. Arrays of logits have this width on every
+  // rank, so that all ranks plan the same memory.
   int most_rows() const;
 };
 
@@ -29,8 +29,9 @@ absl::Status ComputeLogits(const Head& head, RowCount rows,
                            const Activation* hidden, float* logits,
                            OperatorSet& operators);
 
-// logits: what ComputeLogits() has left becomes [N, L] on every rank, in its
-// place. For who reads logits itself: to draw, no rank needs all of them.
+// Turns the result of ComputeLogits() into [N, L] on every rank, in place. Only
+// callers that read the logits themselves need it: no rank needs all of them to
+// draw tokens.
 absl::Status GatherLogits(const Head& head, RowCount rows, float* logits,
                           OperatorSet& operators);
 

@@ -12,9 +12,10 @@ GdnFactors AllocateFactors(const ModelConfig& config,
                            const HybridModel::Capacity& capacity,
                            DeviceArrays& arrays) {
   const GdnShape shape = GdnShapeOf(config);
-  // A forest keeps every layer's rows until its commit; prefill chunks only
-  // one layer's, from where the forest's of that layer begin. They may reach
-  // into what later layers will have.
+  // A forest keeps the rows of every layer until its commit. Prefill chunks
+  // keep those of one layer at a time, from the place where the forest's rows
+  // of that layer begin. They may reach into the places of later layers, which
+  // are written afterwards.
   const int64_t layer_rows = capacity.max_forest_rows;
   const int64_t rows =
       std::max(config.num_linear_layers() - 1, 0) * layer_rows +

@@ -1,4 +1,4 @@
-// The target model: the forward pass, and the commit that follows it.
+// The target model: its forward pass, and the commit that follows it.
 #ifndef BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_
 #define BOLE_WORKER_SERVICE_MODEL_HYBRID_MODEL_H_
 
@@ -17,26 +17,28 @@ namespace bole {
 
 class HybridModel {
  public:
-  // Rows of one forward; the scratch has room for as many as run together.
+  // The most rows of one batch; the scratch must have room for all rows that
+  // run together.
   struct Capacity {
     int max_forest_rows;   // kVerify, kDecode
     int max_prefill_rows;  // kPrefill
-    // A state for every row of a forest: every kVerify forward is of kSerial.
+    // Keeps a state for every row of a forest: then every kVerify forward must
+    // use kSerial.
     bool keeps_node_states = false;
   };
   // Allocation errors stick in `arrays`.
   HybridModel(const ModelParts& parts, const Capacity& capacity,
               DeviceArrays& arrays);
 
-  // Runs the rows through every layer. hidden [N, H]: after the final norm,
-  // what the head and the drafter read. Keys and values of the rows are written
-  // at committed + node.
+  // Runs the rows through every layer. hidden [N, H] receives the vectors after
+  // the final norm, which the head and the drafter read. Keys and values of the
+  // rows are written at committed + node.
   absl::Status Forward(const ForwardPart& part, Activation* hidden);
-  // The same for several batches at once, as each of them alone would have it,
-  // but that the weights are read once: `rows` is how many they have together,
-  // each after the rows before its first_row. At most one is of kVerify, and
-  // those of kPrefill come before it in `parts`, because their factors are
-  // written where its own are to be.
+  // Runs several batches at once. The results are those of each batch alone,
+  // but the weights are read only once. `rows` is the number of their rows
+  // together; each batch begins at its first_row. At most one is kVerify, and
+  // kPrefill batches come before it in `parts`, because their factors are
+  // written to memory that it then overwrites with its own.
   absl::Status Forward(std::span<const ForwardPart> parts, RowCount rows,
                        Activation* hidden);
 
@@ -44,12 +46,12 @@ class HybridModel {
   // logits [N, V], or the rank's columns of them.
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
 
-  // After a kVerify forward of `batch`: moves states, windows and KV on by the
-  // path. After the other modes only the KV of a path with gaps has to move,
-  // and it has none.
+  // After a kVerify forward of `batch`, advances states, windows and KV along
+  // the path. The other modes need no commit: they have already advanced states
+  // and windows, and their paths have no gaps, so that no KV has to move.
   absl::Status Commit(const RowBatch& batch, const RowPath& path);
 
-  // What the last forward kept of its rows, for tests.
+  // The factors that the last forward kept for its rows; for tests.
   const GdnFactors& factors() const { return factors_; }
   size_t factor_bytes() const { return factor_bytes_; }
 

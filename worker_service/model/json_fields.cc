@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-// A value for a message: as written if that is short, otherwise its type.
+// A value as an error message shows it: as written if that is short, otherwise
+// its type.
 std::string Shown(const json& value) {
   constexpr size_t kMaxBytes = 64;
   if (value.is_structured()) {

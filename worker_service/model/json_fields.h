@@ -25,8 +25,8 @@ struct NumberRange {
 };
 
 // Reads members of one object and keeps the first error, so that a caller reads
-// everything and asks status() once. A read that fails returns a value that is
-// allowed: the fallback, else the least.
+// everything and checks status() once. A read that fails returns an allowed
+// value: the fallback, or else the smallest.
 //
 // A member that is null counts as absent. One that is absent takes the
 // fallback; without a fallback that is an error. A wrong type is an error even
@@ -62,7 +62,8 @@ class JsonFields {
   // The object at `key`, or null if it is absent.
   const nlohmann::json* Object(const char* key);
 
-  // An error unless the member is absent or `only`: what is not supported.
+  // Record an error if the member has an unsupported value: OnlyBool() for any
+  // value but `only`, OnlyAbsent() for any value at all.
   void OnlyBool(const char* key, bool only);
   void OnlyAbsent(const char* key, std::string_view why);
 

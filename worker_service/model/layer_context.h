@@ -11,15 +11,15 @@
 
 namespace bole {
 
-// What happens to the recurrent state (kernels/gdn.h, GdnCoreParams).
+// What a forward does to the recurrent state (kernels/gdn.h, GdnCoreParams).
 enum class ForwardMode {
-  kPrefill,  // Chains; states and windows move on.
-  kDecode,   // One row per request; states and windows move on.
+  kPrefill,  // Chains; states and windows advance.
+  kDecode,   // One row per request; states and windows advance.
   kVerify,   // A forest; states are only read, until a commit.
 };
 
-// Rows of a forward that are one batch. The mixers take them batch by batch;
-// for everything else the rows of all parts are one array.
+// The rows of one batch in a forward. Mixers process the batches one by one;
+// everything else treats the rows of all parts as one array.
 struct ForwardPart {
   RowBatch batch;
   const int32_t* token;  // [N]; read by HybridModel alone.
@@ -29,8 +29,8 @@ struct ForwardPart {
   int first_row = 0;  // Rows of the forward that come before these.
 };
 
-// Buffers of one forward, reused from layer to layer. Columns are the widest
-// that any layer needs.
+// Buffers of one forward, reused from layer to layer. Each is as wide as the
+// widest layer needs.
 struct Scratch {
   // Room for `max_rows` rows on one of `num_ranks` ranks. Allocation errors
   // stick in `arrays`.
@@ -38,7 +38,7 @@ struct Scratch {
           DeviceArrays& arrays);
 
   ElementType type;       // Activations are stored as this.
-  Activation* residual;   // [N, H] the stream that layers add to.
+  Activation* residual;   // [N, H] the residual stream that layers add to.
   Activation* normed;     // [N, H]
   Activation* projected;  // [N, widest projection]
   Activation* q;          // [N, widest q]
@@ -52,13 +52,13 @@ struct Scratch {
 // One forward: the rows, where their sequences' memory is, and scratch.
 struct LayerContext {
   OperatorSet& operators;
-  const ModelConfig& config;           // What the rank has of the model.
+  const ModelConfig& config;           // Of the rank's part of the model.
   RowCount rows;                       // Of all parts together.
   std::span<const ForwardPart> parts;  // In the order in which mixers run.
   GdnStates states;
   GdnFactors factors;
   KvPages pages;
-  int first_key = 0;  // Of its attention layers (kernels/attention.h).
+  int first_key = 0;  // Of the attention layers (kernels/attention.h).
   const float* inverse_frequency;
   const Scratch& scratch;
 };

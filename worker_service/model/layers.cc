@@ -60,7 +60,7 @@ MatMulParams MixerAddition(const LayerWeights& layer,
   return Addition(weight, context.scratch.mixed, context);
 }
 
-// Scratch of a mixer from the first row of a part on.
+// The scratch of a mixer, from the first row of a part on.
 struct PartScratch {
   Activation* projected;
   Activation* q;
@@ -68,7 +68,7 @@ struct PartScratch {
   Activation* mixed;
 };
 
-// Columns of each.
+// The number of columns of each array.
 struct PartWidths {
   int projected;
   int q;
@@ -90,7 +90,8 @@ PartScratch ScratchOf(const ForwardPart& part, const PartWidths& widths,
           .mixed = from(scratch.mixed, widths.mixed)};
 }
 
-// From the projection to the gated norm, in scratch.mixed.
+// Runs everything from the projection to the gated norm, whose result is in
+// scratch.mixed.
 absl::Status RunGdnCore(const GdnDecodeLayerParams& params, ForwardMode mode,
                         OperatorSet& operators) {
   if (mode == ForwardMode::kDecode) return operators.GdnDecodeLayer(params);
@@ -104,7 +105,8 @@ absl::Status RunGdnCore(const GdnDecodeLayerParams& params, ForwardMode mode,
   return operators.GdnGatedNorm(params.norm);
 }
 
-// The mixers, from scratch.projected to scratch.mixed, for the rows of a part.
+// Run the mixers, from scratch.projected to scratch.mixed, for the rows of a
+// part.
 absl::Status RunMixer(const GdnWeights& weights, int layer,
                       const ForwardPart& part, const LayerContext& context) {
   const GdnShape shape = GdnShapeOf(context.config);
@@ -200,15 +202,15 @@ absl::Status RunMixers(const LayerWeights& layer, const LayerPlace& place,
   return absl::OkStatus();
 }
 
-// What comes after a layer: the next one's norm and projection, or, after the
-// last layer, the final norm alone.
+// What follows a layer: the next layer's norm and projection, or only the final
+// norm after the last layer.
 struct Successor {
   RmsNormParams norm;
   std::optional<MatMulParams> projection;
 };
 
-// From scratch.mixed of a layer to its successor: mixer and FFN are added to
-// the residual stream.
+// Run everything from a layer's scratch.mixed to its successor: mixer and FFN
+// are added to the residual stream.
 absl::Status RunFfn(const DenseFfnWeights& ffn, const LayerWeights& layer,
                     const Successor& next, const LayerContext& context) {
   const Scratch& scratch = context.scratch;

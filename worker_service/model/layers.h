@@ -1,6 +1,6 @@
-// The layers of a hybrid model. Each reads and adds to the residual stream. Of
-// several ranks each has a part of every layer, and the stream is the same on
-// all of them.
+// The layers of a hybrid model. Each reads the residual stream and adds to it.
+// With several ranks, each rank has a part of every layer, and the stream is
+// the same on all of them.
 #ifndef BOLE_WORKER_SERVICE_MODEL_LAYERS_H_
 #define BOLE_WORKER_SERVICE_MODEL_LAYERS_H_
 
@@ -12,8 +12,8 @@
 
 namespace bole {
 
-// Layers of each kind before a layer: the places of its state, and of its keys
-// and values.
+// The number of layers of each kind before a layer, which is the index of its
+// state or of its keys and values.
 struct LayerPlace {
   int linear;
   int attention;
@@ -25,8 +25,9 @@ struct FinalNorm {
   Activation* out;      // [N, H]
 };
 
-// x += mixer(norm(x)); x += ffn(norm(x)) for each of the layers, the first of
-// which is at `first`, and the final norm of x; x is scratch.residual.
+// For each of the layers, of which the first is at `first`, computes x +=
+// mixer(norm(x)) and x += ffn(norm(x)), and then the final norm of x; x is
+// scratch.residual.
 // REQUIRES: there is a layer.
 absl::Status RunLayers(std::span<const LayerWeights> layers, LayerPlace first,
                        const FinalNorm& final_norm,

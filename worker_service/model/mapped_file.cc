@@ -39,12 +39,12 @@ absl::StatusOr<std::span<const std::byte>> MapDescriptor(
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  // Not blocking, or a named pipe would wait for its writer.
+  // The open does not block: for a named pipe, it would wait for a writer.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::ErrnoToStatus(errno, path);
   const absl::StatusOr<std::span<const std::byte>> bytes =
       MapDescriptor(fd, path);
-  close(fd);  // The mapping holds the file.
+  close(fd);  // The mapping keeps the file open.
   if (!bytes.ok()) return bytes.status();
   return MappedFile(*bytes);
 }

@@ -17,16 +17,17 @@ namespace bole {
 // SIGBUS.
 class MappedFile {
  public:
-  // NOT_FOUND: there is no such file. INVALID_ARGUMENT: it is a directory or
-  // another thing that is not a regular file, or it is empty. Otherwise the
-  // system's reason. Every message starts with `path`.
+  // NOT_FOUND: there is no such file. INVALID_ARGUMENT: it is empty or not a
+  // regular file, for example a directory. Otherwise the error of the system
+  // call. Every message starts with `path`.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // Never empty, and starts at a page. Survives a move of this object.
+  // Never empty, and starts at a page boundary. The bytes stay valid when this
+  // object is moved.
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};

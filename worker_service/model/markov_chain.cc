@@ -12,13 +12,13 @@ namespace {
 using Probabilities = std::array<double, kSuccessors>;
 
 constexpr int kMaxPassages = 16;
-constexpr int kStretchesOfPassage = 4;  // At least.
+constexpr int kStretchesOfPassage = 4;  // The fewest.
 
-// What the demo model's acceptance on real prompts was matched with
-// (tests/bench/profile/README.md).
-// Standard deviation of the logarithm of the noise over stretches.
+// With these constants, the chain's acceptance matches that of the demo model
+// on real prompts (tests/bench/profile/README.md).
+// The standard deviation of the logarithm of the noise over stretches.
 constexpr double kLogNoiseDeviation = 0.32;
-// Share of the variance of difficulty that belongs to passages.
+// The share of the variance of difficulty that belongs to passages.
 constexpr double kPassageShare = 0.8;
 constexpr double kBranchShare = 1.0 / 32;
 constexpr double kHalfLostNoise = 8;  // The noise at which half are lost.
@@ -41,8 +41,8 @@ double Entropy(const Probabilities& p) {
 }
 
 double ExponentOf(double entropy) {
-  double low = 0;  // An exponent of too much entropy, and one of too little.
-  double high = 64;
+  double low = 0;    // This exponent gives too much entropy,
+  double high = 64;  // and this one too little.
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;
     (Entropy(PowerLaw(middle)) > entropy ? low : high) = middle;
@@ -50,7 +50,8 @@ double ExponentOf(double entropy) {
   return low;
 }
 
-// The Walsh transform of the log probabilities but for coefficient 0, the mean.
+// The Walsh transform of the log probabilities, without coefficient 0, which is
+// the mean.
 Probabilities Coefficients(const Probabilities& p) {
   Probabilities coefficient = {};
   for (int k = 1; k < kSuccessors; ++k) {
@@ -77,7 +78,7 @@ void SetRanks(MarkovChain& chain) {
     chain.code.rank[k] = fixed(coefficient[k]);
     chain.code.branch_rank[k] = fixed(of_branch[k]);
   }
-  // Adds the same to every token's logit.
+  // Coefficient 0 adds the same to every token's logit.
   chain.code.rank[0] = chain.code.branch_rank[0] = kTextUnit;
   chain.mean_log_probability = 0;
   for (const double p : chain.probability) {
@@ -97,7 +98,8 @@ MarkovChain MakeMarkovChain(const TextOptions& options) {
              options.num_tokens % kStretchTokens == 0);
   BOLE_CHECK(options.entropy >= kMinEntropy && options.entropy <= kMaxEntropy);
   BOLE_CHECK(options.spread >= 0 && options.spread <= kMaxSpread);
-  // The sum of two weighted bells then deviates by 2^17 (LevelOf()).
+  // With this, the sum of two weighted bells has a standard deviation of 2^17
+  // (LevelOf()).
   constexpr double kWeight = 131072 * double{kBellScale};
   MarkovChain chain{.options = options,
                     .code = {},
@@ -129,7 +131,8 @@ void SetDraftNoise(double noise, MarkovChain& chain) {
     // Each of seven coefficients has this noise, where their rms is 1.
     const double of_rank = of_level * kSuccessors /
                            (chain.rank_scale * std::sqrt(kSuccessors - 1.0));
-    // What is left of a value of deviation 1, known with so much noise.
+    // The factor that shrinks a value of deviation 1 that is known with this
+    // noise.
     const double keep = 1 / (1 + of_rank * of_rank);
     const double square = of_level * of_level;
     chain.code.levels[i] = {

@@ -36,7 +36,7 @@ std::string ModelType(JsonFields& fields) {
                                      "qwen3_5_moe_text"});
 }
 
-// A flat save may lack model_type; then its architectures must be known.
+// A flat file may lack model_type; then its architectures must be known.
 void CheckModelType(JsonFields& root, JsonFields& text) {
   const std::string outer = ModelType(root);
   const std::string inner = ModelType(text);
@@ -49,7 +49,7 @@ void CheckModelType(JsonFields& root, JsonFields& text) {
   }
 }
 
-// Variants whose arithmetic or tensors differ from what is implemented.
+// Rejects variants whose arithmetic or tensors differ from what is implemented.
 void CheckSupported(JsonFields& fields) {
   fields.OneOf("hidden_act", {"silu"});
   fields.OneOf("output_gate_type", {"swish", "silu"});
@@ -149,7 +149,7 @@ std::vector<int> ReadEosTokenIds(JsonFields& root, JsonFields& text,
   return ids;
 }
 
-// `root` and `text` are the same fields in a flat file.
+// In a flat file, `root` and `text` have the same fields.
 absl::StatusOr<ModelConfig> ReadConfig(JsonFields& root, JsonFields& text) {
   CheckModelType(root, text);
   CheckSupported(root);

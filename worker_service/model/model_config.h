@@ -51,13 +51,14 @@ struct ModelConfig {
   int intermediate_size = 0;  // I; 0 with `moe`.
   std::optional<MoeConfig> moe = std::nullopt;
 
-  // Whether either place of tie_word_embeddings says so. A checkpoint without
-  // an output head needs it; one with a head uses the head.
+  // Whether tie_word_embeddings is set in either of its places. A checkpoint
+  // without an output head needs it; one with a head uses the head.
   bool tie_word_embeddings = false;
-  // At the top level and in text_config: ascending, each once, in [0, V).
+  // The stop tokens of the top level and of text_config: ascending, each once,
+  // in [0, V).
   std::vector<int> eos_token_ids;
-  // What the file says, 0 or 1, or 1 if it says nothing. Whether there is a
-  // drafter its tensors tell (checkpoint_tensors.h).
+  // The file's value, 0 or 1; 1 if it has none. Whether there is a drafter
+  // depends on the tensors (checkpoint_tensors.h).
   int num_mtp_layers = 0;
 
   int num_layers() const { return static_cast<int>(layer_kinds.size()); }

@@ -1,4 +1,4 @@
-// What the models of a replica are made from.
+// The parts that the models of a replica are made from.
 #ifndef BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_MODEL_PARTS_H_
 
@@ -12,7 +12,7 @@ namespace bole {
 
 // References; everything must outlive the models.
 struct ModelParts {
-  const ModelConfig& config;  // What the rank has of the model.
+  const ModelConfig& config;  // The rank's part of the model.
   const Weights& weights;
   OperatorSet& operators;
   const SequenceMemory& memory;

@@ -12,9 +12,9 @@
 namespace bole {
 namespace {
 
-// Divides a number of `what` among the ranks.
+// A number of `what` that is divided among the ranks.
 struct Division {
-  const char* tensor;  // The first one that it cuts, for messages.
+  const char* tensor;  // The first one that is cut, for messages.
   const char* what;
   int size;
   int unit;  // Each rank has a multiple.
@@ -33,7 +33,7 @@ absl::StatusOr<IndexRange> PartOf(const Division& division, Rank rank) {
   return IndexRange{rank.index * count, count};
 }
 
-// Divides the KV heads, or gives out copies of one.
+// Divides the KV heads, or copies each to several ranks.
 absl::StatusOr<IndexRange> KvHeadsOf(int kv_heads, Rank rank) {
   if (kv_heads % rank.count != 0 && rank.count % kv_heads != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -44,7 +44,7 @@ absl::StatusOr<IndexRange> KvHeadsOf(int kv_heads, Rank rank) {
                     std::max(1, kv_heads / rank.count)};
 }
 
-// `unit` rows, or columns, of each.
+// The rows or columns of a range of items that have `unit` each.
 IndexRange Times(const IndexRange& range, int unit) {
   return {range.first * unit, range.count * unit};
 }

@@ -1,4 +1,4 @@
-// What each of several ranks holds of a model (tensor parallelism).
+// The part of a model that each of several ranks holds (tensor parallelism).
 #ifndef BOLE_WORKER_SERVICE_MODEL_MODEL_SHARD_H_
 #define BOLE_WORKER_SERVICE_MODEL_MODEL_SHARD_H_
 
@@ -11,17 +11,17 @@
 
 namespace bole {
 
-// The cuts below are named as the tensors of checkpoint_tensors.h. A tensor
-// that has no cut there is on every rank whole: embeddings, norms, routers and
+// The cuts below are named after the tensors of checkpoint_tensors.h. Tensors
+// without a cut here are whole on every rank: embeddings, norms, routers and
 // the drafter's `fc`.
 //
-// Layers are cut by heads and by the width of the FFN, so that each has exactly
-// two sums over the ranks: after the mixer's output product and after the
-// FFN's. Everything between them that is not cut is computed on every rank from
+// Layers are cut by heads and by the width of the FFN, so that each layer needs
+// exactly two sums over the ranks: after the mixer's output product and after
+// the FFN's. Whatever between them is not cut is computed on every rank from
 // the same bits.
 
-// By key head and by value head: q, k, v, z, beta and decay each apart. The
-// value heads that read a key head are on its rank.
+// Cut by key head and by value head: q, k, v, z, beta and decay are cut
+// separately. A rank holds the value heads that read its key heads.
 struct GdnCuts {
   TensorCut in_proj_qkv;  // [C, H] q | k | v of the rank.
   TensorCut in_proj_z;    // [Hv * dv, H]
@@ -33,9 +33,9 @@ struct GdnCuts {
   TensorCut out_proj;     // [H, Hv * dv] by column.
 };
 
-// By query head, each with its gate. With more ranks than KV heads, ranks have
-// copies: rank r has KV head r Hkv / n, rounded down, which is that of all its
-// query heads.
+// Cut by query head, each with its gate. If there are more ranks than KV heads,
+// ranks share copies of them: rank r has KV head r Hkv / n, rounded down, which
+// all its query heads use.
 struct AttentionCuts {
   TensorCut q_proj;  // [Hq * 2 hd, H]
   TensorCut k_proj;  // [Hkv * hd, H]
@@ -43,7 +43,7 @@ struct AttentionCuts {
   TensorCut o_proj;  // [H, Hq * hd] by column.
 };
 
-// By width: of a mixture, each rank has a part of every expert.
+// Cut by width: with a mixture, each rank has a part of every expert.
 struct FfnCuts {
   TensorCut gate_proj;  // [I, H]
   TensorCut up_proj;    // [I, H]
@@ -53,34 +53,35 @@ struct FfnCuts {
 struct ModelShard {
   Rank rank;
   ModelConfig whole;
-  // The model that the rank's layers are: the heads and widths that it holds,
-  // and everything else as in `whole`, the vocabulary included.
+  // The model that the rank's layers form: the heads and widths that it holds,
+  // and everything else as in `whole`, including the vocabulary.
   ModelConfig config;
 
   GdnCuts gdn;
   AttentionCuts attention;  // The drafter's layer, too.
   FfnCuts ffn;              // The dense FFN, or an expert.
-  FfnCuts shared_expert;    // As `ffn` without a mixture.
-  // [V, H] whole groups of kHeadGroupTokens tokens, the last one of the
-  // vocabulary as long as it is; the first ranks have one more where they do
-  // not divide. A rank has no rows if there are fewer groups than ranks.
+  FfnCuts shared_expert;    // Equals `ffn` without a mixture.
+  // [V, H] A rank has whole groups of kHeadGroupTokens tokens; only the last
+  // group of the vocabulary may be shorter. If the groups do not divide evenly,
+  // the first ranks have one more. If there are fewer groups than ranks, some
+  // ranks have no rows.
   TensorCut head;
 };
 
-// The part of `rank`. With one rank it is the whole model.
+// Returns the part of `rank`. With one rank it is the whole model.
 //
 // INVALID_ARGUMENT, naming the tensor, its size and the number of ranks: heads
 // do not divide among the ranks, or the width of an FFN does not in multiples
 // of kFfnWidthUnit. REQUIRES: 0 <= rank.index < rank.count.
 absl::StatusOr<ModelShard> ShardOf(const ModelConfig& config, Rank rank);
 
-// Parts of an FFN are so many wide, or a multiple: a vector of 16 bytes.
+// The width of a part of an FFN is a multiple of this: a vector of 16 bytes.
 inline constexpr int kFfnWidthUnit = 8;
 
 // The tokens whose rows of the head each rank has, by rank.
 // REQUIRES: num_ranks >= 1.
 std::vector<IndexRange> HeadTokens(int vocabulary, int num_ranks);
-// How many these are.
+// The number of these rows, by rank.
 std::vector<int> HeadRows(const ModelShard& shard);
 
 }  // namespace bole

@@ -12,19 +12,20 @@
 
 namespace bole {
 
-// KV index of the drafter's first entry, that of hidden vector 0 and token 1.
+// The KV index of the drafter's first entry, which belongs to hidden vector 0
+// and token 1.
 inline constexpr int kFirstDraftKey = 1;
 
-// Slot p pairs the hidden vector at position p with the token at position
-// p + 1; its output is the hidden vector that predicts position p + 2, through
-// the target's head. The first step takes the target's hidden vector after its
-// final norm, every further one its own output.
+// Slot p pairs the hidden vector at position p with the token at position p +
+// 1; its output is the hidden vector that predicts position p + 2 through the
+// target's head. The first step takes the target's hidden vector after its
+// final norm; every further step takes the drafter's own output.
 //
-// The key and value of slot p are rotated by position p and lie at KV index
-// p + kFirstDraftKey, that of the pair's token. So they depend on the tokens up
-// to their KV index and on no later one, as the target's do: the first L tokens
-// of a sequence determine the first L entries of every layer. KV index 0 holds
-// nothing and is never read.
+// The key and value of slot p are rotated by position p and lie at KV index p +
+// kFirstDraftKey, the position of the slot's token. So, as in the target, they
+// depend on the tokens up to their KV index and on no later ones: the first L
+// tokens of a sequence determine the first L entries of every layer. KV index 0
+// is unused and never read.
 class MtpLayer {
  public:
   // REQUIRES: parts.weights.drafter; scratch for max_rows rows. Allocation
@@ -37,14 +38,14 @@ class MtpLayer {
     const Activation* hidden;   // [., H]
     const int32_t* hidden_row;  // [N] row of `hidden`.
   };
-  // out [N, H], not overlapping input.hidden. Keys and values of the rows are
-  // written in the drafter's KV layer at KV index kFirstDraftKey + committed +
-  // node.
+  // `out` is [N, H] and does not overlap input.hidden. The keys and values of
+  // the rows are written to the drafter's KV layer at KV index kFirstDraftKey +
+  // committed + node.
   absl::Status Forward(const Input& input, Activation* out);
 
-  // What the hidden vectors are scored with.
+  // The head that scores the hidden vectors.
   Head head() const;
-  // logits [N, columns of the head], or the rank's of them.
+  // `logits` is [N, columns of the head], or the rank's part of the columns.
   absl::Status Logits(RowCount rows, const Activation* hidden, float* logits);
 
  private:

@@ -18,7 +18,7 @@ struct Size {
   int key_heads;     // Hk
   int value_heads;   // Hv
   int experts;       // E
-  int top_k;         // Experts of a token.
+  int top_k;         // Experts per token.
   int expert_width;  // m and ms
   bool is_tied;
 };

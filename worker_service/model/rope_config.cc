@@ -21,7 +21,7 @@ constexpr NumberRange kThetaRange = {1.001, 1e15};
 constexpr NumberRange kRotaryFactorRange = {0, 1};
 constexpr NumberRange kBetaRange = {1e-6, 1e6};
 
-// Absent without error if `fields` says "default" or nothing.
+// Returns nullopt without an error if `fields` says "default" or nothing.
 std::optional<YarnScaling> ReadYarn(JsonFields& fields) {
   const char* kind_key = fields.Has("rope_type") ? "rope_type" : "type";
   if (fields.OneOf(kind_key, {"default", "yarn"}) != "yarn") {

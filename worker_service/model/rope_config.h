@@ -15,8 +15,8 @@ namespace bole {
 struct YarnScaling {
   double factor = 1;  // >= 1
   int original_max_positions = 0;
-  // Rotations over the original context above which a frequency is kept, and
-  // below which it is divided by `factor`.
+  // A frequency with more than beta_fast rotations over the original context is
+  // kept; one with fewer than beta_slow is divided by `factor`.
   double beta_fast = 32;
   double beta_slow = 1;
   // The value of RotaryScale(); absent: from `factor`.
@@ -25,9 +25,9 @@ struct YarnScaling {
   friend bool operator==(const YarnScaling&, const YarnScaling&) = default;
 };
 
-// The rotation turns the first `rotary_dim` of a head's dimensions, i together
-// with i + rotary_dim / 2. Text positions only: the sections of mRoPE coincide
-// there.
+// Rotates the first `rotary_dim` of a head's dimensions, dimension i together
+// with i + rotary_dim / 2. This holds for text positions only, for which the
+// sections of mRoPE coincide.
 struct RopeConfig {
   int rotary_dim = 0;  // Even, at most the head's dimensions.
   double theta = 0;
@@ -36,9 +36,9 @@ struct RopeConfig {
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
 
-// From `text`, the object with the language model's fields, called `path` in
-// messages. `rope_parameters` wins over the older `rope_theta`,
-// `partial_rotary_factor` and `rope_scaling` beside it.
+// Reads `text`, the object with the language model's fields, which messages
+// call `path`. `rope_parameters` takes precedence over the older fields
+// `rope_theta`, `partial_rotary_factor` and `rope_scaling`.
 //
 // INVALID_ARGUMENT, naming the field, its value and what is allowed: a kind
 // other than default and yarn, an odd or empty rotary part, a number out of
@@ -50,7 +50,7 @@ absl::StatusOr<RopeConfig> ReadRopeConfig(const nlohmann::json& text,
 // Radians per position, fastest first. [rotary_dim / 2]
 std::vector<float> InverseFrequencies(const RopeConfig& rope);
 
-// What multiplies both cosine and sine: 1 without YaRN.
+// The factor of both cosine and sine: 1 without YaRN.
 float RotaryScale(const RopeConfig& rope);
 
 }  // namespace bole

@@ -19,9 +19,9 @@ namespace {
 
 using nlohmann::json;
 
-// The format's own limit on the header.
+// The limit that the format sets for the header.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-// Header object, tensor object, shape.
+// The nesting of the header object, a tensor object and its shape.
 constexpr int kMaxHeaderDepth = 3;
 constexpr size_t kLengthBytes = 8;
 
@@ -54,15 +54,15 @@ absl::Status TensorError(const std::string& name, std::string_view what) {
       absl::StrCat("tensor ", QuotedName(name), ": ", std::string(what)));
 }
 
-// The member as a list of integers that are not negative; nullopt if it is
-// anything else.
+// The member as a list of non-negative integers; nullopt if it is anything
+// else.
 std::optional<std::vector<int64_t>> NaturalNumbers(const json& object,
                                                    const char* key) {
   const auto member = object.find(key);
   if (member == object.end() || !member->is_array()) return std::nullopt;
   std::vector<int64_t> numbers;
   for (const json& element : *member) {
-    // The parser makes every number that is not negative unsigned.
+    // The parser stores every non-negative number as unsigned.
     if (!element.is_number_unsigned() ||
         element.get<uint64_t>() > uint64_t{INT64_MAX}) {
       return std::nullopt;
@@ -86,7 +86,7 @@ absl::StatusOr<StoredDtype> ReadDtype(const std::string& name,
   return *dtype;
 }
 
-// nullopt if it overflows.
+// Returns nullopt on overflow.
 std::optional<int64_t> ByteSize(std::span<const int64_t> shape,
                                 StoredDtype dtype) {
   int64_t size = DtypeBytes(dtype);

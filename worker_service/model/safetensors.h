@@ -1,4 +1,4 @@
-// Reading the safetensors format, hostile input assumed.
+// Reads the safetensors format. The input may be hostile.
 #ifndef BOLE_WORKER_SERVICE_MODEL_SAFETENSORS_H_
 #define BOLE_WORKER_SERVICE_MODEL_SAFETENSORS_H_
 

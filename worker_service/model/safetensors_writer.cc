@@ -27,8 +27,8 @@ struct NamedTensor {
   const TensorView* tensor;
 };
 
-// Widest elements first, then by name: then every tensor is aligned to its
-// elements without padding.
+// Sorts by descending element size, then by name, so that every tensor is
+// aligned to its elements without padding.
 std::vector<NamedTensor> InFileOrder(const TensorMap& tensors) {
   std::vector<NamedTensor> order;
   for (const auto& [name, tensor] : tensors) order.push_back({name, &tensor});
@@ -103,8 +103,8 @@ absl::Status WriteContent(int fd, std::string_view header,
   return absl::OkStatus();
 }
 
-// Beside `path`, and no other writer's: not another process's by the id, not
-// another thread's by the count.
+// A path in the same folder that no other writer uses: the process id tells it
+// from those of other processes, the count from those of other threads.
 std::string TemporaryPath(const std::string& path) {
   static std::atomic<int> count = 0;
   return absl::StrCat(path, ".", getpid(), ".", count++, ".tmp");

@@ -28,7 +28,7 @@ class SimulatedDrafter {
     for (const int32_t token : listed) is_listed_[token / kSuccessors] = true;
   }
 
-  // As the drafter of an engine grows it (EAGLE-2).
+  // Grows a tree as the drafter of an engine does (EAGLE-2).
   ProposalTree Grow(int32_t root, const DraftShape& shape) {
     ProposalTree tree{.parent = {kNoParent}, .token = {root}, .log_rho = {0}};
     std::vector<int> frontier = {0};
@@ -72,7 +72,8 @@ class SimulatedDrafter {
       }
     }
     uint32_t group = DraftGroup(code, token);
-    // Instead of what is not in the list the drafter takes anything.
+    // In place of a group that is not listed, the drafter takes an arbitrary
+    // one that is.
     if (!is_listed_[group]) {
       group = listed_[token % listed_.size()] / kSuccessors;
     }
@@ -90,7 +91,7 @@ class SimulatedDrafter {
                    static_cast<float>(logit)};
     }
     for (Draft& draft : drafts) {
-      // Below 0, which marks what has not been made.
+      // Kept below 0, because 0 marks drafts that have not been made.
       draft.log_prob =
           std::min(-1e-6f, draft.log_prob - static_cast<float>(std::log(sum)));
     }
@@ -103,7 +104,7 @@ class SimulatedDrafter {
   const MarkovChain& chain_;
   const std::span<const int32_t> listed_;
   std::vector<bool> is_listed_;  // By group.
-  std::vector<Drafts> drafts_;   // By token, made when they are needed.
+  std::vector<Drafts> drafts_;   // By token, made on first use.
 };
 
 int32_t NextToken(const MarkovChain& chain, int32_t token,
@@ -112,7 +113,8 @@ int32_t NextToken(const MarkovChain& chain, int32_t token,
   return chain.Successor(token, is_second ? 1 : 0);
 }
 
-// Goes on with `token` to the end of a round.
+// Runs a round that begins after `token`, and sets `token` to the round's last
+// one. Returns the number of tokens.
 int RunRound(const MarkovChain& chain, const ProposalTree& tree, int nodes,
              std::mt19937_64& random, int32_t& token) {
   std::vector<bool> is_selected(tree.size());

@@ -13,45 +13,47 @@
 
 namespace bole {
 
-// A tree of which so many nodes are verified, the root included.
+// A drafted tree, and how many of its nodes are verified, including the root.
 struct VerifiedTree {
   DraftShape shape;
   int nodes;
 
-  // A chain of so many drafts.
+  // A chain of `drafts` drafts.
   static constexpr VerifiedTree Chain(int drafts) {
     return {.shape = {.top_k = 1, .depth = drafts}, .nodes = drafts + 1};
   }
   friend bool operator==(const VerifiedTree&, const VerifiedTree&) = default;
 };
 
-// Requests start at places that are spread over the chain evenly, however many
-// they are, and write equally much.
+// The simulated requests. Their starts are spread evenly over the chain, for
+// any number of requests, and all write the same number of tokens.
 struct SimulatedTexts {
   // Tokens that each request writes.
   int tokens = 32;
-  // Rounds that are simulated at least, over all requests.
+  // The least number of simulated rounds, over all requests.
   int rounds = 4000;
 };
 
-// Tokens of every round of greedy decoding, by request, those of its first two
-// rounds left out, which do not start where a round ended. The drafter drafts
-// `listed` tokens alone, ascending. What differs from the model is that layers
-// add a little to logits, and which of a branch's two tokens follows, which
-// here is chance. COST: about 12 us a round.
+// The number of tokens of every round of greedy decoding, by request, without
+// each request's first two rounds, which do not start where a round ended. The
+// drafter drafts only the tokens of `listed`, which is ascending. The
+// simulation differs from the model in two ways: it ignores the little that
+// layers add to logits, and it chooses at random which of a branch's two tokens
+// follows. COST: about 12 us per round.
 std::vector<std::vector<int>> AcceptedTokens(const MarkovChain& chain,
                                              std::span<const int32_t> listed,
                                              const VerifiedTree& tree,
                                              const SimulatedTexts& texts);
 
-// The mean of a round's accepted tokens; each token of the chain counts alike.
+// The mean number of accepted tokens per round; all tokens of the chain weigh
+// the same.
 double MeanAcceptedTokens(const MarkovChain& chain,
                           std::span<const int32_t> listed,
                           const VerifiedTree& tree);
 
 // Sets the chain's noise so that MeanAcceptedTokens() is `accept`.
-// INVALID_ARGUMENT, with the range that there is, if no noise makes it so.
-// COST: half a second.
+// INVALID_ARGUMENT, with the possible range, if no noise achieves that. COST:
+// half a second.
 absl::Status SetAcceptedTokens(double accept, std::span<const int32_t> listed,
                                const VerifiedTree& tree, MarkovChain& chain);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "synthetic:";
 
-// The whole of `text` as a number in [min, max].
+// Parses all of `text` as a number in [min, max].
 template <typename T>
 absl::StatusOr<T> Number(std::string_view key, std::string_view text, T min,
                          T max) {
@@ -30,7 +30,7 @@ absl::StatusOr<T> Number(std::string_view key, std::string_view text, T min,
                    "\", expected a number of ", min, " .. ", max));
 }
 
-// TOPKxDEPTHxNODES.
+// Parses TOPKxDEPTHxNODES.
 absl::StatusOr<VerifiedTree> Tree(std::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(text), 'x');
   if (parts.size() != 3) {

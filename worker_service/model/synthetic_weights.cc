@@ -14,11 +14,13 @@
 namespace bole {
 namespace {
 
-// What a layer adds to the residual stream, whose elements are near 1.
+// The size of what a layer adds to the residual stream, whose elements are near
+// 1.
 constexpr double kGain = 0.05;
 constexpr double kNormDeviation = 0.1;
 constexpr double kConvDeviation = 0.5;
-// All tokens but the successors together, in nats below the successors.
+// How far all tokens but the successors together are below the successors, in
+// nats.
 constexpr double kMargin = 7.5;
 
 // Ranges in which the recurrences of real models start their training.
@@ -27,11 +29,11 @@ constexpr double kMaxDecayRate = 16;
 constexpr double kMinTimeStep = 1e-3;  // softplus(dt_bias)
 constexpr double kMaxTimeStep = 0.1;
 
-// The columns of code and of ranking in each half of an embedding
-// (kernels/generate.h), in sixteenths of all columns.
+// The numbers of code columns and of ranking columns in each half of an
+// embedding (kernels/generate.h), in sixteenths of all columns.
 constexpr int kCodeSixteenths = 6;
 constexpr int kRankSixteenths = 2;
-// The mean square of what the drafter knows of a ranking, about.
+// The approximate mean square of the ranking that the drafter knows.
 constexpr double kDraftRankSquare = 0.5;
 
 MarkovCode MakeCode(const MarkovChain& chain, const ModelConfig& config) {
@@ -55,8 +57,8 @@ double RootMeanSquare(double draft_rank) {
   return std::sqrt(sixteenths / 16);
 }
 
-// Makes one tensor after the other, each of its own random numbers. The first
-// error sticks, so that a layer reads as the list of its weights.
+// Makes one tensor after the other, each from its own random numbers. The first
+// error sticks, so that the code of a layer reads as the list of its weights.
 class Generator {
  public:
   Generator(const SyntheticModel& model, const ModelShard& shard,
@@ -101,8 +103,8 @@ class Generator {
     return weights;
   }
 
-  // Hands the embedding on with its halves exchanged, so that the head sees
-  // what the drafter believes.
+  // The drafter passes the embedding on with its halves exchanged, so that the
+  // head sees what the drafter believes.
   DrafterWeights Drafter() {
     const int width = config_.hidden_size;
     const int half = width / 2;
@@ -129,8 +131,8 @@ class Generator {
   }
 
  private:
-  // The deviation of elements whose product with a vector of ones and minus
-  // ones deviates by `gain`.
+  // The standard deviation of elements whose product with a vector of ones and
+  // minus ones has the deviation `gain`.
   static float Deviation(double gain, int columns) {
     return static_cast<float>(gain / std::sqrt(columns));
   }
@@ -156,14 +158,14 @@ class Generator {
             .code = code_};
   }
 
-  // A tensor of so many rows, of which the rank has a part.
+  // A tensor of `rows` rows, of which the rank has a part.
   struct CutTensor {
     int rows;
     const TensorCut& cut;
   };
   using CutTensors = std::initializer_list<CutTensor>;
 
-  // The parts of tensors that lie one below the other in one matrix.
+  // The parts of tensors that are stacked in one matrix.
   static MatrixPart PartOf(CutTensors tensors) {
     MatrixPart part;
     int first = 0;
@@ -188,11 +190,11 @@ class Generator {
             .num_blocks = 1,
             .blocks = {{rows, Deviation(gain, columns), 0, 0}}};
   }
-  // Whole on every rank.
+  // A matrix that is whole on every rank.
   const WeightMatrix* Matrix(int rows, int columns) {
     return Add(RandomMatrix(rows, columns, 1));
   }
-  // [., columns]
+  // A matrix [., columns] of the rank's parts of `tensors`.
   const WeightMatrix* Matrix(CutTensors tensors, int columns, double gain = 1) {
     int rows = 0;
     for (const CutTensor& tensor : tensors) rows += tensor.rows;
@@ -224,7 +226,8 @@ class Generator {
     return arrays_.Copy(values, "weights");
   }
 
-  // Between the ends as far as the normal distribution is below each number.
+  // Random numbers from `low` to `high`, uniformly distributed: each normal
+  // random number is mapped by the normal distribution function.
   std::vector<double> Between(int size, double low, double high) {
     std::vector<double> values;
     values.reserve(size);
@@ -321,7 +324,7 @@ class Generator {
   DeviceArrays& arrays_;
   const MarkovCode code_;
   absl::Status status_;
-  uint32_t stream_ = 0;  // The last one used; 0 is the chain's.
+  uint32_t stream_ = 0;  // The last random stream used; 0 is the chain's.
   size_t matrix_bytes_ = 0;
 };
 
@@ -343,7 +346,7 @@ absl::StatusOr<Weights> GenerateWeights(const SyntheticModel& model,
   weights.embedding = generator.Embedding();
   weights.head = generator.Head();
   weights.head_rows = HeadRows(shard);
-  // Takes back that the final norm divides by the embedding's size.
+  // Undoes the final norm's division by the embedding's root mean square.
   weights.norm = generator.Constant(
       config.hidden_size,
       static_cast<float>(RootMeanSquare(kDraftRankSquare /

@@ -1,4 +1,4 @@
-// The weights of a synthetic model, computed where they will lie.
+// The weights of a synthetic model, computed in the memory that will hold them.
 #ifndef BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_SYNTHETIC_WEIGHTS_H_
 
@@ -18,12 +18,12 @@ struct SyntheticModel {
   uint64_t seed;
 };
 
-// Weights for the rank's part of every tensor that a checkpoint of shard.whole
-// has, bit for bit a slice of what one rank has. Layers do all their work on
-// values of real ranges, but add little to the residual stream, so a token's
-// logits are those of its successors in the chain. A tied model gets a head of
-// its own: as many bytes are read for a step, but the embedding takes its room
-// besides.
+// Generates the rank's part of every tensor that a checkpoint of shard.whole
+// has; bit for bit, it is a slice of what a single rank would have. Layers do
+// all their work on values of realistic ranges but add little to the residual
+// stream, so that a token's logits are those of its successors in the chain. A
+// tied model gets a head of its own: a step reads as many bytes as with a tied
+// one, but the embedding takes additional memory.
 //
 // INVALID_ARGUMENT: the hidden size is not a multiple of 64, or the vocabulary
 // smaller than the chain's. RESOURCE_EXHAUSTED when there is no room.

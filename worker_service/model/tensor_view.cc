@@ -46,7 +46,7 @@ const DtypeInfo& InfoOf(StoredDtype dtype) {
   return kDtypes[static_cast<size_t>(dtype)];
 }
 
-// Reads every element as a Stored, from any address.
+// Reads every element as a Stored. `data` may start at any address.
 template <typename Stored>
 void WidenAll(std::span<const std::byte> data, std::span<int64_t> out) {
   for (size_t i = 0; i < out.size(); ++i) {

@@ -43,14 +43,14 @@ std::string_view DtypeName(StoredDtype dtype);
 std::optional<StoredDtype> DtypeFromName(std::string_view name);
 int64_t DtypeBytes(StoredDtype dtype);
 
-// A view into bytes that someone else owns, a mapped file as a rule: valid as
-// long as they are. Row-major and little-endian; `data` may start at any
+// A view into bytes that someone else owns, usually a mapped file; it is valid
+// as long as they are. Row-major and little-endian; `data` may start at any
 // address. A value: immutable through this type, so threads may share it.
 //
 // INVARIANT of views that this library makes: data.size() is the product of
 // `shape` times DtypeBytes(dtype).
 struct TensorView {
-  std::string name;  // In the file; a part of a tensor keeps the whole's name.
+  std::string name;  // In the file; a part keeps the name of the whole tensor.
   StoredDtype dtype = StoredDtype::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
@@ -65,8 +65,8 @@ using TensorMap = std::map<std::string, TensorView, std::less<>>;
 // "[704, 256]", for messages.
 std::string ShapeString(std::span<const int64_t> shape);
 
-// A tensor's name quoted for a message, cut and escaped: it may come from a
-// hostile file.
+// A tensor's name, quoted, shortened and escaped for a message, since it may
+// come from a hostile file.
 std::string QuotedName(std::string_view name);
 
 // Rows [begin, end) of the first dimension: a shape [n, ...] becomes
@@ -78,15 +78,16 @@ TensorView Rows(const TensorView& tensor, int64_t begin, int64_t end);
 // REQUIRES: 0 <= index < shape[0].
 TensorView Entry(const TensorView& tensor, int64_t index);
 
-// How a backend reads the elements, if they are F32, BF16 or F16.
+// The type as which a backend reads the elements, if they are F32, BF16 or F16.
 // INVALID_ARGUMENT, naming the tensor: another element type.
 absl::StatusOr<SourceType> SourceTypeOf(const TensorView& tensor);
 
-// Every element as float32, exactly, from F32, BF16 or F16. NaN stays NaN.
+// Converts every element from F32, BF16 or F16 to float32, exactly. NaN stays
+// NaN.
 // INVALID_ARGUMENT: another element type, or out.size() is not num_elements().
 absl::Status ConvertToFloat(const TensorView& tensor, std::span<float> out);
 
-// Every element from BOOL, U8, I8, U16, I16, U32, I32 or I64.
+// Converts every element from BOOL, U8, I8, U16, I16, U32, I32 or I64.
 // INVALID_ARGUMENT: another element type, or out.size() is not num_elements().
 absl::Status ConvertToInt64(const TensorView& tensor, std::span<int64_t> out);
 

@@ -22,9 +22,9 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// Which elements of a tensor a rank has: some ranges of its rows, one below the
-// other, and of each row the same columns. A tensor's first dimension is its
-// rows, and all others together are its columns, so a vector has one column.
+// The elements of a tensor that a rank has: some ranges of its rows, stacked,
+// and the same columns of each row. A tensor's first dimension is its rows, and
+// all others together are its columns, so a vector has one column.
 struct TensorCut {
   std::vector<IndexRange> rows;
   IndexRange columns;
@@ -34,7 +34,7 @@ struct TensorCut {
   friend bool operator==(const TensorCut&, const TensorCut&) = default;
 };
 
-// The cut that leaves a tensor whole.
+// The cut that contains the whole tensor.
 // REQUIRES: at least one dimension; no dimension but the first is 0; rows and
 // columns fit an int, as those of every tensor of a model do.
 TensorCut WholeOf(const TensorView& tensor);
@@ -56,9 +56,9 @@ struct WeightSlice {
 absl::Status AppendBlocks(const WeightSlice& slice,
                           std::vector<MatrixBlock>& blocks);
 
-// The slice's elements as float32, row by row; exact, as ConvertToFloat() of a
-// whole tensor. Errors are those of that function.
-// COST: reads the slice alone, not the rest of the tensor.
+// Converts the slice's elements to float32, row by row and exactly, as
+// ConvertToFloat() does for a whole tensor. Errors are those of that function.
+// COST: reads only the slice, not the rest of the tensor.
 absl::Status ConvertToFloat(const WeightSlice& slice, std::span<float> out);
 
 }  // namespace bole

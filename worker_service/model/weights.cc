@@ -11,12 +11,13 @@
 namespace bole {
 namespace {
 
-// Hands tensors to the store one at a time. The first error sticks, so that a
-// layer reads as the list of its weights.
+// Passes tensors to the store one at a time. The first error sticks, so that
+// the code of a layer reads as the list of its weights.
 class Loader {
  public:
   // Fills `weights`, and calls `on_progress`, if there is one, after each
-  // matrix but the last. `all_bytes`: source_bytes() after everything.
+  // matrix but the last. `all_bytes` is what source_bytes() will be after
+  // Everything().
   Loader(const ModelShard& shard, WeightStore& store, Weights& weights,
          const OnLoadProgress& on_progress, int64_t all_bytes)
       : shard_(shard),
@@ -24,8 +25,9 @@ class Loader {
         weights_(weights),
         on_progress_(&on_progress),
         all_bytes_(all_bytes) {}
-  // Only counts what the other one would read: no data is touched, and every
-  // matrix and vector is null. REQUIRES: weights.arrays is measuring.
+  // Only counts the bytes that the other kind of loader would read: no data is
+  // touched, and every matrix and vector is null. REQUIRES: weights.arrays is
+  // measuring.
   Loader(const ModelShard& shard, WeightStore& store, Weights& weights)
       : shard_(shard), store_(store), weights_(weights) {}
 
@@ -42,7 +44,7 @@ class Loader {
   absl::Status status() const {
     return status_.ok() ? weights_.arrays.status() : status_;
   }
-  // Bytes of the matrices so far, as they are stored.
+  // The bytes of the matrices so far, in their stored form.
   int64_t source_bytes() const { return source_bytes_; }
 
  private:
@@ -65,7 +67,7 @@ class Loader {
     return weights_.arrays.Copy(values, "weights");
   }
 
-  // The slices' rows one below the other.
+  // A matrix of the slices' rows, stacked.
   const WeightMatrix* Matrix(std::initializer_list<WeightSlice> slices) {
     std::vector<MatrixBlock> blocks;
     int columns = 0;
@@ -158,7 +160,8 @@ class Loader {
             .norm = ZeroCentred(t.norm)};
   }
 
-  // The embedding when the model is tied, but the rank's rows of it alone.
+  // The head. That of a tied model is the embedding on a single rank, and a
+  // copy of the rank's rows of it on several.
   const WeightMatrix* Head(const CheckpointTensors& t,
                            const WeightMatrix* embedding) {
     if (!t.head && shard_.rank.count == 1) return embedding;
@@ -207,7 +210,7 @@ absl::StatusOr<Weights> LoadWeights(const CheckpointTensors& tensors,
   weights.inverse_frequency = weights.arrays.Copy(
       InverseFrequencies(shard.config.rope), "rotary frequencies");
   BOLE_RETURN_IF_ERROR(loader.status());
-  // Copies may still be queued: errors of theirs are errors of loading.
+  // Copies may still be queued; their errors are errors of loading.
   BOLE_RETURN_IF_ERROR(device.SetMark(0));
   BOLE_RETURN_IF_ERROR(device.AwaitMark(0));
   if (on_progress) {

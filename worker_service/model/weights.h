@@ -1,4 +1,4 @@
-// A model's weights in a device's memory, as the operators want them.
+// A model's weights in a device's memory, in the form that the operators read.
 #ifndef BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 #define BOLE_WORKER_SERVICE_MODEL_WEIGHTS_H_
 
@@ -18,8 +18,8 @@
 
 namespace bole {
 
-// Matrices that read the same input are one matrix, stacked by rows, so that a
-// layer is few products. Norm weights of the zero-centred kind have their 1
+// Matrices that multiply the same input are stacked by rows into one matrix, so
+// that a layer needs few products. Zero-centred norm weights are stored with 1
 // added, in float32. doc/glossary.md names the dimensions; heads and widths are
 // those that the rank has (ModelShard::config).
 
@@ -66,8 +66,9 @@ struct DrafterWeights {
   const WeightMatrix* projection;  // [H, 2 H]: embedding | hidden.
   LayerWeights layer;              // Full attention.
   const float* norm;               // [H]
-  // A head with some rows of the target's, or null: it uses the target's. Each
-  // rank has those that it has of the target's head.
+  // A head with some rows of the target's, or null if the drafter uses the
+  // target's. Each rank has those of the rows that are in its part of the
+  // target's head.
   const WeightMatrix* head = nullptr;   // [L, H], or the rank's rows of it.
   std::vector<int> head_rows = {};      // How many each rank has; L in all.
   const int32_t* head_token = nullptr;  // [L] ids of all ranks, ascending.
@@ -99,11 +100,11 @@ using OnLoadProgress = std::function<void(const LoadProgress&)>;
 // Converts, folds and packs the rank's part of every tensor. `on_progress`, if
 // there is one, is called before the first matrix, after each, and once more
 // with all bytes when everything is in the device's memory.
-// Errors: RESOURCE_EXHAUSTED when there is no room; INTERNAL when copies
-// to it failed.
+// Errors: RESOURCE_EXHAUSTED when there is not enough memory; INTERNAL when
+// copies to the device failed.
 // REQUIRES: `tensors` were resolved with shard.whole.
-// COST: reads the part once, and no other bytes of what is cut; waits for the
-// device once, at the end.
+// COST: reads the part once, and no other bytes of tensors that are cut; waits
+// for the device once, at the end.
 absl::StatusOr<Weights> LoadWeights(
     const CheckpointTensors& tensors, const ModelShard& shard,
     WeightStore& store, Device& device,

@@ -47,19 +47,19 @@ class HostCommunicator final : public Communicator {
   }
 
  private:
-  // What rank r gave to the last exchange.
+  // What rank r contributed to the last exchange.
   const CollectiveMemory::Place& Given(size_t r) const {
     return memory_.ranks[r].places[(num_exchanges_ - 1) % 2];
   }
   size_t num_ranks() const { return static_cast<size_t>(rank_.count); }
 
-  // Gives `piece` of a call and waits for those of all ranks, which stay as
-  // they are until the next exchange but one begins.
+  // Contributes `piece` of a call and waits for the pieces of all ranks. They
+  // stay unchanged until the next exchange but one begins.
   absl::Status Exchange(const Call& call, std::span<const std::byte> piece);
-  // What is wrong with the calls that all ranks have made.
+  // Returns an error if the calls of the ranks do not match.
   absl::Status CheckCalls() const;
-  // The ranks that have not come to the last exchange: if not all arrivals are
-  // counted, at least one.
+  // The ranks that have not arrived at the last exchange: at least one, if not
+  // all arrivals are counted.
   std::string Missing() const;
   absl::Status Fail(const absl::Status& why) {
     group_->End(rank_.index, why);
@@ -70,7 +70,7 @@ class HostCommunicator final : public Communicator {
   const Rank rank_;
   CollectiveMemory& memory_;
   uint64_t num_exchanges_ = 0;
-  uint64_t num_calls_ = 0;  // That have ended.
+  uint64_t num_calls_ = 0;  // Finished calls.
 };
 
 absl::Status HostCommunicator::AllReduce(std::span<const float> part,
@@ -103,8 +103,8 @@ absl::Status HostCommunicator::AllGather(std::span<const std::byte> part,
   const Call call{.kind = Kind::kAllGather,
                   .part_bytes = part.size(),
                   .result_bytes = whole.size()};
-  size_t begin = 0;    // In every part.
-  size_t longest = 0;  // Part.
+  size_t begin = 0;    // Of the piece, in every part.
+  size_t longest = 0;  // The size of the longest part.
   do {
     const size_t own = std::min(begin, part.size());
     BOLE_RETURN_IF_ERROR(Exchange(

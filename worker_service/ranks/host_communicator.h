@@ -1,4 +1,4 @@
-// Ranks that exchange through memory of the host.
+// Communication of ranks through memory of the host.
 #ifndef BOLE_WORKER_SERVICE_RANKS_HOST_COMMUNICATOR_H_
 #define BOLE_WORKER_SERVICE_RANKS_HOST_COMMUNICATOR_H_
 
@@ -9,15 +9,15 @@
 
 namespace bole {
 
-// The communicator of one rank, which may be a thread or a process. A rank that
-// waits is blocked. It waits for the others to make a call for the deadline of
-// the group at most, from its own arrival on. The end of the group is the error
-// of all calls, and the error of a call is the end of the group.
+// The communicator of one rank, which may be a thread or a process. A waiting
+// rank is blocked. From its own arrival at a call it waits for the other ranks
+// for at most the group's deadline. Once the group has ended, all calls return
+// its error, and a call that fails ends the group.
 //
-// COST: every 256 KiB of a part wake each rank once, and are copied once;
-// AllReduce reads num_ranks parts.
-// REQUIRES: 0 <= rank < group->num_ranks(), and there is no other communicator
-// of that rank, nor was one.
+// COST: for every 256 KiB of a part, each rank is woken once, and the part is
+// copied once; AllReduce reads num_ranks parts.
+// REQUIRES: 0 <= rank < group->num_ranks(), and that rank has not had another
+// communicator.
 std::unique_ptr<Communicator> MakeHostCommunicator(
     std::shared_ptr<RankGroup> group, int rank);
 

@@ -1,4 +1,5 @@
-// How the first rank tells the others what to run, and hears what came of it.
+// The channel in which the first rank sends plans to the others and compares
+// their results.
 #ifndef BOLE_WORKER_SERVICE_RANKS_PLAN_CHANNEL_H_
 #define BOLE_WORKER_SERVICE_RANKS_PLAN_CHANNEL_H_
 
@@ -16,29 +17,31 @@
 
 namespace bole {
 
-// The first rank's end. Messages go to all other ranks; each is worked on for
-// some rounds, in which ranks must not differ: those that differ once would
-// write different texts from then on.
+// The first rank's end. Messages go to all other ranks, which run some rounds
+// for each. The ranks' results of a round must not differ: ranks that have
+// differed once would write different texts from then on.
 //
 // Every error is one of the group, and ends it:
-//   INTERNAL           a rank says something else of a round; names both.
-//   DEADLINE_EXCEEDED  a rank says nothing for the group's deadline; names it.
-//   another            the group had ended for that reason.
+//   INTERNAL           a rank's result of a round differs; names both.
+//   DEADLINE_EXCEEDED  a rank does not answer within the group's deadline;
+//                      names it.
+//   any other          the reason why the group had already ended.
 //
 // Not thread-safe. COST: a message is copied into memory that the ranks share,
 // and wakes each of them once.
 class PlanSender {
  public:
-  // REQUIRES: there is no other sender of the group, nor was one.
+  // REQUIRES: the group has not had another sender.
   explicit PlanSender(std::shared_ptr<RankGroup> group);
 
-  // Sends a message, once all ranks are done with the one before.
-  // RESOURCE_EXHAUSTED, and nothing is sent, for one longer than 32 MiB.
+  // Sends a message, once all ranks have finished the previous one.
+  // RESOURCE_EXHAUSTED, and nothing is sent, if it is longer than 32 MiB.
   absl::Status Send(std::span<const std::byte> message);
-  // Waits until all other ranks have said what the next round of the message
-  // gave, and compares it with `digest`. `round` is its number, for people.
+  // Waits until all other ranks have reported their digest of the message's
+  // next round, and compares them with `digest`. `round` is the number of the
+  // round for error messages.
   absl::Status Compare(int round, uint64_t digest);
-  // Waits until all ranks are done with the last message.
+  // Waits until all ranks have finished the last message.
   absl::Status AwaitDone();
   // There will be no further message.
   void Close();
@@ -55,18 +58,18 @@ class PlanSender {
 // The end of any other rank. Not thread-safe.
 class PlanReceiver {
  public:
-  // REQUIRES: 1 <= rank < group->num_ranks(), and there is no other receiver of
-  // that rank, nor was one.
+  // REQUIRES: 1 <= rank < group->num_ranks(), and that rank has not had another
+  // receiver.
   PlanReceiver(std::shared_ptr<RankGroup> group, int rank);
 
   // Waits for the next message, however long that takes. It may be read until
-  // Done(). Nothing once the sender has closed the channel; an error if the
-  // group ends.
+  // Done(). Returns nullopt once the sender has closed the channel, and an
+  // error if the group ends.
   absl::StatusOr<std::optional<std::span<const std::byte>>> Receive();
-  // What the next round of the message gave. Waits for nobody. REQUIRES: at
-  // most kMaxLeaseRounds rounds for each message.
+  // Reports the digest of the message's next round, without waiting for other
+  // ranks. REQUIRES: at most kMaxLeaseRounds rounds for each message.
   void Say(uint64_t digest);
-  // This rank will say nothing more of the message.
+  // This rank has finished the message and will report nothing more for it.
   void Done();
 
  private:

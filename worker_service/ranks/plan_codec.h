@@ -1,4 +1,4 @@
-// Plans as bytes, on their way from the first rank to the others.
+// Serialisation of the plans that the first rank sends to the others.
 #ifndef BOLE_WORKER_SERVICE_RANKS_PLAN_CODEC_H_
 #define BOLE_WORKER_SERVICE_RANKS_PLAN_CODEC_H_
 
@@ -11,10 +11,10 @@
 
 namespace bole {
 
-// What goes over the wire for the plan (proto/step_codec.h). COST: O(size).
+// The plan's encoding on the wire (proto/step_codec.h). COST: O(size).
 std::string SerializePlan(const StepPlan& plan);
 
-// INVALID_ARGUMENT, or INTERNAL, for bytes that are no plan.
+// INVALID_ARGUMENT or INTERNAL if the bytes are not a plan.
 absl::StatusOr<StepPlan> ParsePlan(std::span<const std::byte> bytes);
 
 }  // namespace bole

@@ -27,13 +27,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A limit is waited for in so many parts. While all of a terminal's processes
-// are stopped together, one of them may pass, and not the whole limit.
+// A limit is waited for in this many parts. If all processes of a terminal are
+// stopped together, at most one part can pass meanwhile, and not the whole
+// limit.
 constexpr int kParts = 8;
 
-// Returns when `word` is not `seen`, when somebody wakes its waiters, at
-// `until`, or for no reason at all; false if it is late. Not the private kind:
-// other processes wait at the same word.
+// Returns when `word` is not `seen`, when its waiters are woken, at `until`, or
+// spuriously; false if `until` has passed. The futex is not private, because
+// other processes wait on the same word.
 bool WaitWhile(std::atomic<uint32_t>& word, uint32_t seen,
                std::optional<steady_clock::time_point> until) {
   timespec time = {};
@@ -92,7 +93,7 @@ absl::StatusOr<std::shared_ptr<RankGroup>> RankGroup::Create(int num_ranks) {
   }
   GroupMemory* memory = Map(file.get());
   if (memory == nullptr) return NoMemory();
-  // All is zero already, and most of it is not touched here.
+  // The memory is already zero, and most of it is not touched here.
   memory = new (memory) GroupMemory;
   memory->num_ranks = num_ranks;
   memory->owner = getpid();
@@ -142,7 +143,7 @@ void RankGroup::End(int speaker, const absl::Status& why) {
     auto& reason = memory_->reasons[static_cast<size_t>(speaker)];
     const absl::string_view text = why.message().substr(0, reason.size() - 1);
     *std::copy(text.begin(), text.end(), reason.begin()) = '\0';
-    // Another process may have been faster; its reason counts.
+    // If another process was faster, its reason counts.
     uint32_t none = 0;
     memory_->failure.compare_exchange_strong(
         none, static_cast<uint32_t>(1 + speaker) +

@@ -30,7 +30,7 @@ absl::Status RunRank(const std::string& number,
   }
   prctl(PR_SET_NAME, absl::StrCat("bole-rank-", rank).c_str());
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have died before that.
+  // The first rank may have died before the call above.
   if (getppid() != group->owner()) {
     return absl::UnavailableError("the first rank has ended");
   }

@@ -36,8 +36,8 @@ constexpr int EngineOptions::*kChosenSizes[] = {
     &EngineOptions::num_host_pages,     &EngineOptions::max_context,
     &EngineOptions::max_lease_rounds};
 
-// The sizes that fit on every rank. Where they are less than a rank's own, less
-// fits there too.
+// The sizes that fit on every rank. If they are less than a rank's own sizes,
+// they fit there too.
 absl::StatusOr<PlannedEngine> FitToRanks(const RankedModelOptions& options,
                                          const LoadedModel& model,
                                          Backend& backend,
@@ -59,11 +59,11 @@ absl::StatusOr<PlannedEngine> FitToRanks(const RankedModelOptions& options,
     int& size = planned.options.*kChosenSizes[i % kCount];
     size = std::min(size, int{all[i]});
   }
-  planned.options.host_cache_gb = 0;  // They are places now.
+  planned.options.host_cache_gb = 0;  // Replaced by the numbers above.
   return fit(planned.options);
 }
 
-// What the first rank says, on all ranks.
+// Returns the first rank's value of `own` on all ranks.
 absl::StatusOr<bool> OfFirstRank(bool own, Communicator* ranks) {
   if (ranks == nullptr) return own;
   const auto said = static_cast<std::byte>(own);
@@ -74,7 +74,8 @@ absl::StatusOr<bool> OfFirstRank(bool own, Communicator* ranks) {
   return whole != std::byte{};
 }
 
-// The first rank tells how far it is every few seconds, and what was done.
+// Captures graphs for at most `limit`. The first rank prints its progress every
+// few seconds, and a summary at the end.
 absl::Status WarmUp(std::chrono::seconds limit, Communicator* ranks,
                     Engine& engine) {
   using Clock = std::chrono::steady_clock;
@@ -115,7 +116,7 @@ absl::Status Load(const MakeBackend& make_backend,
   const Rank rank = part.backend->rank();
   const std::string whose =
       rank.count == 1 ? "" : absl::StrCat(" on each of ", rank.count, " ranks");
-  // The others are as far as the first.
+  // Only the first rank reports, since the others progress alike.
   BOLE_ASSIGN_OR_RETURN(
       part.model,
       LoadModel(
@@ -160,7 +161,8 @@ absl::StatusOr<std::unique_ptr<RankPart>> LoadPart(
   part->ranks = std::move(ranks);
   absl::Status status = Load(make_backend, options, *part);
   if (status.ok()) return part;
-  // Before the communicator is destroyed, which would be a reason too.
+  // This comes before the communicator is destroyed, which would end the group
+  // with a less useful reason.
   if (part->ranks != nullptr) part->ranks->Abort(status);
   return status;
 }

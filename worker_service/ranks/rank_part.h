@@ -17,8 +17,8 @@
 
 namespace bole {
 
-// Makes the backend of a rank. `ranks` is its end of the group, null for an
-// only rank.
+// Makes the backend of a rank. `ranks` is the rank's communicator, null for a
+// single rank.
 using MakeBackend = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
     const RankedModelOptions& options, std::shared_ptr<Communicator> ranks)>;
 
@@ -28,23 +28,24 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeNamedBackend(
 
 // Later members use earlier ones.
 struct RankPart {
-  std::shared_ptr<Communicator> ranks;  // Null for an only rank.
+  std::shared_ptr<Communicator> ranks;  // Null for a single rank.
   std::unique_ptr<Backend> backend;
   LoadedModel model;
   PlannedEngine planned;
   std::unique_ptr<Engine> engine;
 };
 
-// All ranks call it together, and an only rank with a null `ranks`. Slots,
-// pages and all other sizes are those of the rank that has the least room for
-// them. Errors say what cannot be read, cut or used, or what does not fit; the
-// other ranks are told. The backend is left bound to the calling thread.
+// Loads a rank's part. All ranks call it together; a single rank passes a null
+// `ranks`. Slots, pages and all other sizes are those of the rank that has the
+// least room for them. Errors say what cannot be read, cut or used, or what
+// does not fit; they end the group. The backend is left bound to the calling
+// thread.
 absl::StatusOr<std::unique_ptr<RankPart>> LoadPart(
     const MakeBackend& make_backend, std::shared_ptr<Communicator> ranks,
     const RankedModelOptions& options);
 
-// What every rank but the first does: loads the part that the first message of
-// the group names, and runs the plans that follow, until there will be none.
+// Runs any rank but the first: loads the part that the first message of the
+// group describes, and runs the plans that follow until the channel is closed.
 // An error ends the group, and `on_error` is called before what was loaded is
 // destroyed.
 absl::Status FollowFirstRank(const std::shared_ptr<RankGroup>& group, int rank,

@@ -23,8 +23,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How a rank starts: with the group as its only descriptor beyond the standard
-// ones, and without the signals that are the first rank's.
+// How the process of a rank starts: with the group as its only descriptor
+// beyond the standard ones, and with the signals blocked that are the first
+// rank's.
 class SpawnSetup {
  public:
   explicit SpawnSetup(int group) {
@@ -50,7 +51,7 @@ class SpawnSetup {
   SpawnSetup(const SpawnSetup&) = delete;
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 
-  // The process, or -1 and the reason in errno.
+  // Returns the process id, or -1 with the reason in errno.
   pid_t Spawn(const std::string& program, int rank) const {
     std::array<std::string, 3> words = {program, kRankCommand,
                                         absl::StrCat(rank)};
@@ -67,7 +68,8 @@ class SpawnSetup {
   posix_spawnattr_t attributes_;
 };
 
-// `info` is that of waitid(), and zero where somebody else has waited.
+// `info` comes from waitid(), and is zero if somebody else has waited for the
+// process.
 std::string HowItEnded(const siginfo_t& info) {
   if (info.si_pid == 0) return "has ended";
   if (info.si_code == CLD_EXITED) {
@@ -149,7 +151,8 @@ absl::Status RankProcesses::StartChild(const std::string& program, int rank) {
     return absl::ErrnoToStatus(
         errno, absl::StrCat("rank ", rank, " cannot be started as ", program));
   }
-  // glibc 2.36 declares pidfd_open() as a function of C++.
+  // glibc 2.36 declares pidfd_open() without extern "C", so it cannot be
+  // linked.
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (descriptor < 0) {
     absl::Status status = absl::ErrnoToStatus(
@@ -165,7 +168,7 @@ absl::Status RankProcesses::StartChild(const std::string& program, int rank) {
 void RankProcesses::AwaitEvent(std::chrono::milliseconds limit) {
   std::vector<pollfd> descriptors = {
       {.fd = event_, .events = POLLIN, .revents = 0}};
-  for (const Child& child : children_) {  // poll() skips those below 0.
+  for (const Child& child : children_) {  // poll() skips those with -1.
     descriptors.push_back(
         {.fd = child.descriptor, .events = POLLIN, .revents = 0});
   }

@@ -21,32 +21,32 @@
 
 namespace bole {
 
-// The processes of all ranks of a group but the first, which is this process.
-// They end when this process does, in whatever way. SIGTERM, SIGINT and SIGUSR1
-// do not end them, which may be sent to all processes of a terminal or of a
-// name, and which the first rank minds. Their standard output goes where this
-// process's standard error goes.
+// The processes of all ranks of a group except the first, which is this
+// process. They end when this process does, however it ends. They block
+// SIGTERM, SIGINT and SIGUSR1, which may be sent to all processes of a terminal
+// or of a name and are handled by the first rank. Their standard output goes to
+// this process's standard error.
 //
 // Thread-safe.
 class RankProcesses {
  public:
-  // Starts `program` once for each rank (RunIfRankProcess). A process that ends
-  // before the destructor runs ends the group with UNAVAILABLE, which names the
-  // rank and how it ended. Errors name the program.
+  // Starts `program` once for each rank (RunIfRankProcess). If a process ends
+  // before the destructor runs, the group ends with UNAVAILABLE, naming the
+  // rank and how its process ended. Errors name the program.
   static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(
       std::shared_ptr<RankGroup> group, const std::string& program);
-  // Waits kTimeToEnd for the processes to end, which they do when the channel
-  // of plans is closed or the group has ended, and then kills them.
+  // Waits for the processes to end, which they do when the channel of plans is
+  // closed or the group has ended, and kills them after kTimeToEnd.
   ~RankProcesses();
   static constexpr std::chrono::seconds kTimeToEnd{2};
 
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
 
-  // Calls `on_lost` once, with what ended the group, when a process ends on its
-  // own, or at once if one has already. The call comes from a thread of its
-  // own, and must not destroy this. Null: never again; waits for a call that is
-  // under way.
+  // Calls `on_lost` once, with the error that ended the group, when a process
+  // ends on its own, or at once if one already has. The call comes from a
+  // separate thread and must not destroy this object. Null removes the
+  // callback, after waiting for a call that is running.
   using OnLost = std::function<void(const absl::Status& why)>;
   void Watch(OnLost on_lost);
 
@@ -60,13 +60,14 @@ class RankProcesses {
   RankProcesses(std::shared_ptr<RankGroup> group, int event)
       : group_(std::move(group)), event_(event) {}
 
-  // All below is for the thread, which lives as long as this: the system kills
-  // a child when the thread that started it ends.
+  // The functions below run on `thread_`, which lives as long as this object,
+  // because the system kills a child when the thread that started it ends.
   void Run(const std::string& program);
   absl::Status StartChild(const std::string& program, int rank);
-  // Waits for the end of a child, for Wake(), or for `limit`; below 0: none.
+  // Waits for the end of a child, for Wake(), or for `limit`; if it is
+  // negative, without limit.
   void AwaitEvent(std::chrono::milliseconds limit);
-  // Takes note of the children that have ended. Returns how many run.
+  // Records the children that have ended. Returns how many are still running.
   int Reap(bool is_expected);
   void TellIfLost();
   void EndChildren();
@@ -74,7 +75,7 @@ class RankProcesses {
   void Wake();
 
   const std::shared_ptr<RankGroup> group_;
-  const int event_;  // An eventfd: something below has changed.
+  const int event_;  // An eventfd, signalled when members change.
   std::vector<Child> children_;
 
   Mutex mutex_;
@@ -83,7 +84,7 @@ class RankProcesses {
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_lost_ ABSL_GUARDED_BY(mutex_) = false;
   OnLost on_lost_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // Uses the rest.
+  std::thread thread_;  // Uses all other members.
 };
 
 }  // namespace bole

@@ -46,7 +46,8 @@ absl::Status RankedModel::LoadParts(const MakeBackend& make_backend,
   BOLE_ASSIGN_OR_RETURN(part_,
                         LoadPart(make_backend, std::move(ranks), options));
   if (!plans_) return absl::OkStatus();
-  // Loading takes as long as it takes, and one rank longer than another.
+  // The deadline begins after loading, which may take much longer on one rank
+  // than on another.
   BOLE_RETURN_IF_ERROR(plans_->AwaitDone());
   group_->SetDeadline(options.rank_deadline);
   return absl::OkStatus();
@@ -61,7 +62,7 @@ absl::Status RankedModel::StartOthers(const MakeBackend& make_backend,
   }
   for (int rank = 1; rank < options.num_ranks; ++rank) {
     threads_.emplace_back([group = group_, rank, make_backend] {
-      // The group has the error.
+      // The error can be ignored here because the group has it.
       FollowFirstRank(group, rank, make_backend, [] {}).IgnoreError();
     });
   }
@@ -85,7 +86,8 @@ absl::Status RankedModel::Step(const StepPlan& plan, const OnRound& on_round) {
     }
     if (agreed.ok()) on_round(std::move(result));
   });
-  // Once ranks differ, the group has ended, and the engine fails for that.
+  // If ranks differ, that ends the group and makes the engine fail too; the
+  // difference is the error to return.
   return agreed.ok() ? run : agreed;
 }
 

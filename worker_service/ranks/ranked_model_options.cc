@@ -11,7 +11,8 @@
 namespace bole {
 namespace {
 
-// The name and the device follow.
+// The part of the encoded options that has a fixed size; the name and the
+// device follow it.
 struct Fixed {
   size_t name_bytes;
   size_t device_bytes;

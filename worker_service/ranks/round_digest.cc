@@ -11,7 +11,7 @@ class Digest {
  public:
   uint64_t value() const { return value_; }
 
-  // Both lines are bijections of the value, and of the number.
+  // Both lines are bijections, of the value and of the number.
   void Add(uint64_t number) {
     value_ = (value_ ^ number) * 0x9e3779b97f4a7c15;
     value_ ^= value_ >> 32;
@@ -34,7 +34,7 @@ class Digest {
     Add(tree.token);
     Add(tree.log_rho);
   }
-  // All else in a forest follows from these.
+  // Everything else in a forest follows from these.
   void Add(const PackedForest& forest) {
     Add(forest.first_node);
     Add(forest.parent);

@@ -7,10 +7,10 @@
 
 namespace bole {
 
-// What ranks compare of a round: a number of all that a result says, to the
-// bit. Results of the same shape that differ in one number never have the same
-// digest; others have it with a chance of 2^-64. COST: two nanoseconds for each
-// number of the result.
+// The digest of a round that ranks compare: a hash over everything in the
+// result, to the bit. Results of the same shape that differ in exactly one
+// number never have the same digest; other different results do with a
+// probability of 2^-64. COST: two nanoseconds for each number of the result.
 uint64_t DigestOf(const StepResult& result);
 
 }  // namespace bole

@@ -1,16 +1,16 @@
 // Verification of trees in one launch: the closed form, solved by substitution
 // over 16-row blocks, on tensor cores.
 //
-// Warps build the matrices over the nodes (TreeMatrices); warps have 16 value
-// columns, rows of the stored state [dv, dk], and work with transposes,
-// [columns, nodes]:
+// Some warps build the matrices over the nodes (TreeMatrices). Others have 16
+// value columns each, rows of the stored state [dv, dk], and compute
+// transposes, [columns, nodes]:
 //
 //   R^T = (V - D_P K S)^T D_beta     state in two bfloat16 parts times raw k
 //   U^T = R^T (I + G)^-T             block by block, in registers
 //   O^T = (D_P Q S)^T + U^T C^T
 //
-// The state is a left operand as it lies in memory, and sums become left
-// operands without leaving their registers.
+// The state is a left operand in the layout that it has in memory, and sums
+// become left operands without leaving their registers.
 #include "kernels/cuda/verify/gdn_verify_fused.h"
 
 #include <algorithm>
@@ -30,11 +30,11 @@ namespace {
 
 constexpr int kMaxNodes = 128;
 
-// Asks for 16 columns of a state to be brought to the L2 cache, while kernels
-// before this one may still run. The slot may be one of a round before; a
-// prefetch of what is not needed is wasted, and one of what is about to be
-// written harmless: nothing is read. Nor may the slot be read through L1, where
-// it would be found again.
+// Prefetches 16 columns of a state into L2, while previous kernels may still
+// run. The slot may be that of an earlier round. Then the prefetch is wasted,
+// but harmless even if the state is about to be written, because nothing is
+// read. The slot itself must not be read through L1, where a later read would
+// find the old value.
 __device__ void PrefetchState(const GdnCoreParams& p, int request, int head,
                               int column) {
   const int slot = __ldcg(&p.batch.slot[request]);
@@ -113,7 +113,7 @@ absl::Status LaunchFused(const GdnCoreParams& p, int num_heads,
       on, p, num_heads);
 }
 
-// The heads of a block of threads: as many as leave `wanted` blocks.
+// The number of heads per block: as many as leave `wanted` blocks.
 int HeadsOfBlock(const GdnCoreParams& p, int max_heads, int wanted) {
   const int group = p.shape.value_heads / p.shape.key_heads;
   for (int heads = std::min(group, max_heads); heads > 1; --heads) {
@@ -129,8 +129,8 @@ auto WithConfig(const GdnCoreParams& p, const F& f) {
   const int nodes = FusedNodes(p.batch);
   if (nodes <= 32) return f(VerifyConfig<2, 8, false, 4, 2>());
   if (nodes <= 64) return f(VerifyConfig<4, 8, false, 3, 2>());
-  // Up to 32 and 64 heads, four and two blocks of threads for each still have a
-  // multiprocessor of their own.
+  // With up to 32 heads, four blocks per head still have a streaming
+  // multiprocessor each; with up to 64 heads, two do.
   const int heads = p.shape.value_heads * p.batch.max_requests;
   if (heads <= 32) return f(VerifyConfig<8, 2, true, 4, 1>());
   if (heads <= 64) return f(VerifyConfig<8, 4, true, 4, 1>());

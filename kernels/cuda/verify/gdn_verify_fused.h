@@ -8,17 +8,18 @@
 
 namespace bole::cuda {
 
-// Whether GdnVerifyFused() takes the problem: bfloat16, keys and values of 128,
-// block substitution, masks of at most 128 nodes, on a GPU with enough shared
-// memory for them.
+// Whether GdnVerifyFused() supports the problem: bfloat16, keys and values 128
+// wide, block substitution, masks of at most 128 nodes, and a GPU with enough
+// shared memory for them.
 bool CanVerifyFused(const GdnCoreParams& params, const Launch& on);
 
-// Room for so many nodes a tree.
+// The most nodes of a tree that the batch has room for.
 int FusedNodes(const RowBatch& batch);
 
-// O of every node (Eq. 2), U not stored. Differs from the exact result by about
-// 1e-5 of its size before it is rounded to bfloat16. A tree has at most 128
-// nodes. Reads the state, q, k and v once for each value head.
+// Computes O of every node (Eq. 2) without storing U. The result differs from
+// the exact one by about 1e-5 of its size before it is rounded to bfloat16. A
+// tree has at most 128 nodes. Reads the state, q, k and v once for each value
+// head.
 absl::Status GdnVerifyFused(const GdnCoreParams& params, const Launch& on);
 
 }  // namespace bole::cuda

@@ -1,7 +1,7 @@
-// Verification of trees of up to 128 nodes with many heads: a block for each
-// multiprocessor, whose warps have roles, as in gdn_verify_batched.cu. Copies
-// run ahead from head to head; two warpgroups build M = C (I + G)^-1, while one
-// multiplies the state, 64 value columns at a time:
+// Verification of trees of up to 128 nodes with many heads: one block per
+// streaming multiprocessor, whose warps have roles as in gdn_verify_batched.cu.
+// Copies are issued in advance, across heads. Two warpgroups build M = C (I +
+// G)^-1 while one multiplies the state, 64 value columns at a time:
 //
 //   R^T = (V - D_P K S)^T D_beta     state in two bfloat16 parts times raw k
 //   O^T = (D_P Q S)^T + R^T M^T      R and M in two bfloat16 parts
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& s = *reinterpret_cast<LongShared*>(memory);
-  // On its way while the barriers are initialised.
+  // This load overlaps the initialisation of the barriers.
   const auto first = VerifyItem::First(p, task);
   BeginBlock(maps, s);
   const int group = static_cast<int>(threadIdx.x / 128);
@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
       if (warp == 0) {
         loader.LoadStatesAndValues();
       } else {
-        // Nor do the first gates wait behind more than the first keys.
+        // The first queries are requested when the first keys have arrived, so
+        // that the first gates queue after those keys only.
         loader.LoadRows([&](int of) {
           if (of == 1) WaitBarrier(AddressOf(&s.rows_full[0]), 0);
         });

@@ -1,5 +1,5 @@
-// Verification of trees of up to 128 nodes with many heads: one block for each
-// multiprocessor, which has heads one after another.
+// Verification of trees of up to 128 nodes with many heads: one block per
+// streaming multiprocessor processes heads one after another.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_LONG_H_
 #define BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_LONG_H_
 
@@ -9,16 +9,16 @@
 
 namespace bole::cuda {
 
-// Whether GdnVerifyLong() takes a problem that GdnVerifyFused() takes, and is
-// the faster way: trees of more than 64 nodes, more than 64 heads, a GPU of
+// Whether GdnVerifyLong() supports a problem that GdnVerifyFused() supports,
+// and is faster: trees of more than 64 nodes, more than 64 heads, and a GPU of
 // sm_90a.
 bool CanVerifyLong(const GdnCoreParams& params, int max_nodes,
                    const Launch& on);
 
-// O of every node (Eq. 2), U not stored, as GdnVerifyBatched() does it for
-// smaller trees: O = D_P Q S + C (I + G)^-1 R. The states and the topology must
-// be from before the forward pass: they are read without a wait for the kernel
-// before.
+// Computes O of every node (Eq. 2) without storing U, by the formula that
+// GdnVerifyBatched() uses for smaller trees: O = D_P Q S + C (I + G)^-1 R. The
+// states and the topology must be from before the forward pass, because they
+// are read without waiting for the previous kernel.
 absl::Status GdnVerifyLong(const GdnCoreParams& params, const Launch& on);
 
 }  // namespace bole::cuda

@@ -1,8 +1,8 @@
-// Verification of trees of 65 to 128 nodes with short paths and many heads: a
-// block for each multiprocessor, whose warps have roles, as in
-// gdn_verify_batched.cu. Copies run ahead from head to head; one warpgroup
-// builds M = C (I + G)^-1 path by path (verify_paths.cuh), while two multiply
-// the state, by 64 value columns each:
+// Verification of trees of 65 to 128 nodes with short paths and many heads: one
+// block per streaming multiprocessor, whose warps have roles as in
+// gdn_verify_batched.cu. Copies are issued in advance, across heads. One
+// warpgroup builds M = C (I + G)^-1 path by path (verify_paths.cuh) while two
+// multiply the state, by 64 value columns each:
 //
 //   R^T = (V - D_P K S)^T D_beta     state in two bfloat16 parts times raw k
 //   O^T = (D_P Q S)^T + R^T M^T      R and M in two bfloat16 parts
@@ -28,7 +28,7 @@ namespace {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// By one thread.
+// Called by one thread. Publishes the headers of the block's heads.
 __device__ void PutHeaders(const GdnCoreParams& p, BatchTask task,
                            const VerifyItem& first, PathShared& s) {
   StageAt<kHeadStages> at;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& s = *reinterpret_cast<PathShared*>(memory);
-  // On its way while the barriers are initialised.
+  // This load overlaps the initialisation of the barriers.
   const auto first = VerifyItem::First(p, task);
   BeginBlock(maps, s);
   const int group = static_cast<int>(threadIdx.x / 128);
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
     if (warp == 0) {
       loader.LoadStatesAndValues();
     } else if (warp == 1) {
-      // The first gates do not wait behind rows.
+      // Rows are requested after the first gates, so that these do not queue
+      // after rows.
       loader.LoadRows([&](int of) {
         if (of == 0) WaitBarrier(AddressOf(&s.log_decays_met), 0);
       });

@@ -1,5 +1,5 @@
 // Verification of trees of up to 128 nodes with short paths and many heads: one
-// block for each multiprocessor, which has heads one after another.
+// block per streaming multiprocessor processes heads one after another.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_PATHS_H_
 #define BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_PATHS_H_
 
@@ -9,14 +9,14 @@
 
 namespace bole::cuda {
 
-// Whether GdnVerifyPaths() takes a problem that GdnVerifyFused() takes, and is
-// the faster way: as CanVerifyLong(), where no path has more than 16 nodes
-// (RowBatch::max_path).
+// Whether GdnVerifyPaths() supports a problem that GdnVerifyFused() supports,
+// and is faster: the conditions of CanVerifyLong(), and no path of more than 16
+// nodes (RowBatch::max_path).
 bool CanVerifyPaths(const GdnCoreParams& params, int max_nodes,
                     const Launch& on);
 
-// As GdnVerifyLong(). A longer path stops the kernel, and with it the GPU's
-// context.
+// Computes what GdnVerifyLong() does. A longer path traps in the kernel, which
+// also destroys the GPU's context.
 absl::Status GdnVerifyPaths(const GdnCoreParams& params, const Launch& on);
 
 }  // namespace bole::cuda

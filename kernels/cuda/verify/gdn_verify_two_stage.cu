@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kFactorThreads)
   }
 }
 
-// A block's tile, for a tree of at most kNodes nodes.
+// Computes a block's tile, for a tree of at most kNodes nodes.
 template <int kNodes, int kTiles>
 __device__ void VerifyTile(const TileWork& on, const TreeFactors& factors,
                            unsigned char* shared) {
@@ -64,8 +64,8 @@ __device__ void VerifyTile(const TileWork& on, const TreeFactors& factors,
   }
   for (int i = 0; i < kAhead; ++i) state.Copy(i);
   CopyOperands(on, memory);
-  // Stage 1 has waited for all before it, so that only what it writes is left
-  // to be waited for.
+  // Stage 1 has waited for all kernels before it, so this waits only for what
+  // stage 1 writes.
   WaitForPrevious();
   StartNext();
   CopyMatrix<kNodes>(factors.g(on.request, on.head), on.count,
@@ -79,7 +79,7 @@ __device__ void VerifyTile(const TileWork& on, const TreeFactors& factors,
   Sums<kNodes, kTiles> o = {};
   MultiplyState<kNodes, kTiles>(state, memory, u, o);
   WaitForCopies<0>();
-  __syncthreads();  // G is there, and q and k are done with.
+  __syncthreads();  // G has arrived, and q and k have been read.
   CopyMatrix<kNodes>(factors.c(on.request, on.head), on.count,
                      factors.max_nodes, memory.c);
 
@@ -97,7 +97,7 @@ __device__ void VerifyTile(const TileWork& on, const TreeFactors& factors,
 template <int kTiles>
 constexpr int kMaxThreads = kTiles == 1 ? 256 : 128;
 
-// kNodes: what the batch has room for. A tree runs at its own extent.
+// kNodes: what the batch has room for. Smaller trees run code for their size.
 template <int kNodes, int kTiles>
 __global__ void __launch_bounds__(kMaxThreads<kTiles>)
     TwoStageKernel(GdnCoreParams p, TreeFactors factors) {
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kMaxThreads<kTiles>)
   VerifyTile<kNodes, kTiles>(on, factors, shared);
 }
 
-// What is compiled, and how a launch chooses.
+// A compiled kernel, and the parameters that it is launched with.
 struct TileChoice {
   int columns_per_warp;
   int warps;
@@ -133,7 +133,7 @@ TileChoice Choice(int warps) {
           .kernel = &TwoStageKernel<kNodes, kTiles>};
 }
 
-// By the number of requests times value heads, as measured on an H200.
+// Chooses by the number of requests times value heads, as measured on an H200.
 TileChoice ChooseTile(int max_nodes, int num_heads) {
   const bool is_small = num_heads <= 128;
   if (max_nodes == 32) return Choice<32, 1>(is_small ? 2 : 4);

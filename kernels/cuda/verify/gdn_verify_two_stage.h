@@ -11,16 +11,18 @@
 
 namespace bole::cuda {
 
-// Whether GdnVerifyTwoStage() takes the problem: kNeumann, bfloat16, keys and
-// values of 128, trees of at most 128 nodes.
+// Whether GdnVerifyTwoStage() supports the problem: kNeumann, bfloat16, keys
+// and values 128 wide, trees of at most 128 nodes.
 bool CanVerifyTwoStage(const GdnCoreParams& params, const Launch& on);
 
-// What it needs for G, C and the path decays, within the call.
+// The scratch that GdnVerifyTwoStage() needs for G, C and the path decays
+// during the call.
 size_t TwoStageScratchBytes(const GdnCoreParams& params);
 
-// O of every node (Eq. 2). Products in tf32: off by some 3e-4 of its size where
-// keys are independent, and by far more where they are correlated and the tree
-// is deep, because the terms of the series then cancel.
+// Computes O of every node (Eq. 2). Its products are in tf32: the error is some
+// 3e-4 of the result's size where keys are independent, and far larger where
+// they are correlated and the tree is deep, because the terms of the series
+// then cancel.
 absl::Status GdnVerifyTwoStage(const GdnCoreParams& params, void* scratch,
                                const Launch& on);
 

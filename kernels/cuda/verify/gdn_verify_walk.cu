@@ -1,5 +1,5 @@
-// Verification node by node with a full state kept for each: what serving
-// systems do without a closed form. Bound by the snapshots' bytes.
+// Verification node by node, with a full state kept for each node, as serving
+// systems do without a closed form. Its time is bound by the snapshots' bytes.
 #include "kernels/cuda/verify/gdn_verify_walk.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct HeadNodes {
   __device__ int parent(int i) const {
     return p.batch.mask_words == 0 ? i - 1 : p.batch.parent[first + i];
   }
-  // [dv, dk] after node i; what came before the tree if i is -1.
+  // The state [dv, dk] after node i, or before the tree if i is -1.
   __device__ float* after(int i) const {
     return i < 0 ? state
                  : NodeState(p.shape, p.factors, p.layer, first + i, head);
@@ -71,7 +71,7 @@ constexpr int kWalkWarps = 4;
 using WalkState = StateRows<kWalkRows>;
 constexpr int kWalkValues = kWalkWarps * WalkState::kPerWarp;
 
-// What a node brings, loaded while the node before is computed.
+// A node's operands, loaded while the previous node is computed.
 template <typename T>
 struct NodeOperands {
   RawElements<T> k;
@@ -99,8 +99,9 @@ struct NodeOperands {
   }
 };
 
-// Walks the nodes of a head. Where a node's parent is not the node before, its
-// state is read two nodes ahead. A thread reads only snapshots that it wrote.
+// Walks the nodes of a head. Where a node's parent is not the previous node,
+// the parent's state is loaded two nodes in advance. A thread reads only
+// snapshots that it wrote.
 template <typename T>
 struct Walk {
   const HeadNodes<T>& nodes;
@@ -115,7 +116,7 @@ struct Walk {
     Load(-1, state);
     next.Load(nodes, state, 0);
   }
-  // Behind the last node: one that needs nothing.
+  // The parent of node i. After the last node it is i - 1, which needs no load.
   __device__ int Parent(int i) const {
     return i < nodes.count ? nodes.parent(i) : i - 1;
   }
@@ -160,7 +161,7 @@ struct Walk {
   }
 };
 
-// Keys of 128.
+// For keys 128 wide.
 template <typename T>
 __global__ void __launch_bounds__(32 * kWalkWarps) WalkKernel(GdnCoreParams p) {
   WaitForPrevious();
@@ -179,7 +180,7 @@ __global__ void __launch_bounds__(32 * kWalkWarps) WalkKernel(GdnCoreParams p) {
   }
 }
 
-// Keys of any dimension to 256: a warp for each row of the state.
+// For keys of any width up to 256: a warp for each row of the state.
 template <typename T, int kPerLane>
 __global__ void __launch_bounds__(32 * kRowWarps)
     PlainWalkKernel(GdnCoreParams p) {
@@ -214,7 +215,7 @@ __global__ void __launch_bounds__(32 * kRowWarps)
 constexpr int kCopyThreads = 256;
 constexpr int kCopiesPerThread = 4;
 
-// `size`: of a layer's state, in Vectors. Grid: pieces, layers, requests.
+// `size`: that of a layer's state, in Vectors. Grid: pieces, layers, requests.
 template <typename Vector>
 __global__ void __launch_bounds__(kCopyThreads)
     CopySnapshotsKernel(GdnCommitParams p, int size) {

@@ -8,14 +8,14 @@
 
 namespace bole::cuda {
 
-// kSerial with factors.node_states: walks the nodes in order, each from its
-// parent's snapshot, and writes its own. The bits of a path's states are those
-// of decoding the path. UNIMPLEMENTED for keys wider than 256.
-// COST: a state written for every node, and one read for every node whose
-// parent is not the node before.
+// Implements kSerial with factors.node_states: walks the nodes in order, starts
+// each from its parent's snapshot and writes its own. A path's states have the
+// same bits as when the path is decoded. UNIMPLEMENTED for keys wider than 256.
+// COST: a state is written for every node, and one is read for every node whose
+// parent is not the previous node.
 absl::Status GdnVerifyWalk(const GdnCoreParams& params, const Launch& on);
 
-// States of the slots := snapshots of the last row of every path.
+// Sets the states of the slots to the snapshots of the last row of every path.
 absl::Status GdnCommitSnapshots(const GdnCommitParams& params,
                                 const Launch& on);
 

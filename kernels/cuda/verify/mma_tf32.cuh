@@ -8,7 +8,7 @@
 
 namespace bole::cuda {
 
-// Rounded to tf32: the bits of a float.
+// Rounds to tf32. Returns the bits of the float.
 __device__ inline uint32_t ToTf32(float x) {
   uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
@@ -16,9 +16,10 @@ __device__ inline uint32_t ToTf32(float x) {
 }
 
 // sum += a b, 16 x 8 by 8 x 8. For lane 4 g + t: sum holds (g, 2t), (g, 2t+1),
-// (g+8, 2t), (g+8, 2t+1). An order of the inner dimension is free, and here
-// element t of it is number 2t, t + 4 is 2t + 1: a is {(g, 2t), (g, 2t+1),
-// (g+8, 2t), (g+8, 2t+1)}, the places of a sum, and b {(2t, g), (2t+1, g)}.
+// (g+8, 2t), (g+8, 2t+1). The inner dimension may be in any order; here its
+// element t has index 2t and its element t + 4 has index 2t + 1. So a is {(g,
+// 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)}, the layout of a sum, and b is {(2t,
+// g), (2t+1, g)}.
 __device__ inline void MultiplyAddTf32(float (&sum)[4], const uint32_t (&a)[4],
                                        uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "

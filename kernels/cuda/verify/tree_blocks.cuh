@@ -1,5 +1,5 @@
-// 16x16 blocks of matrices over the nodes of a tree: where a warp's lanes have
-// them, products with them, and their inverse.
+// 16x16 blocks of matrices over the nodes of a tree: their layout among a
+// warp's lanes, products with them, and their inverses.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_TREE_BLOCKS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_TREE_BLOCKS_CUH_
 
@@ -11,19 +11,20 @@ namespace bole::cuda {
 
 constexpr int kTileRows = 16;
 
-// 2^x; 0 where that is less than a normal float.
+// Returns 2^x, or 0 where that is below the smallest normal float.
 __device__ inline float ExpOfTwo(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// A 16x16 block B, split in two bfloat16, where each lane finds its share of
-// B^T as a right operand: of rows 0 .. 7 and of rows 8 .. 15 of B.
+// A 16x16 block B, each element split into two bfloat16. It is stored so that
+// each lane finds its share of B^T as a right operand: that of rows 0 .. 7 of
+// B, then that of rows 8 .. 15.
 struct SplitBlock {
   uint4 rows[2][32];
 
-  // `tile` holds B as sums.
+  // `tile` holds B in the layout of sums.
   __device__ void Store(const TileSum& tile) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -44,7 +45,7 @@ __device__ inline void MultiplyAddBlock(TileSum& sum, const SplitOperand& x,
   }
 }
 
-// sum += x B^T by products that do not wait for each other.
+// sum += x B^T by products that do not depend on each other.
 __device__ __forceinline__ void MultiplyAddBlockApart(TileSum& sum,
                                                       const SplitOperand& x,
                                                       const SplitBlock& block) {
@@ -64,7 +65,7 @@ __device__ __forceinline__ void MultiplyAddBlockApart(TileSum& sum,
   }
 }
 
-// Where lane's element r of accumulator n is in a tile.
+// The row and column in a tile of the lane's element r of accumulator n.
 __device__ inline int TileRow(int r) {
   return static_cast<int>(threadIdx.x % 32) / 4 + r / 2 * 8;
 }
@@ -72,12 +73,12 @@ __device__ inline int TileColumn(int n, int r) {
   return n * 8 + static_cast<int>(threadIdx.x % 4) * 2 + r % 2;
 }
 
-// Where a block is within a triangle.
+// The position of a block within a lower triangle.
 struct BlockIndex {
   int row;
   int column;
 
-  // The n-th of all with column <= row, row by row.
+  // The n-th of all blocks with column <= row, counted row by row.
   __device__ static BlockIndex OfTriangle(int n) {
     const int row =
         static_cast<int>((sqrtf(8 * static_cast<float>(n) + 1) - 1) / 2);
@@ -86,7 +87,7 @@ struct BlockIndex {
   __device__ int Number() const { return row * (row + 1) / 2 + column; }
 };
 
-// A tile as floats [16, 16] in place of a block.
+// Stores a tile as floats [16, 16] in the memory of `block`.
 __device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
   auto& scratch = reinterpret_cast<float(&)[kTileRows][kTileRows]>(block);
 #pragma unroll
@@ -99,14 +100,16 @@ __device__ inline void PutFloats(const TileSum& tile, SplitBlock& block) {
   }
 }
 
-// By a warp, from x = -g of a diagonal block, or with kTransposed its
-// transpose, as PutFloats() left it: to that of (I + g)^-1 - I, in float32, by
-// halves of 8 rows. Of a lower triangle
+// Called by a warp. `block` holds, as PutFloats() left it, x = -g of a diagonal
+// block or, with kTransposed, its transpose. It becomes (I + g)^-1 - I or the
+// transpose of that, computed in float32 by halves of 8 rows. For a lower
+// triangle
 //
 //   e = [e_11, 0; e_21, e_22] = (I - x)^-1,  e_21 = e_22 x_21 e_11
 //
-// and of an upper one e_12 = e_11 x_12 e_22. e_11 and e_22 by substitution:
-// each column that is done is taken into those behind it, or before it.
+// and for an upper one e_12 = e_11 x_12 e_22. e_11 and e_22 are found by
+// substitution: each finished column is added into those before it, or after it
+// for an upper triangle.
 template <bool kTransposed>
 __device__ inline void InvertBlock(SplitBlock& block) {
   constexpr int kHalf = kTileRows / 2;
@@ -120,7 +123,8 @@ __device__ inline void InvertBlock(SplitBlock& block) {
     return reinterpret_cast<const float2&>(x[row][first_column + lane % 4 * 2]);
   };
   const int first = lane / 4 * 4;  // The first lane with the same rows.
-  // Before the quarter off the diagonal in the product, times it, and behind.
+  // The factor left of the off-diagonal quarter, that factor times the quarter,
+  // and the factor right of it.
   float left[2];
   float product[2] = {};
   float right[2];

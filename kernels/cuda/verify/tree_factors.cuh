@@ -22,7 +22,7 @@ inline constexpr int kTreeKeyDim = 128;  // dk
 struct TreeFactors {
   float* matrix;      // [B, Hv, 2, n, n]: -G, then C, rounded to tf32. Written
                       // in tiles of 16 rows and 8 columns up to the diagonal;
-                      // nodes that are none there are 0.
+                      // entries of absent nodes are 0.
   float* path_decay;  // [B, Hv, n] P_i = exp(Gamma_i)
   int max_nodes;      // n
   int value_heads;    // Hv
@@ -60,7 +60,7 @@ __device__ inline int TileNodes(int num_nodes) {
 inline constexpr int kFactorThreads = 256;
 inline constexpr int kFactorRows = 16;
 inline constexpr int kFactorStride =
-    kTreeKeyDim + 8;  // Elements; no conflicts.
+    kTreeKeyDim + 8;  // In elements; padded against bank conflicts.
 
 // A block's shared memory: keys of all nodes, queries of its rows, and gates in
 // every value head of the group.
@@ -133,7 +133,7 @@ struct FactorRowsOf {
       return p.batch
           .ancestors[static_cast<int64_t>(first + node) * words + word];
     }
-    const int bits = node + 1 - 32 * word;  // A chain: all before it.
+    const int bits = node + 1 - 32 * word;  // A chain: all nodes before it.
     return bits >= 32 ? 0xffffffffu : bits <= 0 ? 0 : (1u << bits) - 1;
   }
 };
@@ -183,7 +183,8 @@ __device__ inline void LoadFactorRows(const FactorRowsOf& rows,
   }
 }
 
-// Every node climbs to the root on its own: no order among the threads.
+// Each thread climbs from its node to the root on its own, so that the threads
+// need no order.
 __device__ inline void ClimbPaths(const FactorRowsOf& rows,
                                   const FactorMemory& memory, int nodes,
                                   const TreeFactors& out) {
@@ -238,9 +239,9 @@ __device__ inline GramTile MultiplyKeys(const FactorMemory& memory,
 }
 
 // Writes -G_ij = -beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i
-// and C_ij = exp(Gamma_i - Gamma_j) q_i k_j for those and i, from the products
-// of what is not normalised. Only ancestors meet the exponential, so that its
-// argument is never positive.
+// and C_ij = exp(Gamma_i - Gamma_j) q_i k_j for those and i itself, from
+// products of rows that are not normalised. The exponential is taken for
+// ancestors only, so that its argument is never positive.
 __device__ inline void WriteFactors(const FactorRowsOf& rows,
                                     const FactorMemory& memory, int nodes,
                                     int first_column, const GramTile& gram,

@@ -1,5 +1,5 @@
-// What value heads' products with the nodes of a tree are scaled and masked by,
-// in shared memory.
+// The scales and masks of value heads' products with the nodes of a tree, in
+// shared memory.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_TREE_GATES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_TREE_GATES_CUH_
 
@@ -16,7 +16,7 @@ struct TreeRows {
   int count;  // T
 };
 
-// The same as some value heads of one key head see them.
+// A request's rows as seen by some value heads of one key head.
 template <typename T>
 struct HeadTree {
   __device__ HeadTree(const GdnCoreParams& p, int request, int first_head,
@@ -47,15 +47,15 @@ struct HeadTree {
 __device__ inline uint32_t MaskWord(const RowBatch& batch, int row, int i,
                                     int w) {
   const int words = batch.mask_words;
-  if (words == 0) {  // All before it.
+  if (words == 0) {  // A chain: all nodes before it.
     return i >= 32 * w + 31 ? ~0u : i < 32 * w ? 0u : (2u << i % 32) - 1;
   }
   if (w >= words) return 0;
   return __ldcg(&batch.ancestors[static_cast<int64_t>(row) * words + w]);
 }
 
-// The sum of the log decays of the nodes of a path, four at a time, for their
-// loads to overlap. Bits: uint32_t or uint64_t.
+// The sum of the log decays of the nodes of a path. Loads four at a time so
+// that the loads overlap. Bits: uint32_t or uint64_t.
 template <typename Bits>
 __device__ double PathSum(const float* log_decay, Bits path) {
   double sum = 0;
@@ -80,8 +80,8 @@ __device__ double PathSum(const float* log_decay, Bits path) {
   return sum;
 }
 
-// For each of kNodes nodes, and each of up to kHeads heads of one key head;
-// zero from the tree's count on.
+// The gates of each of kNodes nodes, and of each of up to kHeads heads of one
+// key head; zero from the tree's count on.
 template <int kNodes, int kHeads>
 struct TreeGates {
   static constexpr int kWords = (kNodes + 31) / 32;
@@ -98,16 +98,16 @@ struct TreeGates {
 
   float k_scale[kNodes];
   float q_scale[kNodes];
-  uint32_t ancestors[kNodes][kWords];  // Or the node itself.
+  uint32_t ancestors[kNodes][kWords];  // Including the node itself.
   Head heads[kHeads];
 
-  // Reads what belongs to node i. Before Finish() the threads must synchronise.
+  // Reads the gates of node i. The threads must synchronise before Finish().
   template <typename T>
   __device__ void Load(const GdnCoreParams& p, const HeadTree<T>& tree, int i) {
     if (i >= kNodes) return;
     const bool valid = i < tree.count;
     const int row = tree.first + i;
-    // Everything is on its way before the first is stored.
+    // Issue all loads before the first result is stored.
     float log_decay[kHeads];
     float beta[kHeads];
     uint32_t bits[kWords];
@@ -135,8 +135,8 @@ struct TreeGates {
     for (int w = 0; w < kWords; ++w) ancestors[i][w] = bits[w];
   }
 
-  // Sums up the paths, with kThreads threads of which this is the `thread`-th.
-  // Before use the block must synchronise.
+  // Sums the log decays along the paths, with kThreads threads, of which this
+  // is the `thread`-th. The block must synchronise before use.
   template <int kThreads>
   __device__ void Finish(int num_heads, int thread) {
     for (int n = thread; n < num_heads * kNodes; n += kThreads) {
@@ -147,7 +147,7 @@ struct TreeGates {
     }
   }
 
-  // exp(Gamma) of node i, after gamma is there. Reads log_decay and ancestors.
+  // Sets gamma of node i and returns exp(Gamma). Reads log_decay and ancestors.
   __device__ float SumPath(Head& head, int i) {
     double sum = 0;
     for (int w = 0; w < kWords; ++w) {
@@ -155,14 +155,14 @@ struct TreeGates {
     }
     return SetGamma(head, i, sum);
   }
-  // The same, given Gamma.
+  // Does the same, given Gamma.
   __device__ static float SetGamma(Head& head, int i, double path_sum) {
     const double sum = path_sum * 1.4426950408889634;
     const float high = static_cast<float>(sum);
     head.gamma[i] = {high, static_cast<float>(sum - high)};
     return exp2f(high);
   }
-  // What depends on the scales of node i's key and query.
+  // Sets what depends on the scales of node i's key and query.
   __device__ void SetScales(Head& head, int i, float decay) {
     head.correction_scale[i] = head.beta[i] * decay * k_scale[i];
     head.readout_scale[i] = decay * q_scale[i];

@@ -1,5 +1,5 @@
 // The matrices over the nodes of a tree that one value head's verification
-// multiplies by, 16x16 blocks of the lower triangle in shared memory.
+// multiplies by, stored as 16x16 blocks of the lower triangle in shared memory.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_TREE_MATRICES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_TREE_MATRICES_CUH_
 
@@ -24,8 +24,9 @@ struct NodeRows {
     return chunk ^ (row % 8);
   }
 
-  // Copies `count` rows, `stride` elements apart, and clears those behind them
-  // up to `padded`, with kThreads threads, of which this is the `thread`-th.
+  // Copies `count` rows, `stride` elements apart, and clears the rows after
+  // them up to `padded`, with kThreads threads, of which this is the
+  // `thread`-th.
   template <int kThreads>
   __device__ void LoadAsync(const __nv_bfloat16* from, int64_t stride,
                             int count, int padded,
@@ -53,8 +54,8 @@ struct NodeRows {
     const int lane = threadIdx.x % 32;
     LoadTile(block, step, lane % 16, lane / 16, a);
   }
-  // The same, transposed, as two right operands of 8 columns: of rows
-  // 16 block .. + 7 in b[0], b[1].
+  // The same tile, transposed, as two right operands of 8 columns. That of rows
+  // 16 block .. + 7 is in b[0], b[1].
   __device__ void LoadRight(int block, int step, uint32_t (&b)[4]) const {
     const int lane = threadIdx.x % 32;
     LoadTile(block, step, lane % 8 + lane / 16 * 8, lane / 8 % 2, b);
@@ -84,13 +85,13 @@ struct TreeMatrices {
   SplitBlock solve[kTriangle];
   SplitBlock readout[kTriangle];
 
-  // One block of both.
+  // One block of both matrices.
   struct Tiles {
     BlockIndex at;
     TileSum keys;
     TileSum queries;
 
-    // k_i k_j and q_i k_j
+    // Computes k_i k_j and q_i k_j.
     __device__ void Multiply(const NodeRows<kNodes>& k,
                              const NodeRows<kNodes>& q) {
 #pragma unroll
@@ -112,7 +113,7 @@ struct TreeMatrices {
       }
     }
 
-    // To -g and the readout.
+    // Scales the products to -g and to the readout.
     template <typename Gates>
     __device__ void Scale(const Gates& gates, int head) {
       const auto& of_head = gates.heads[head];
@@ -135,7 +136,7 @@ struct TreeMatrices {
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
           const int j = columns + c / 2 * 8 + c % 2;
-          // Only ancestors meet the exponential: never more than 1.
+          // Only ancestors' decays are used, which never exceed 1.
           const float difference =
               (gamma.x - column_gamma[c].x) + (gamma.y - column_gamma[c].y);
           const bool descends = bits >> (j - columns) & 1;
@@ -150,8 +151,8 @@ struct TreeMatrices {
     }
   };
 
-  // The blocks that warp `warp` of a group of kWarps builds, in the order that
-  // gives those on the diagonal, the longest work, to different warps.
+  // The blocks that warp `warp` of a group of kWarps builds. Their order gives
+  // the blocks on the diagonal, which take longest, to different warps.
   template <int kWarps>
   __device__ static int NumTiles(int num_blocks, int warp) {
     return (num_blocks * (num_blocks + 1) / 2 - warp + kWarps - 1) / kWarps;

@@ -15,18 +15,18 @@
 namespace bole::cuda {
 
 inline constexpr int kChunkKeys = 16;  // Keys of the state in a chunk.
-inline constexpr int kAhead = 4;       // Chunks of the state on their way.
-// Strides in shared memory, in elements: paddings against bank conflicts.
+inline constexpr int kAhead = 4;       // Chunks of the state in flight.
+// Strides in shared memory, in elements, padded against bank conflicts.
 inline constexpr int kKeyStride = kTreeKeyDim + 16;
 inline constexpr int kPadding = 8;
 
-// A warp's rows of the state, a few chunks of keys ahead: every lane copies
-// what it reads itself. [chunk][rows 8 i ..][lane]
+// A warp's rows of the state, loaded a few chunks of keys in advance: every
+// lane copies what it reads itself. [chunk][rows 8 i ..][lane]
 template <int kTiles>
 using StateRing = float4[kAhead][2 * kTiles][32];
 
-// Shared memory of a block for n nodes; C takes the place of q and k when those
-// were read.
+// Shared memory of a block for n nodes. C takes the place of q and k once those
+// have been read.
 template <int kNodes>
 struct TileMemory {
   BFloat16* k;      // [n, kKeyStride]
@@ -88,7 +88,7 @@ struct TileWork {
   __device__ int64_t value_row(int node) const {
     return static_cast<int64_t>(first + node) * p.shape.value_heads + head;
   }
-  // The tree's depth: how many strict ancestors a node has at most.
+  // The tree's depth: the largest number of strict ancestors of a node.
   __device__ int Depth() const {
     int depth = 0;
     for (int i = threadIdx.x % 32; i < count; i += 32) {
@@ -98,15 +98,15 @@ struct TileWork {
   }
 };
 
-// Rows of 16-byte chunks into shared memory: `count` of them with `chunks`
-// each, and zeros around those, to kRows and kChunks.
+// Copies `count` rows of kChunks 16-byte chunks into shared memory, and writes
+// zeros after them up to kRows rows.
 template <int kRows, int kChunks>
 struct RowCopy {
   int count;
   int chunks;
   int stride_bytes;  // In shared memory.
 
-  // at(i): where row i is.
+  // at(i): the address of row i.
   template <typename At>
   __device__ void Run(void* to, const At& at) const {
     for (int i = threadIdx.x; i < kRows * kChunks;
@@ -151,7 +151,7 @@ __device__ void CopyOperands(const TileWork& on,
   CommitCopies();
 }
 
-// G or C: tiles of 8 x 8 up to the diagonal, and nothing else.
+// Copies G or C, but only the tiles of 8 x 8 up to the diagonal.
 template <int kNodes>
 __device__ void CopyMatrix(const float* from, int count, int max_nodes,
                            float* to) {

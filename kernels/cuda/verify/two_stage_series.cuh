@@ -2,8 +2,8 @@
 // the products with the state, the finite Neumann series, and the output.
 //
 // Everything is transposed: a warp owns 16 or 32 value columns and holds Z^T,
-// U^T, O^T [columns, nodes] in registers, so that what a round writes is where
-// the next one reads it.
+// U^T, O^T [columns, nodes] in registers, so that each round leaves its results
+// where the next one reads them.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_TWO_STAGE_SERIES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_TWO_STAGE_SERIES_CUH_
 
@@ -61,7 +61,8 @@ __device__ inline void Widen(const BFloat16* from, uint32_t (&to)[4]) {
   to[3] = pairs.y & 0xffff0000u;
 }
 
-// ks = S k^T and qs = S q^T of every node. The first kAhead chunks are there.
+// ks = S k^T and qs = S q^T of every node. The first kAhead chunks have
+// arrived.
 template <int kNodes, int kTiles>
 __device__ void MultiplyState(const StateStream<kTiles>& state,
                               const TileMemory<kNodes>& memory,
@@ -127,7 +128,8 @@ __device__ void StartSeries(const TileMemory<kNodes>& memory, int columns,
 }
 
 // sums[i] += x times rows 8 (n + i) .. of a lower triangular matrix,
-// transposed: kGroup of them side by side, for more products in flight.
+// transposed. kGroup of them are computed side by side, for more products in
+// flight.
 template <int kNodes, int kTiles, int kGroup>
 __device__ void MultiplyRows(const uint32_t (&x)[kNodes / 8][kTiles][4],
                              const float* matrix, int n,
@@ -153,8 +155,9 @@ __device__ void MultiplyRows(const uint32_t (&x)[kNodes / 8][kTiles][4],
 template <int kNodes, int kTiles>
 constexpr int kSideBySide = 4 / kTiles < kNodes / 8 ? 4 / kTiles : kNodes / 8;
 
-// One round: Z <- -G Z, U += Z. From the last nodes to the first, in place: G
-// is lower triangular, so that what was overwritten is not read again.
+// One round: Z <- -G Z, U += Z. It runs in place from the last nodes to the
+// first: G is lower triangular, so values that were overwritten are not read
+// again.
 template <int kNodes, int kTiles>
 __device__ void AdvanceSeries(const float* g,
                               uint32_t (&z)[kNodes / 8][kTiles][4],

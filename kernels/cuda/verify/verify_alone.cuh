@@ -1,15 +1,16 @@
-// What a block of threads of verification by itself does where few requests
-// leave the GPU to latency and trees have 33 to 64 nodes: as verify_few.cuh, a
-// tile of the columns of one head, with products on wgmma, of whole warpgroups.
+// The work of a block of a kernel that only verifies, where few requests leave
+// the GPU bound by latency and trees have 33 to 64 nodes. As in verify_few.cuh
+// it is a tile of the columns of one head, but products use wgmma, by whole
+// warpgroups:
 //
 //   columns   the state's high and low parts, rows of one operand, times keys
 //             and queries; then two warps solve for U and two read O out
 //   solve     k_i k_j, scaled to -g, and the inverses of diagonal blocks
 //   readout   q_i k_j, scaled
-//   nodes     two warps that sum up the paths before the keys are there
+//   nodes     two warps that sum up the paths before the keys arrive
 //
-// A warp of solve and of readout has a row of blocks of its matrix, and gives
-// it as soon as it is done. sm_90a.
+// Each warp of solve and of readout builds a row of blocks of its matrix and
+// publishes it as soon as it is done. Requires sm_90a.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_ALONE_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_ALONE_CUH_
 
@@ -35,7 +36,7 @@ constexpr int kAloneNodes = AloneConfig::kNodes;
 constexpr int kAloneGroups = AloneConfig::kColumnGroups;
 constexpr int kGroupWarps = 4;  // Warps of a warpgroup.
 constexpr int kNodeWarps = kAloneNodes / 32;
-// Keys and queries are loaded by those that build.
+// The warps that build the matrices load keys and queries.
 constexpr int kRowWarps = 2 * kGroupWarps;
 
 // A block of a matrix in float32; equal columns of successive rows are in
@@ -51,7 +52,7 @@ struct AloneShared {
   TreeMatrices<kAloneBlocks> matrices;
   alignas(16) FloatTile scratch[kAloneBlocks];  // For diagonal blocks.
   TileValues<kAloneGroups, kAloneBlocks> values;
-  // Sums that a warp of the columns has for the other one of its group.
+  // Sums that a warp of the columns hands to the other warp of its group.
   float4 halves[kGroupWarps][2 * kAloneBlocks][32];
   uint4 u[kAloneGroups][kAloneBlocks][2][32];  // Blocks of U^T.
   alignas(16) TreeGates<kAloneNodes, 1> gates;
@@ -66,7 +67,7 @@ struct AloneShared {
   uint64_t readout_full[kAloneBlocks];
   uint64_t u_full[kAloneGroups][kAloneBlocks];
 
-  // By all threads.
+  // Called by all threads.
   __device__ void InitBarriers() {
     const int n = static_cast<int>(threadIdx.x);
     if (n < kAloneBlocks) {
@@ -83,19 +84,19 @@ struct AloneShared {
   }
 };
 
-// By a warp: returns when `full` is, once for all.
+// Called by a warp. Waits for `full`, which completes only once.
 __device__ inline void WaitFull(const uint64_t& full) {
   WaitBarrier(AddressOf(&full), 0);
   __syncwarp();
 }
 
-// Columns 16 step .. + 15 of the rows, an operand of wgmma.
+// Columns 16 step .. + 15 of the rows, as an operand of wgmma.
 __device__ inline uint64_t RowsOperand(const NodeRows<kAloneNodes>& rows,
                                        int step) {
   return WgmmaOperand(AddressOf(&rows.chunk[step / 4][0][0]) + step % 4 * 32);
 }
 
-// Keys, then queries, to shared memory, by the warps that build.
+// Loads keys, then queries, to shared memory. Called by the warps that build.
 __device__ inline void LoadRows(const GdnCoreParams& p, const LayerTile& tile,
                                 int padded, AloneShared& s) {
   const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
@@ -116,7 +117,7 @@ __device__ inline void LoadRows(const GdnCoreParams& p, const LayerTile& tile,
   ArriveLanes(&s.queries_full);
 }
 
-// The gates of the nodes, by a thread each.
+// Loads the gates of the nodes, one node per thread, and sums up the paths.
 __device__ inline void FinishGates(const GdnCoreParams& p,
                                    const LayerTile& tile,
                                    Gates<AloneConfig>& gates, AloneShared& s) {

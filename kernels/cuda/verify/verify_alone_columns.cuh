@@ -1,4 +1,4 @@
-// The columns of verification by itself (verify_alone.cuh).
+// The warps of verify_alone.cuh that have the value columns.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_ALONE_COLUMNS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_ALONE_COLUMNS_CUH_
 
@@ -17,10 +17,11 @@
 
 namespace bole::cuda {
 
-// A warp of the first warpgroup. Of its group's 16 columns it has the state's
-// high part and solves for U, or has the low part and reads O out. Blocks are
-// numbered when this is compiled, and each takes what is before it just before
-// its own turn, so that rows of the matrices may come one after the other.
+// A warp of the first warpgroup. For its group's 16 columns it has the state's
+// high part and solves for U, or has the low part and reads O out. Block
+// numbers are compile-time constants. Each block takes in the previous ones
+// just before its own turn, so that the rows of the matrices may arrive one
+// after the other.
 class AloneColumns {
  public:
   __device__ AloneColumns(const GdnCoreParams& p, const LayerTile& tile,
@@ -34,7 +35,7 @@ class AloneColumns {
         group_(warp_ % kAloneGroups),
         solves_(warp_ < kAloneGroups) {}
 
-  // The state is on its way, one group of copies.
+  // The copies of the state have been issued, as one group.
   __device__ void Run() {
     LoadValues();
     TileSum sums[kAloneBlocks];
@@ -71,7 +72,7 @@ class AloneColumns {
     CommitCopies();
   }
 
-  // S k for a warp that solves, S q for one that reads out.
+  // Computes S k for a warp that solves, S q for one that reads out.
   __device__ void MultiplyState(TileSum (&mine)[kAloneBlocks]) {
     SplitState();
     FlatSums keys;
@@ -86,7 +87,7 @@ class AloneColumns {
     AddHalves(keys, queries, mine);
   }
 
-  // A thread has the state's chunks that it copied.
+  // Each thread splits the chunks of the state that it copied itself.
   __device__ void SplitState() {
     WaitForCopies<1>();  // Not yet for the values.
 #pragma unroll 4
@@ -105,7 +106,7 @@ class AloneColumns {
     ArriveLanes(&s_.parts_full);
     WaitFull(s_.parts_full);
   }
-  // Where four of a row's columns are.
+  // The address of the lane's four columns of a row.
   __device__ uint2* PartOf(int row) {
     auto& parts = s_.parts;
     uint4& chunk =
@@ -124,7 +125,8 @@ class AloneColumns {
     WgmmaCommit();
   }
 
-  // The other warp of the group gets what it is to have, and gives the rest.
+  // Exchanges sums with the other warp of the group: the warp that solves gets
+  // those with keys, the warp that reads out those with queries.
   __device__ void AddHalves(const FlatSums& keys, const FlatSums& queries,
                             TileSum (&mine)[kAloneBlocks]) {
     const auto pick = [&](int i, bool of_keys) {
@@ -152,7 +154,7 @@ class AloneColumns {
   }
 
   // sum += u B^T for the first `count` blocks of U and of a row of a matrix, by
-  // products of which one does not wait for the one before.
+  // products that do not depend on the previous one.
   __device__ static void MultiplyAddRow(TileSum& sum,
                                         const SplitOperand (&u)[kAloneBlocks],
                                         const SplitBlock* row, int count) {
@@ -176,7 +178,8 @@ class AloneColumns {
     }
   }
 
-  // Forward substitution: block j of U is given when it is there.
+  // Forward substitution: each block of U is handed over as soon as it is
+  // solved.
   __device__ void Solve(int used, TileSum (&right)[kAloneBlocks]) {
 #pragma unroll
     for (int j = 0; j < kAloneBlocks; ++j) {
@@ -226,7 +229,7 @@ class AloneColumns {
     }
   }
 
-  // Block j of O^T to memory.
+  // Stores block j of O^T to global memory.
   __device__ void Store(int j, const TileSum& o) const {
     BFloat16* const out =
         As<BFloat16>(p_.out) +

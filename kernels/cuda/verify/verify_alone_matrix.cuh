@@ -1,5 +1,4 @@
-// The matrices of verification by itself (verify_alone.cuh): a row of blocks in
-// a warp.
+// The matrices of verify_alone.cuh: each warp builds a row of blocks.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_ALONE_MATRIX_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_ALONE_MATRIX_CUH_
 
@@ -14,14 +13,14 @@
 
 namespace bole::cuda {
 
-// From -g of a diagonal block to (I + g)^-1 - I, by substitution in float32, by
-// a warp, which has `scratch`. Here it is faster than InvertBlock():
+// Turns -g of a diagonal block into (I + g)^-1 - I, by substitution in float32.
+// Called by a warp, which owns `scratch`. Here it is faster than InvertBlock():
 //
 //   (I + [A 0; B D])^-1 = [A' 0; -D' B A' D'], A' = (I + A)^-1, D' = (I + D)^-1
 __device__ inline void InvertDiagonal(TileSum& tile, FloatTile& scratch) {
   constexpr int kHalf = kTileRows / 2;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Where the lane's two columns of each quarter are.
+  // The lane's two columns of each quarter.
   const auto pair = [&](int row, int first_column) -> float2& {
     return reinterpret_cast<float2&>(scratch[row][first_column + lane % 4 * 2]);
   };
@@ -31,7 +30,7 @@ __device__ inline void InvertDiagonal(TileSum& tile, FloatTile& scratch) {
     pair(TileRow(2), n * kHalf) = make_float2(tile[n][2], tile[n][3]);
   }
   __syncwarp();
-  // A lane has a row of A' or of D'.
+  // Each lane computes a row of A' or of D'.
   const int first = lane / kHalf % 2 * kHalf;
   const int row = lane % kHalf;
   float x[kHalf];
@@ -85,7 +84,7 @@ __device__ inline void InvertDiagonal(TileSum& tile, FloatTile& scratch) {
   }
 }
 
-// A warp's row of blocks of the matrix that is solved with, or read out with.
+// A warp's row of blocks of the solve matrix or of the readout matrix.
 class AloneRow {
  public:
   __device__ AloneRow(AloneShared& s, bool solves)
@@ -93,7 +92,8 @@ class AloneRow {
         solves_(solves),
         row_(static_cast<int>(threadIdx.x) / 32 % kGroupWarps) {}
 
-  // By the warps of a warpgroup. used: blocks of the tree's nodes.
+  // Called by the warps of a warpgroup. used: the number of blocks that the
+  // tree's nodes occupy.
   __device__ void Build(int used) {
     TileSum products[kAloneBlocks];
     Multiply(products);
@@ -114,7 +114,7 @@ class AloneRow {
   }
 
  private:
-  // k_i k_j, or q_i k_j.
+  // Computes k_i k_j, or q_i k_j.
   __device__ void Multiply(TileSum (&products)[kAloneBlocks]) {
     auto& d = reinterpret_cast<float(&)[8 * kAloneBlocks]>(products);
     const auto& left = solves_ ? s_.keys : s_.queries;
@@ -144,7 +144,7 @@ class AloneRow {
     }
   }
 
-  // To -g, or to the readout: the block of column `column`.
+  // Scales the block of column `column` to -g, or to the readout.
   __device__ void Scale(TileSum& tile, int column) const {
     const int first = column * kTileRows + TileColumn(0, 0);
     const uint32_t columns[] = {static_cast<uint32_t>(columns_[0] >> first),
@@ -163,7 +163,7 @@ class AloneRow {
                                         : make_float2(gammas.z, gammas.w);
         const float2 own = gamma_[r / 2];
         const bool is_used = columns[r / 2] >> (8 * n + r % 2) & 1;
-        // Only ancestors meet the exponential: never more than 1.
+        // Only ancestors' decays are used, which never exceed 1.
         const float difference = (own.x - gamma.x) + (own.y - gamma.y);
         const float decay = ExpOfTwo(is_used ? difference : -INFINITY);
         tile[n][r] *=

@@ -25,14 +25,14 @@ constexpr int kBuilderGroup = 2;
 constexpr int kBatchThreads = 512;
 constexpr int kBuilders = 128;
 
-constexpr int kStoreBarrier = 1;  // A group's has its number added.
+constexpr int kStoreBarrier = 1;  // Plus the number of the group.
 
 constexpr int kRowStages = 2;
 constexpr int kSolveStages = 2;
 constexpr int kGateStages = 2;  // Each with a warp that fills it.
 
-// For trees of up to kMaxNodes, 32 or 64. Registers of the warpgroups add up to
-// 512.
+// The configuration for trees of up to kMaxNodes nodes, 32 or 64. The registers
+// of the four warpgroups add up to 512.
 template <int kMaxNodes, int kRingSlots>
 struct BatchConfig {
   static constexpr int kNodes = kMaxNodes;
@@ -45,7 +45,7 @@ constexpr int kColumnRegisters = 144;
 constexpr int kBuilderRegisters = 152;
 constexpr int kLoaderRegisters = 72;
 
-// What the device copies boxes of, rows of 16-bit elements.
+// The tensor maps from which boxes are copied; rows are of 16-bit elements.
 struct VerifyMaps {
   CUtensorMap states;  // [slots * L * Hv * dv, 2 dk]: halves of floats.
   CUtensorMap k;       // [rows, Hk dk]
@@ -53,14 +53,14 @@ struct VerifyMaps {
   CUtensorMap v;       // [rows, Hv dv]
 };
 
-// M [kNodes, kNodes], lower block triangular, in two bfloat16 parts: rows of 64
-// columns as WgmmaOperand() wants them.
+// M [kNodes, kNodes], lower block triangular, in two bfloat16 parts. Their rows
+// of 64 columns have the layout that WgmmaOperand() expects.
 template <int kNodes>
 struct SplitMatrix {
   uint4 part[2][kNodes][8];
 
-  // The byte at which the 16-byte unit of row i begins that holds columns 8
-  // unit .. 8 unit + 7.
+  // The byte offset of the 16-byte unit of row i that holds columns 8 unit .. 8
+  // unit + 7.
   __device__ static int Offset(int i, int unit) {
     return i * 128 + (unit ^ i % 8) * 16;
   }
@@ -82,12 +82,12 @@ struct BatchShared {
   uint64_t ring_empty[kColumnGroups][C::kSlots];
   uint64_t headers_full[kGateStages];
   uint64_t gates_full[kGateStages];
-  uint64_t gates_empty[kGateStages];  // And their headers.
+  uint64_t gates_empty[kGateStages];  // For their headers too.
   uint64_t solve_full;
   uint64_t matrix_full;
   uint64_t matrix_empty;
 
-  // By one thread.
+  // Called by one thread.
   __device__ void InitBarriers() {
     constexpr int kGroupWarps = 4;
     constexpr int kColumnWarps = kGroupWarps * kColumnGroups;
@@ -121,8 +121,8 @@ struct BatchTask {
   Divisor key_items;      // Items of a key head.
 };
 
-// Some value heads of a key head of a request. Block b has item b and every
-// gridDim.x-th from there on.
+// Some value heads of a key head of a request. Block b processes item b and
+// every gridDim.x-th item after it.
 struct VerifyItem {
   int head;  // The first.
   int key_head;

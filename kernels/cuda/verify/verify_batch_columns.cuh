@@ -1,5 +1,5 @@
-// What a warpgroup does with 64 value columns of one head after another, as
-// transposes [columns, nodes].
+// The work of a warpgroup on 64 value columns of one head after another. All
+// products are transposed, [columns, nodes].
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_COLUMNS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_COLUMNS_CUH_
 
@@ -107,12 +107,12 @@ class GroupColumns {
   __device__ __forceinline__ void TakeStateBox(StateBox& box) {
     ring_at_.WaitFull(s_.ring_full[group_]);
     box.Load(Slot(ring_at_.stage));
-    FenceForAsync();  // It has been read when the next copy comes.
+    FenceForAsync();  // Orders this read before the next copy.
     ArriveWarp(&s_.ring_empty[group_][ring_at_.stage]);
     ring_at_.Advance();
   }
 
-  // Where the lane finds its row of 8 columns when four 8x8 blocks are moved:
+  // The offset of the lane's row of 8 columns when four 8x8 blocks are moved:
   // nodes 16 block .. + 15 of a box, the warp's 16 columns.
   __device__ static int BlockOffset(int block) {
     const int node = block * 16 + Lane() / 16 * 8 + Lane() % 8;
@@ -123,7 +123,7 @@ class GroupColumns {
   }
 
   // R^T = (V - D_P K S)^T D_beta, as left operands. Returns the slot of v,
-  // which is kept.
+  // which is not released yet.
   __device__ __forceinline__ int FormRightSides(
       const Gates& gates, int count, const float* keys,
       SplitOperand (&right)[C::kBlocks]) {
@@ -174,8 +174,8 @@ class GroupColumns {
     WgmmaResults(queries);
   }
 
-  // O to memory through the slot that held v, of which each warp has read what
-  // it overwrites: 128 bytes of a node at a time.
+  // Stores O to global memory, 128 bytes of a node at a time, through the slot
+  // that held v. Each warp overwrites only what it has read itself.
   __device__ __forceinline__ void Store(const HeadHeader& header,
                                         const Sums& queries, int held) {
     unsigned char* const slot = Slot(held);
@@ -199,7 +199,7 @@ class GroupColumns {
       units[n] = *reinterpret_cast<const uint4*>(slot + (n * 16 + first) * 128 +
                                                  (unit ^ first % 8) * 16);
     }
-    FenceForAsync();  // As above.
+    FenceForAsync();  // Orders these reads before the next copy.
     ArriveWarp(&s_.ring_empty[group_][held]);
     const int64_t stride = p_.shape.value_width();
     BFloat16* const out =

@@ -1,4 +1,4 @@
-// The warps that bring the gates of a block's heads to shared memory.
+// The warps that load the gates of a block's heads to shared memory.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_GATES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_GATES_CUH_
 
@@ -39,7 +39,7 @@ class HeadCursor {
   }
 
  private:
-  // Behind n_, the first that has nodes.
+  // Advances to the first item after n_ that has nodes.
   __device__ void FindItem() {
     head_ = 0;
     for (;;) {
@@ -57,9 +57,9 @@ class HeadCursor {
   VerifyItem item_;
 };
 
-// By as many warps as there are stages: each has a stage of its own, and every
-// head of the block that comes to it. A head is announced when its gates have
-// been asked for.
+// Called by as many warps as there are stages. Each warp fills a stage of its
+// own and handles every head of the block that falls to it. A head is announced
+// when the loads of its gates have been issued.
 template <typename Shared>
 __device__ void LoadGates(const GdnCoreParams& p, BatchTask task,
                           const VerifyItem& first, Shared& s) {

@@ -1,5 +1,6 @@
-// What kernels that verify with a block for each multiprocessor are launched
-// with: descriptions of their operands, and what each block has.
+// Launch parameters of the kernels that verify with one block per streaming
+// multiprocessor: tensor maps of their operands, and each block's share of the
+// work.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LAUNCH_CUH_
 
@@ -26,7 +27,7 @@ inline absl::Status MakeMap(const BoxedRows& boxed, CUtensorMap& map) {
   return made.status();
 }
 
-// Boxes have so many rows of k and q, and of v.
+// Boxes have key_rows rows of k and q, and value_rows rows of v.
 inline absl::Status MakeMaps(const GdnCoreParams& p, int key_rows,
                              int value_rows, VerifyMaps& maps) {
   const GdnShape& shape = p.shape;
@@ -57,7 +58,7 @@ inline absl::Status MakeMaps(const GdnCoreParams& p, int key_rows,
   return made;
 }
 
-// 0 where it cannot be asked.
+// Returns 0 if the query fails.
 inline int NumMultiprocessors() {
   int device = 0;
   int count = 0;
@@ -70,7 +71,8 @@ inline int NumMultiprocessors() {
   return count;
 }
 
-// Items such that no block has more heads than it must.
+// Chooses the items such that the largest number of heads of a block is
+// minimal.
 inline BatchTask TaskOf(const GdnCoreParams& p, int num_blocks) {
   const int group = p.shape.value_heads / p.shape.key_heads;
   int best = group;
@@ -99,8 +101,9 @@ absl::Status AllowSharedMemory(Kernel* kernel, size_t bytes) {
       "shared memory of GdnVerify");
 }
 
-// A kernel whose blocks have heads one after another and Shared as memory, with
-// so many rows in a box of k or q, and of v.
+// Launches a kernel whose blocks process heads one after another and have
+// Shared as shared memory. Boxes have key_rows rows of k or q, and value_rows
+// of v.
 template <typename Shared, typename Kernel>
 absl::Status LaunchByHeads(Kernel kernel, int key_rows, int value_rows,
                            const GdnCoreParams& p, const Launch& on) {

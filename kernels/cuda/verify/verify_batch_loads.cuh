@@ -1,7 +1,7 @@
-// The warps that bring a block's operands to shared memory, each ahead of the
-// others as far as there is room. Their loops stay loops: a block's code is
-// more than its multiprocessor keeps near, and what is fetched for these warps
-// delays the others.
+// The warps that load a block's operands to shared memory, each as far in
+// advance as there is room. Their loops are not unrolled: a block's code is
+// larger than the instruction cache, and instruction fetches for these warps
+// delay the others.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LOADS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_LOADS_CUH_
 
@@ -14,8 +14,8 @@
 
 namespace bole::cuda {
 
-// By all threads, first: barriers and maps are ready, and the next kernel may
-// start.
+// Called first, by all threads. Initialises the barriers, prefetches the maps,
+// and lets the next kernel start.
 template <typename Shared>
 __device__ __forceinline__ void BeginBlock(const VerifyMaps& maps, Shared& s) {
   if (threadIdx.x == 0) s.InitBarriers();
@@ -41,16 +41,17 @@ __device__ void ForEachItem(const GdnCoreParams& p, BatchTask task,
   }
 }
 
-// By one thread: the states and v. States are from before this forward pass,
-// whose first kernel (Embed) waits before it lets others start, so that they
-// need no wait.
+// Called by one thread. Loads the states and v. The states need no wait: they
+// are from before this forward pass, whose first kernel (Embed) waits before it
+// lets others start.
 template <typename C>
 __device__ void LoadStatesAndValues(const GdnCoreParams& p,
                                     const VerifyMaps& maps, BatchTask task,
                                     const VerifyItem& first,
                                     BatchShared<C>& s) {
-  // Boxes of each half on their way before the first rows are there: enough for
-  // the memory to be busy, and no more for rows and gates to wait behind.
+  // Boxes of each half that are requested before the first rows arrive: enough
+  // to keep the memory busy, and no more, because rows and gates queue after
+  // them.
   constexpr int kEarlyBoxes = 2;
   constexpr int kValueBytes = C::kNodes * kGroupColumns * 2;
   StageAt<C::kSlots> at;
@@ -95,7 +96,7 @@ __device__ void LoadStatesAndValues(const GdnCoreParams& p,
   });
 }
 
-// By one thread: rows of k and q.
+// Called by one thread. Loads the rows of k and q.
 template <typename C>
 __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
                          BatchTask task, const VerifyItem& first,
@@ -105,7 +106,7 @@ __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
   ForEachItem(p, task, first, [&](const VerifyItem& item) {
     const int column = item.key_head * kKeyDim;
     WaitForPrevious();
-    // The first gates have been asked for.
+    // Wait until the first gates have been requested.
     if (is_first) WaitBarrier(AddressOf(&s.headers_full[0]), 0);
     is_first = false;
     at.WaitEmpty(s.rows_empty);
@@ -121,7 +122,7 @@ __device__ void LoadRows(const GdnCoreParams& p, const VerifyMaps& maps,
     }
     at.Advance();
   });
-  WaitForPrevious();  // A kernel has waited when it ends, empty or not.
+  WaitForPrevious();  // A kernel must wait before it ends, even without work.
 }
 
 }  // namespace bole::cuda

@@ -1,8 +1,9 @@
 // The warpgroup that builds M = C (I + G)^-1 of one head after another, with
-// which O = D_P Q S + M R. It knows nothing of the state, so it is ready when
-// the products of the state are.
+// which O = D_P Q S + M R. M does not depend on the state, so it is ready when
+// the products with the state are.
 //
-// By block substitution from M (I + G) = C, row of blocks by row of blocks:
+// M is found by block substitution from M (I + G) = C, one row of blocks at a
+// time:
 //
 //   M_ij = (C_ij - sum over k > j of M_ik G_kj) (I + G_jj)^-1
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BATCH_MATRIX_CUH_
@@ -27,7 +28,7 @@ class MatrixBuilder {
   __device__ explicit MatrixBuilder(BatchShared<C>& s) : s_(s) {}
 
   __device__ __forceinline__ void Run() {
-    // What is above the diagonal is never written again.
+    // Clears M. What is above the diagonal is never written again.
     for (int i = static_cast<int>(threadIdx.x) % kBuilders;
          i < 2 * 8 * C::kNodes; i += kBuilders) {
       (&s_.matrix.part[0][0][0])[i] = make_uint4(0, 0, 0, 0);
@@ -85,14 +86,15 @@ class MatrixBuilder {
     }
   }
 
-  // All blocks to solve with are there, and M may be written.
+  // Waits until all solve blocks are stored and M may be written.
   __device__ __forceinline__ void StartSubstitution() {
     matrix_at_.Meet(&s_.solve_full);
     matrix_at_.WaitEmpty(&s_.matrix_empty);
   }
 
-  // What heads with the same rows share. With 32 nodes, rows of keys and of
-  // queries are in 64: two warps have k k^T, two q k^T.
+  // Multiplies the nodes' rows; heads with the same rows share the products.
+  // With 32 nodes, keys and queries have 64 rows together: two warps have k
+  // k^T, two q k^T.
   __device__ __forceinline__ void MultiplyNodes(uint32_t rows) {
     const uint64_t operand = WgmmaOperand(rows);
     Multiply(operand, 0, keys_);
@@ -102,8 +104,8 @@ class MatrixBuilder {
     if constexpr (C::kBlocks > 2) WgmmaResults(queries_);
   }
 
-  // 64 rows from `first` on times the first 64; the queries' are behind the
-  // keys'.
+  // Multiplies 64 rows from `first` on by the first 64. The rows of the queries
+  // follow those of the keys.
   __device__ static __forceinline__ void Multiply(uint64_t rows, int first,
                                                   Products& products) {
     constexpr int kPanel = 2 * C::kNodes * 128;
@@ -170,13 +172,14 @@ class MatrixBuilder {
         const float decay =
             ExpOfTwo((to.gamma.x - from[h].x) + (to.gamma.y - from[h].y));
         float& x = tile[c / 2][2 * h + c % 2];
-        // Rows behind the tree may hold anything.
+        // Rows after the tree's last may hold anything.
         x = (bits & bit[h]) != 0 ? x * (to.key_factor * scale[h] * decay) : 0;
       }
     }
   }
 
-  // From q k^T: C_ij = exp(Gamma_i - Gamma_j) q_i k_j of a row of blocks.
+  // Computes C_ij = exp(Gamma_i - Gamma_j) q_i k_j of a row of blocks from q
+  // k^T.
   __device__ __forceinline__ void ScaleReadout(int row,
                                                const Products& products,
                                                Row& tiles) const {
@@ -215,8 +218,8 @@ class MatrixBuilder {
     }
   }
 
-  // M of a row of blocks, given C. Each block is taken off those before it as
-  // soon as it is there.
+  // Turns C of a row of blocks into M. Each block is subtracted from those
+  // before it as soon as it is known.
   __device__ __forceinline__ void Substitute(int row, Row& sums) {
 #pragma unroll
     for (int j = C::kBlocks - 1; j >= 0; --j) {
@@ -227,7 +230,7 @@ class MatrixBuilder {
       SplitTile(sums[j], m);
 #pragma unroll
       for (int i = j - 1; i >= 0; --i) {
-        // Which is taken up next must not wait.
+        // The block that is solved next must not wait.
         if (i + 1 == j) {
           MultiplyAddBlockApart(sums[i], m, Solve(j, i));
         } else {

@@ -1,5 +1,5 @@
-// What a block of threads of fused verification does with the heads of a
-// request: roles of its warps.
+// The work of a block of fused verification on the heads of a request, and the
+// roles of its warps.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_BLOCK_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_BLOCK_CUH_
 
@@ -15,11 +15,11 @@
 
 namespace bole::cuda {
 
-// How a block of threads is cut. Throughput: eight warps have all columns of a
-// head, of one head after another, and build the matrices as well. Latency
-// (kIsSplit): fewer columns of one head; a group of 16 has a warp that solves
-// for U and one that reads O out, and the other warps build the matrices
-// meanwhile.
+// How a block's work is divided among its warps. Throughput: eight warps have
+// all columns of a head, process one head after another, and build the matrices
+// as well. Latency (kIsSplit): the block has fewer columns of one head. Each
+// group of 16 columns has a warp that solves for U and one that reads O out,
+// and the other warps build the matrices meanwhile.
 template <int kNodeBlocks, int kGroups, bool kSplitGroups, int kRingSlots,
           int kBlocksPerProcessor>
 struct VerifyConfig {
@@ -35,11 +35,11 @@ struct VerifyConfig {
   static constexpr int kColumnWarps = kGroups * (kIsSplit ? 2 : 1);
   static constexpr int kBuildWarps = kIsSplit ? kWarps - kColumnWarps : kWarps;
   static constexpr int kTiles = kValueDim / kColumns / kGroups;
-  // Heads, at most, that a block has one after another.
+  // The most heads that a block processes one after another.
   static constexpr int kHeads = kIsSplit ? 1 : 4;
 };
 
-// Blocks of U^T from the warp that solves to the one that reads out.
+// Passes blocks of U^T from the warp that solves to the one that reads out.
 template <typename C>
 struct Exchange {
   uint4 u[C::kColumnGroups][2][2][32];  // Block j in slot j % 2.
@@ -59,18 +59,18 @@ struct VerifyShared {
 template <typename C>
 using Stream = ColumnStream<C::kSlots, C::kBlocks>;
 
-// Among kThreads threads; `id` from 1 on, 0 is the whole block's.
+// A barrier of kThreads threads. `id` is at least 1; 0 is the whole block's.
 template <int kThreads>
 __device__ void NamedBarrier(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
 }
 enum : int { kGatesBarrier = 1, kExchangeBarrier = 2 };
 
-// What a warp reads and writes of its first head.
+// What a warp reads and writes for its first head.
 struct Columns {
   const float* state;  // [16, 128], nullptr: zero.
   const BFloat16* v;   // 16 columns of the first node.
-  BFloat16* out;       // The same.
+  BFloat16* out;       // The same columns.
   int64_t stride;      // From node to node, in v and out.
   int num_nodes;
   int num_heads;
@@ -95,8 +95,8 @@ __device__ inline Columns ColumnsAt(const GdnCoreParams& p, int slot,
           .num_heads = tree.num_heads};
 }
 
-// The matrices of one of the heads. The gates must be finished, but those of
-// head 0 are finished here.
+// Builds the matrices of a head. With head 0 it first finishes the gates of all
+// heads.
 template <typename C>
 __device__ void Build(VerifyShared<C>& s, int num_blocks, int num_heads,
                       int head) {
@@ -111,7 +111,7 @@ __device__ void Build(VerifyShared<C>& s, int num_blocks, int num_heads,
     tiles.Multiply(s.keys, s.queries);
   };
   if (head == 0) {
-    // Warps without tiles first.
+    // Warps without tiles take the first nodes.
     s.gates.template Finish<32 * kBuilders>(
         num_heads, C::kThreads - 1 - static_cast<int>(threadIdx.x));
   }
@@ -124,7 +124,8 @@ __device__ void Build(VerifyShared<C>& s, int num_blocks, int num_heads,
   }
 }
 
-// R^T of the nodes' blocks from S k, and the slots that held v, which are kept.
+// Forms R^T of the nodes' blocks from S k. `held` becomes the slots that held
+// v, which are not released yet.
 template <typename C, int kUsed>
 __device__ void FormRightSides(const VerifyShared<C>& s, int head,
                                Stream<C>& stream, TileSum (&u)[kUsed],
@@ -144,7 +145,7 @@ __device__ void FormRightSides(const VerifyShared<C>& s, int head,
   __syncwarp();
 }
 
-// O^T to memory, through the slots that held v.
+// Stores O^T to global memory, through the slots that held v.
 template <typename C, int kUsed>
 __device__ void StoreOutputs(const Columns& columns, int head,
                              const TileSum (&o)[kUsed], Stream<C>& stream,
@@ -157,12 +158,12 @@ __device__ void StoreOutputs(const Columns& columns, int head,
   }
 }
 
-// A group of columns in one warp, head after head.
+// Processes a group of columns in one warp, head after head.
 template <typename C, int kUsed>
 __device__ void RunWhole(VerifyShared<C>& s, const Columns& columns,
                          Stream<C>& stream) {
   for (int head = 0; head < columns.num_heads; ++head) {
-    if (head > 0) __syncthreads();  // Those of the head before were read.
+    if (head > 0) __syncthreads();  // The previous head's matrices were read.
     Build(s, kUsed, columns.num_heads, head);
     TileSum u[kUsed] = {};
     TileSum o[kUsed] = {};
@@ -193,7 +194,7 @@ __device__ void RunWhole(VerifyShared<C>& s, const Columns& columns,
   }
 }
 
-// The state times the rows of k or q, in one warp.
+// Multiplies the state by the rows of k or q, in one warp.
 template <typename C, int kUsed>
 __device__ void MultiplyAllState(Stream<C>& stream,
                                  const NodeRows<C::kNodes>& rows,
@@ -212,8 +213,8 @@ __device__ void MultiplyAllState(Stream<C>& stream,
 }
 
 // The warp of a group that solves hands each block of U to the one that reads
-// out. Two slots are enough: the writer of the next block has met the reader
-// after it read the one before.
+// out. Two slots are enough: the writer reuses a slot after the barrier of the
+// block in between, at which the reader arrives only when it has read the slot.
 template <typename C, int kUsed>
 __device__ void RunSolver(VerifyShared<C>& s, int group, Stream<C>& stream) {
   TileSum u[kUsed] = {};
@@ -272,8 +273,8 @@ __device__ void RunColumns(VerifyShared<C>& s, const Columns& columns,
   }
 }
 
-// The blocks that a tree's nodes are padded to: each number has code of its
-// own.
+// The number of blocks that a tree's nodes are padded to. Each such number has
+// its own instance of the code.
 template <int kBlocks>
 __device__ int UsedBlocks(int num_nodes) {
   constexpr int kStep = kBlocks > 4 ? 2 : 1;

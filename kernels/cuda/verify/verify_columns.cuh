@@ -1,5 +1,5 @@
-// What one warp of fused verification does with 16 value columns of a head: the
-// stream of operands, and the products, as transposes [columns, nodes].
+// The work of one warp of fused verification on 16 value columns of a head: the
+// stream of operands, and the products, which are transposed, [columns, nodes].
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_COLUMNS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_COLUMNS_CUH_
 
@@ -24,8 +24,9 @@ constexpr int ValueParts(int blocks) {
   return (blocks + kPartBlocks - 1) / kPartBlocks;
 }
 
-// The next parts on their way from memory to a ring of kSlots. Every slot that
-// is released starts the copy of the next part, of the next head if need be.
+// Streams the parts from global memory through a ring of kSlots slots.
+// Releasing a slot starts the copy of the next part, which may be the next
+// head's.
 template <int kSlots, int kBlocks>
 class ColumnStream {
  public:
@@ -48,7 +49,8 @@ class ColumnStream {
     slot_ = 0;
   }
 
-  // The next part, in every lane. kHeld: slots handed out and not released.
+  // Waits for the next part and returns its slot, in every lane. kHeld: the
+  // number of slots handed out and not released.
   template <int kHeld>
   __device__ unsigned char* Take() {
     WaitForCopies<kSlots - 1 - kHeld>();
@@ -65,14 +67,14 @@ class ColumnStream {
     slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
   }
 
-  // Where 8 columns, `half` 0 or 1, of a node are within a part of v: the
+  // The offset of 8 columns of a node, `half` 0 or 1, within a part of v. The
   // halves are swapped in four of eight nodes, against bank conflicts.
   __device__ static int ValueOffset(int node, int half) {
     return node * 32 + (half ^ node / 4 % 2) * 16;
   }
 
  private:
-  // One group of copies for each part, and an empty one beyond the last.
+  // Commits one group of copies for each part, and empty ones after the last.
   __device__ void StartNextCopy() {
     if (heads_left_ > 0) {
       unsigned char* const slot = ring_ + slot_ * kSlotBytes;
@@ -132,7 +134,8 @@ class ColumnStream {
   int taken_ = 0;   // The next slot to hand out.
 };
 
-// 16 key columns of a part of the state, `step` 0 or 1, as a left operand.
+// Loads 16 key columns of a part of the state, `step` 0 or 1, as a left
+// operand.
 __device__ inline void LoadState(const unsigned char* slot, int step,
                                  SplitOperand& a) {
   const int lane = threadIdx.x % 32;
@@ -164,8 +167,8 @@ __device__ void MultiplyState(const SplitOperand& a, int step,
   }
 }
 
-// sum = beta v - beta exp(Gamma) k_scale sum of the nodes of block `block`,
-// whose v is at `in_part` of a part's blocks.
+// sum = beta v - beta exp(Gamma) k_scale sum, for the nodes of block `block`,
+// whose v is block `in_part` of the part in `slot`.
 template <typename Head>
 __device__ void FormRightSide(const unsigned char* slot, int in_part,
                               const Head& gates, int block, TileSum& sum) {
@@ -205,8 +208,8 @@ __device__ void ScaleReadout(const Head& gates, TileSum (&sums)[kUsed]) {
   }
 }
 
-// Block j of U^T from its right side, from which the blocks before it have been
-// taken off.
+// Solves block j of U^T from its right side, from which the blocks before it
+// have been subtracted.
 template <int kUsed, typename Matrices>
 __device__ void SolveBlock(const Matrices& matrices, int j,
                            TileSum (&right)[kUsed], SplitOperand& u) {
@@ -215,7 +218,7 @@ __device__ void SolveBlock(const Matrices& matrices, int j,
   SplitTile(right[j], u);
 }
 
-// What block j of U means to the right sides behind it, and to the outputs.
+// Applies block j of U to the right sides after it, and to the outputs.
 template <int kUsed, typename Matrices>
 __device__ void TakeOff(const Matrices& matrices, int j, const SplitOperand& u,
                         TileSum (&right)[kUsed]) {
@@ -233,7 +236,7 @@ __device__ void ReadOut(const Matrices& matrices, int j, const SplitOperand& u,
   }
 }
 
-// Blocks first .. of O^T to a slot, as a part of v.
+// Writes blocks of O^T from `first` on to a slot, in the layout of a part of v.
 template <int kUsed>
 __device__ void PutPart(const TileSum (&sums)[kUsed], int first,
                         unsigned char* slot) {
@@ -254,8 +257,8 @@ __device__ void PutPart(const TileSum (&sums)[kUsed], int first,
   __syncwarp();
 }
 
-// The same, and from there to memory: stores of 16 bytes. `out`: the 16 columns
-// of the tree's first node.
+// Does the same, and stores the part from there to global memory, 16 bytes at a
+// time. `out`: the 16 columns of the tree's first node.
 template <int kUsed>
 __device__ void StorePart(const TileSum (&sums)[kUsed], int first,
                           unsigned char* slot, BFloat16* out, int64_t stride,

@@ -1,8 +1,8 @@
-// What a block of threads of verification does where few requests leave the GPU
-// to latency: a tile of the columns of one head, whose work is spread over the
-// block's warps. For each group of 16 columns a warp solves for U and one reads
-// O out; the others build the matrices meanwhile. Code that runs once should be
-// short: one code serves trees of every size, by numbers of 16-node blocks that
+// The work of a block of verification where few requests leave the GPU bound by
+// latency: a tile of the columns of one head, spread over the block's warps.
+// For each group of 16 columns one warp solves for U and one reads O out; the
+// others build the matrices meanwhile. Code that runs once should be short, so
+// one instance serves trees of every size, with numbers of 16-node blocks that
 // are compared at run time.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_FEW_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_FEW_CUH_
@@ -45,7 +45,7 @@ struct TileState {
   static constexpr int kChunks = kKeyDim / 4;
   uint4 chunk[kRows][kChunks];
 
-  // Copies them, or clears them if there is no `state`, with kWarps warps.
+  // Copies the rows, or clears them if `state` is null, with kWarps warps.
   template <int kWarps>
   __device__ void LoadAsync(const float* state) {
     static_assert(kWarps % 4 == 0 && kChunks == 32);
@@ -100,7 +100,7 @@ __device__ void LoadTileState(const GdnCoreParams& p, const LayerTile& tile,
   CommitCopies();
 }
 
-// Keys and queries, once they have been written.
+// Loads keys and queries, which must have been written.
 template <typename C>
 __device__ void LoadKeys(const GdnCoreParams& p, const LayerTile& tile,
                          int padded, FewShared<C>& s) {
@@ -131,12 +131,12 @@ __device__ void LoadValues(const GdnCoreParams& p, const LayerTile& tile,
       valid);
 }
 
-// A node's gates in a thread, of the block's last ones.
+// The gates of a node, held by one of the block's last threads.
 template <typename C>
 using Gates = NodeGates<C::kNodes / 32>;
 
-// Sums up the paths, by the nodes' threads, when all gates are stored. They
-// build as well, and the builders meet here.
+// Sums up the paths when all gates are stored. Called by the nodes' threads,
+// which are builders as well; all builders wait in WaitForPaths().
 template <typename C>
 __device__ void SumPaths(FewShared<C>& s, const Gates<C>& gates) {
   const float decay = s.gates.SumPath(s.gates.heads[0], gates.node);
@@ -152,7 +152,7 @@ __device__ void WaitForPaths(const FewShared<C>& s) {
 #endif
 }
 
-// The matrices.
+// Builds the matrices.
 template <typename C>
 __device__ void BuildMatrices(FewShared<C>& s, const Gates<C>& gates,
                               int used) {
@@ -176,7 +176,8 @@ __device__ void BuildMatrices(FewShared<C>& s, const Gates<C>& gates,
   }
 }
 
-// The group's columns of the state times the first kUsed blocks of rows.
+// Multiplies the group's columns of the state by the first kUsed blocks of
+// rows.
 template <typename C, int kUsed>
 __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
                                const NodeRows<C::kNodes>& rows,
@@ -190,7 +191,7 @@ __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
     for (int block = 0; block < kUsed; ++block) {
       rows.LoadRight(block, step, b[block]);
     }
-    // Products that follow each other do not wait for each other.
+    // Successive products do not depend on each other.
 #pragma unroll
     for (int block = 0; block < kUsed; ++block) {
       MultiplyAdd(sums[block][0], a.high, b[block][0], b[block][1]);
@@ -203,7 +204,7 @@ __device__ void MultiplyBlocks(const FewShared<C>& s, int group,
     }
   }
 }
-// Sums of blocks behind those in use may be anything.
+// Sums of blocks after those in use may be anything.
 template <typename C>
 __device__ void MultiplyTileState(const FewShared<C>& s, int group, int used,
                                   const NodeRows<C::kNodes>& rows,

@@ -1,6 +1,6 @@
-// The front of a linear layer where a cluster of blocks verifies what it
-// computes: tree convolution, SiLU and scales of a key head and of value heads
-// that read it.
+// The front of a linear layer, where the cluster of blocks that computes it
+// also verifies: tree convolution, SiLU and scales of a key head and of value
+// heads that read it.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_FRONT_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_FRONT_CUH_
 
@@ -25,7 +25,7 @@ class TileFront {
  public:
   static constexpr int kValueVectors = kTileColumns / kVector;  // In a row.
 
-  // Brings the weights on their way, with all threads; one group of copies.
+  // Starts the copies of the weights, with all threads, as one group.
   __device__ void LoadWeights(const GdnConvParams& p, const LayerTile& tile) {
 #pragma unroll
     for (int i = threadIdx.x; i < kVectors * kVector; i += kThreads) {
@@ -38,12 +38,13 @@ class TileFront {
     CommitCopies();
   }
 
-  // Finds where the raw values under a node's taps are, by its thread.
+  // Finds the addresses of the raw values under a node's taps. Called by the
+  // node's thread.
   template <int kWords>
   __device__ void FindTaps(const GdnConvParams& p, const LayerTile& tile,
                            const NodeGates<kWords>& gates) {
     static_assert(kWords <= 2);
-    const BFloat16* at[kConvTaps] = {};  // Null: nothing, and so zero.
+    const BFloat16* at[kConvTaps] = {};  // Null: the value is zero.
     if (gates.valid) {
       const BFloat16* projected = As<BFloat16>(p.projected);
       const int64_t width = p.shape.projected_width();
@@ -73,16 +74,17 @@ class TileFront {
     for (int t = 0; t < kConvTaps; ++t) tap_[gates.node][t] = at[t];
   }
 
-  // The bytes that a block gets from Run() of the others.
+  // The bytes that a block receives from Run() of the other blocks.
   __device__ static int BytesOfKeys(const LayerTile& tile, int padded) {
     constexpr int kBytes = kHeadLanes * sizeof(uint4) + sizeof(float);
     return (padded - NumKeyRows(tile, padded)) * 2 * kBytes;
   }
 
-  // The weights and taps are there, and all blocks have started. Writes the
-  // factors to memory; to `shared` of all blocks the keys, queries and their
-  // scales, which count at `barrier`, to this one's the values; cleared from
-  // the tree's count up to `padded`.
+  // The weights and taps must have arrived, and all blocks must have started.
+  // Writes the factors to memory, the keys, queries and their scales to
+  // `shared` of all blocks, where they count at `barrier`, and the values to
+  // `shared` of this block. Rows from the tree's count up to `padded` are
+  // cleared.
   template <typename Shared>
   __device__ void Run(const GdnConvParams& p, const LayerTile& tile, int padded,
                       Shared& shared, const uint64_t& barrier) const {
@@ -92,7 +94,7 @@ class TileFront {
     uint4 raw[kConvTaps] = {};
 #pragma unroll 1
     while (true) {
-      // The next task's vectors are on their way while this one is computed.
+      // Load the next task's vectors while this one is computed.
       const Task next = Task::Of(tile, key_rows, number);
       uint4 next_raw[kConvTaps];
       if (next.node < padded) Load(p, tile, next, next_raw);
@@ -105,7 +107,7 @@ class TileFront {
     }
   }
 
-  // Asks for the window's rows that the tile reads.
+  // Prefetches the window's rows that the tile reads into L2.
   __device__ void PrefetchWindow(const GdnConvParams& p,
                                  const LayerTile& tile) const {
     const int t = static_cast<int>(threadIdx.x) / 32 + 1;
@@ -143,8 +145,8 @@ class TileFront {
     return (padded - tile.rank + tile.blocks - 1) / tile.blocks;
   }
 
-  // What a thread computes at a time: a vector of a node. Warps have first the
-  // cluster's rows of queries and keys, then those of values.
+  // What a thread computes at a time: a vector of a node. The warps first take
+  // the rows of queries and keys, then those of values.
   struct Task {
     int node;
     int vector;
@@ -182,7 +184,7 @@ class TileFront {
     for (int c = 0; c < kVector; ++c) {
       weights.Set(c, weight_[task.vector][Place(task.vector, c)]);
     }
-    // Zero where no row is.
+    // The result is zero where there is no row.
     const uint4 value = Convolve(weights, raw);
     const bool is_used = task.node < tile.count;
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
@@ -211,7 +213,7 @@ class TileFront {
     }
   }
 
-  // A vector of a key, or of a query, to all blocks.
+  // Sends a vector of a key, or of a query, to all blocks.
   template <typename Shared>
   __device__ void SendKey(const LayerTile& tile, const Task& task,
                           const uint4& value, float scale, Shared& shared,
@@ -231,7 +233,7 @@ class TileFront {
     } else if (lane < tile.blocks) {
       SendAsync(scale_to, scale, &barrier, lane);
     }
-    // Blocks begin with different ones.
+    // Each block begins with a different receiver.
     for (int n = 1; n < tile.blocks; ++n) {
       const int block = tile.rank + n;
       SendAsync(to, value, &barrier,

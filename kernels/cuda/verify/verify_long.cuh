@@ -17,7 +17,7 @@ namespace bole::cuda {
 
 constexpr int kLongNodes = LongGates::kNodes;
 constexpr int kLongColumns = 128;  // dv
-// Nodes are parents before children, so the matrices over them are lower
+// Parents come before their children, so the matrices over the nodes are lower
 // triangular in blocks of 64: 11, 21 and 22.
 constexpr int kHalfNodes = 64;
 constexpr int kHalfTiles = kHalfNodes / kTileRows;
@@ -30,7 +30,8 @@ constexpr int kLongBuilderGroups = 2;
 constexpr int kLongColumnRegisters = 192;
 constexpr int kLongLoaderRegisters = 64;
 
-// [kRows, 64] in two bfloat16 parts: rows as WgmmaOperand() wants them.
+// [kRows, 64] in two bfloat16 parts, whose rows have the layout that
+// WgmmaOperand() expects.
 template <int kRows>
 struct SplitRows {
   uint4 part[2][kRows][8];
@@ -57,7 +58,7 @@ struct LongShared {
   uint64_t columns_full[kHeadStages];
   uint64_t columns_empty[kHeadStages];
   uint64_t gates_full[kGateStages];
-  uint64_t first_gates;  // The first head's are there.
+  uint64_t first_gates;  // The first head's have arrived.
   uint64_t gates_empty[kGateStages];
   uint64_t solve_full[kLongBuilderGroups];
   uint64_t solve_empty;    // Both, and the coupling.
@@ -65,7 +66,7 @@ struct LongShared {
   uint64_t matrix_full;
   uint64_t matrix_empty;
 
-  // By one thread.
+  // Called by one thread.
   __device__ void InitBarriers() {
     constexpr int kGroupWarps = 4;
     constexpr int kBuilderWarps = kGroupWarps * kLongBuilderGroups;
@@ -98,8 +99,9 @@ struct LongShared {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// By a warpgroup: 64 rows from `first` on of LongShared::rows, whose address is
-// given, times those from `second` on; the queries' are behind the keys'.
+// Called by a warpgroup. Multiplies 64 rows from `first` on of
+// LongShared::rows, whose address is given, by those from `second` on. The rows
+// of the queries follow those of the keys.
 __device__ __forceinline__ void MultiplyNodes(uint32_t rows, int first,
                                               int second,
                                               float (&products)[32]) {

@@ -1,6 +1,7 @@
-// What a warpgroup of gdn_verify_long.cu or gdn_verify_paths.cu does with the
-// value columns of one head after another, 64 at a time, as transposes
-// [columns, nodes]. With two such groups each has half of them.
+// The work of a warpgroup of gdn_verify_long.cu or gdn_verify_paths.cu on the
+// value columns of one head after another, 64 at a time. All products are
+// transposed, [columns, nodes]. With two such groups each has half of the
+// columns.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_COLUMNS_CUH_
 
@@ -50,7 +51,7 @@ class LongColumns {
   }
 
  private:
-  // To the group's next columns.
+  // The distance to the group's next columns.
   static constexpr int kStep = Shared::kColumnGroups * kGroupColumns;
 
   __device__ __forceinline__ void RunColumns(const HeadHeader& header,
@@ -64,15 +65,15 @@ class LongColumns {
     HalfOperand first;
     HalfOperand second;
     int held[2];
-    // While the last products with queries are on their way.
+    // This overlaps the last products with queries.
     held[0] = FormRightSides(gates, header.count, 0, keys, first);
     WgmmaWait<0>();
     WgmmaResults(queries);
     if (is_last && header.ends) ArriveWarp(&s_.rows_empty);
     ScaleReadouts(gates, queries);
     matrix_at_.WaitFull(&s_.matrix_full);
-    // O^T += R^T M^T. While the first half is multiplied, the second is formed,
-    // and while that is, outputs of the first are put together.
+    // O^T += R^T M^T. The second half is formed while the first is multiplied,
+    // and the first half's outputs are stored while the second is multiplied.
     const uint64_t matrix = WgmmaOperand(AddressOf(&s_.matrix));
     WgmmaFence();
     MultiplyMatrix(matrix, 0, first, HalfOf(queries, 0));
@@ -109,7 +110,7 @@ class LongColumns {
   }
   __device__ static int Lane() { return static_cast<int>(threadIdx.x % 32); }
 
-  // (K S)^T and (Q S)^T of raw rows, of which the second may be waited for.
+  // (K S)^T and (Q S)^T of raw rows. The caller has to wait for the second.
   __device__ __forceinline__ void MultiplyState(bool has_state, Sums& keys,
                                                 Sums& queries) {
     const uint64_t rows = WgmmaOperand(AddressOf(&s_.rows));
@@ -135,7 +136,8 @@ class LongColumns {
     WgmmaResults(keys);
   }
 
-  // sums (+)= S^T by rows, `bytes` behind the first, for a box of the state.
+  // sums (+)= S^T times the rows that begin `bytes` after the first, for a box
+  // of the state.
   __device__ static __forceinline__ void MultiplyBox(const SplitOperand (&a)[2],
                                                      uint64_t rows, int bytes,
                                                      int box, Sums& sums) {
@@ -153,12 +155,12 @@ class LongColumns {
   __device__ __forceinline__ void TakeStateBox(StateBox& box) {
     ring_at_.WaitFull(s_.ring_full[group_]);
     box.Load(Slot(ring_at_.stage));
-    FenceForAsync();  // It has been read when the next copy comes.
+    FenceForAsync();  // Orders this read before the next copy.
     ArriveWarp(&s_.ring_empty[group_][ring_at_.stage]);
     ring_at_.Advance();
   }
 
-  // Where the lane finds its row of 8 columns when four 8x8 blocks are moved:
+  // The offset of the lane's row of 8 columns when four 8x8 blocks are moved:
   // nodes 16 tile .. + 15 of a box, the warp's 16 columns.
   __device__ static int TileOffset(int tile) {
     const int node = tile * 16 + Lane() / 16 * 8 + Lane() % 8;
@@ -166,7 +168,7 @@ class LongColumns {
   }
 
   // R^T = (V - D_P K S)^T D_beta of half of the nodes, as left operands.
-  // Returns the slot of v, which is kept.
+  // Returns the slot of v, which is not released yet.
   __device__ __forceinline__ int FormRightSides(
       const ColumnGates<kLongNodes>& gates, int count, int half,
       const Sums& keys, HalfOperand& right) {
@@ -215,8 +217,8 @@ class LongColumns {
     }
   }
 
-  // O of half of the nodes to the slot that held v, of which each warp has read
-  // what it overwrites.
+  // Writes O of half of the nodes to the slot that held v. Each warp overwrites
+  // only what it has read itself.
   __device__ __forceinline__ void PutOutputs(int held, const HalfSums& sums) {
 #pragma unroll
     for (int tile = 0; tile < kHalfTiles; ++tile) {
@@ -230,7 +232,8 @@ class LongColumns {
     }
   }
 
-  // From there to memory, 128 bytes of a node at a time.
+  // Stores the outputs from there to global memory, 128 bytes of a node at a
+  // time.
   __device__ __forceinline__ void Store(const HeadHeader& header, int column,
                                         const int (&held)[2]) {
     FenceForAsync();
@@ -248,7 +251,7 @@ class LongColumns {
           Slot(held[tile / kHalfTiles]) +
           (tile % kHalfTiles * 16 + first) * 128 + (unit ^ first % 8) * 16);
     }
-    FenceForAsync();  // As above.
+    FenceForAsync();  // Orders these reads before the next copy.
     ArriveWarp(&s_.ring_empty[group_][held[0]]);
     ArriveWarp(&s_.ring_empty[group_][held[1]]);
 #pragma unroll

@@ -1,5 +1,5 @@
-// What a value head's products with up to 128 nodes are scaled and masked by,
-// and the warps that bring it to shared memory (gdn_verify_long.cu).
+// The scales and masks of a value head's products with up to 128 nodes, and the
+// warps that load them to shared memory (gdn_verify_long.cu).
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_GATES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_GATES_CUH_
 
@@ -16,10 +16,11 @@ namespace bole::cuda {
 constexpr int kHeadStages = kGateStages + 1;
 using LongGates = MatrixGates<128>;
 
-// By as many warps as there are stages: each has a stage of its own, and every
-// head of the block that comes to it. The columns are up to a head behind the
-// matrices, so what they read has one slot more. The scales of other
-// heads are requested only when the first head's gates have arrived.
+// Called by as many warps as there are stages. Each warp fills a stage of its
+// own and handles every head of the block that falls to it. The columns are up
+// to a head behind the matrices, so what they read has one slot more. The
+// scales of other heads are requested only when the first head's gates have
+// arrived.
 template <typename Shared>
 __device__ void LoadLongGates(const GdnCoreParams& p, BatchTask task,
                               const VerifyItem& first, Shared& s) {

@@ -1,5 +1,5 @@
-// The threads that bring operands of gdn_verify_long.cu and gdn_verify_paths.cu
-// to shared memory, each ahead of the others as far as there is room.
+// The threads that load operands of gdn_verify_long.cu and gdn_verify_paths.cu
+// to shared memory, each as far in advance as there is room.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_LOADS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_LOADS_CUH_
 
@@ -14,7 +14,7 @@
 
 namespace bole::cuda {
 
-// Has the map's box at (column, row) come to the second-level cache.
+// Prefetches the map's box at (column, row) into L2.
 __device__ inline void PrefetchBox(const CUtensorMap& map, int column,
                                    int row) {
   asm volatile(
@@ -31,8 +31,8 @@ class LongLoader {
                         BatchTask task, const VerifyItem& first, Shared& s)
       : p_(p), maps_(maps), task_(task), first_(first), s_(s) {}
 
-  // By one thread. States are from before this forward pass, whose first kernel
-  // (Embed) waits before it lets others start, so that they need no wait.
+  // Called by one thread. The states need no wait: they are from before this
+  // forward pass, whose first kernel (Embed) waits before it lets others start.
   __device__ void LoadStatesAndValues() {
     ForEachItem(p_, task_, first_, [&](const VerifyItem& item) {
       const int first = item.head * kLongColumns;
@@ -43,8 +43,8 @@ class LongLoader {
     });
   }
 
-  // By one thread: k and q. before_first(of): waits before the first rows of k
-  // (0) and of q (1).
+  // Called by one thread. Loads k and q. before_first(of) waits before the
+  // first rows of k (0) and of q (1) are requested.
   template <typename F>
   __device__ void LoadRows(const F& before_first) {
     StageAt<1> at;
@@ -53,7 +53,7 @@ class LongLoader {
       const int column = item.key_head * kKeyDim;
       WaitForPrevious();
       if (!is_first) {
-        // When those before are there, these come as near as they can.
+        // When the previous rows have arrived, prefetch these into L2.
         StageAt<1> before = at;
         before.parity ^= 1;
         before.WaitFull(&s_.rows_full[1]);
@@ -76,13 +76,14 @@ class LongLoader {
       is_first = false;
       at.Advance();
     });
-    WaitForPrevious();  // A kernel has waited when it ends, empty or not.
+    WaitForPrevious();  // A kernel must wait before it ends, even without work.
   }
 
  private:
   static constexpr int kColumns = Shared::kColumnGroups * kGroupColumns;
 
-  // A box for each group, those of the second so much further on.
+  // Copies a box for each group. That of the second group is column_step
+  // columns and row_step rows further on.
   __device__ void Copy(const CUtensorMap& map, int column, int row,
                        int column_step, int row_step) {
 #pragma unroll 1
@@ -96,7 +97,7 @@ class LongLoader {
     ring_at_.Advance();
   }
 
-  // 64 columns for each group, of all heads' together.
+  // Loads 64 columns for each group; columns are numbered over all heads.
   __device__ void LoadColumns(const VerifyItem& item, int column) {
     const int row =
         (item.slot * p_.states.num_layers + p_.layer) * p_.shape.value_width() +

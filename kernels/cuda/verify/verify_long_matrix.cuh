@@ -1,16 +1,17 @@
 // The warpgroups of gdn_verify_long.cu that build M = C (I + G)^-1 of one head
-// after another, with which O = D_P Q S + M R. In blocks of 64 nodes, the first
-// of one group, the others of the second:
+// after another, with which O = D_P Q S + M R. They work in blocks of 64 nodes.
+// The first group builds M_11, the second M_22 and M_21:
 //
 //   M_11 (I + G_11) = C_11
 //   M_22 (I + G_22) = C_22
 //   M_21 (I + G_11) = C_21 - M_22 G_21
 //
-// each by substitution over blocks of 16, a warp for each row of them:
+// Each is found by substitution over blocks of 16, with a warp for each row of
+// them:
 //
 //   M_ij = (C_ij - sum over k > j of M_ik G_kj) (I + G_jj)^-1
 //
-// The groups run the same code as far as they can, for its size.
+// The groups run the same code as far as they can, to keep it small.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_MATRIX_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_LONG_MATRIX_CUH_
 
@@ -81,7 +82,7 @@ class LongBuilder {
     StoreSolve(s_.solve[half_], solve);
     WgmmaWait<0>();
     WgmmaResults(readout);
-    // Keys of the second half, or queries, by keys of the first.
+    // Keys of the second half, or queries, times keys of the first.
     MultiplyNodes(rows_, half_ * kLongNodes + kHalfNodes, 0, lower);
     ScaleReadout<true>(own, readout);
     WgmmaWait<0>();
@@ -114,7 +115,7 @@ class LongBuilder {
     }
   }
 
-  // M's last readers are done with it.
+  // Waits until the last readers of M are done with it.
   __device__ __forceinline__ void WaitForPlace() {
     head_at_.WaitEmpty(&s_.matrix_empty);
     __syncwarp();
@@ -127,7 +128,7 @@ class LongBuilder {
                     (end.gamma.y - start.gamma.y));
   }
 
-  // From k k^T of the half's nodes, rows j by rows i, to -G_ij.
+  // Scales k k^T of the half's nodes, rows j by rows i, to -G_ij.
   __device__ __forceinline__ void ScaleSolve(Products& products) const {
     const int own = half_ * kHalfNodes;
     const int first = own + Warp() * kTileRows;
@@ -147,7 +148,7 @@ class LongBuilder {
           const int j = first + TileRow(2 * h);
           const float decay = Decay(end, start[h]);
           float& x = products[8 * n + c / 2 * 4 + 2 * h + c % 2];
-          // Rows behind the tree may hold anything.
+          // Rows after the tree's last may hold anything.
           const bool counts = (bits >> j % 32 & 1) != 0 && i != j;
           x = counts ? x * (-end.key_factor * start[h].k_scale * decay) : 0;
         }
@@ -174,9 +175,10 @@ class LongBuilder {
         solve[BlockIndex{Warp(), Warp()}.Number()]);
   }
 
-  // From q k^T, rows i from `first` on: C_ij = exp(Gamma_i - Gamma_j) q_i k_j
-  // of the half's own nodes or, of the second half's rows by the first's, C_ij
-  // in the second group and in the first, from k k^T, -G_ij.
+  // Scales products of rows i from `first` on. With kIsDiagonal they are q k^T
+  // of the half's own nodes and become C_ij = exp(Gamma_i - Gamma_j) q_i k_j.
+  // Otherwise they are of the second half's rows by the first's: in the second
+  // group q k^T, which becomes C_ij, in the first k k^T, which becomes -G_ij.
   template <bool kIsDiagonal>
   __device__ __forceinline__ void ScaleReadout(int first,
                                                Products& products) const {
@@ -213,8 +215,9 @@ class LongBuilder {
     }
   }
 
-  // Tiles 0 .. last of the warp's row of M, from the right; none behind them.
-  // Each is taken off those before it as soon as it is there.
+  // Solves tiles 0 .. last of the warp's row of M, from right to left; the
+  // tiles after `last` become zero. Each tile is subtracted from those before
+  // it as soon as it is known.
   __device__ __forceinline__ void Substitute(
       const SplitBlock (&solve)[kHalfTriangle], int last, Products& sums,
       Row& m) {
@@ -229,7 +232,7 @@ class LongBuilder {
 #pragma unroll
       for (int i = j - 1; i >= 0; --i) {
         const SplitBlock& block = solve[BlockIndex{j, i}.Number()];
-        // Which is taken up next must not wait.
+        // The tile that is solved next must not wait.
         if (i + 1 == j) {
           MultiplyAddBlockApart(TileOf(sums, i), m[j], block);
         } else {
@@ -239,7 +242,7 @@ class LongBuilder {
     }
   }
 
-  // Rows of -G_21 to the coupling, transposed.
+  // Stores rows of -G_21 in the coupling, transposed.
   __device__ __forceinline__ void StoreCoupling(Products& rows) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row = lane / 16 * 8 + lane % 8;
@@ -273,13 +276,13 @@ class LongBuilder {
     WgmmaResults(sums);
   }
 
-  // The warp's rows of block `number` of M.
+  // Stores the warp's rows of block `number` of M.
   __device__ __forceinline__ void StoreMatrix(int number, const Row& rows) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row =
         number * kHalfNodes + Warp() * kTileRows + lane / 8 % 2 * 8 + lane % 8;
     uint32_t to = AddressOf(&s_.matrix.part[0][row][lane / 16 ^ row % 8]);
-    // One address, not four that the compiler keeps from head to head.
+    // Makes the compiler keep one address from head to head instead of four.
     asm volatile("" : "+r"(to));
 #pragma unroll
     for (int j = 0; j < kHalfTiles; ++j) {
@@ -289,8 +292,8 @@ class LongBuilder {
     }
   }
 
-  // Four 8x8 matrices of 16-bit elements as the warp holds them, or their
-  // transposes: lane 8 m + i has the address of row i of matrix m.
+  // Stores four 8x8 matrices of 16-bit elements as the warp holds them, or
+  // their transposes: lane 8 m + i has the address of row i of matrix m.
   template <bool kTransposed>
   __device__ static void StoreMatrices(uint32_t address,
                                        const uint32_t (&m)[4]) {

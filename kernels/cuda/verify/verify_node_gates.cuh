@@ -1,5 +1,5 @@
-// What a value head's products with the nodes of a tree are scaled and masked
-// by, in shared memory, for the kernels that verify one head after another.
+// The scales and masks of a value head's products with the nodes of a tree, in
+// shared memory, for the kernels that verify one head after another.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_NODE_GATES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_NODE_GATES_CUH_
 
@@ -12,24 +12,24 @@
 
 namespace bole::cuda {
 
-// A head that the block has next.
+// The head that the block processes next.
 struct HeadHeader {
   int first_row;
-  int count;  // T; 0: the block has had all of its heads.
+  int count;  // T; 0: the block has no more heads.
   int head;
   int key_head;
   bool has_state;
   bool ends;  // No further head reads the same rows of k and q.
 };
 
-// What the products of a node's key are scaled by.
+// The scales of the products of a node's key.
 struct alignas(16) NodeScales {
   float2 gamma;  // As in TreeGates.
   float k_scale;
   float key_factor;  // beta k_scale
 };
 
-// What the warps that multiply the state read.
+// The gates that the warps that multiply the state read.
 template <int kMaxNodes>
 struct ColumnGates {
   float beta[kMaxNodes];
@@ -37,15 +37,16 @@ struct ColumnGates {
   float readout_scale[kMaxNodes];     // exp(Gamma) q_scale
 };
 
-// What those that build the matrices read. All zero from the tree's count on.
-// Filled by one warp, of which each lane has nodes lane + 32 n.
+// The gates that the warps that build the matrices read; all zero from the
+// tree's count on. Filled by one warp, in which each lane has nodes lane + 32
+// n.
 template <int kMaxNodes>
 struct alignas(16) MatrixGates {
   static constexpr int kNodes = kMaxNodes;
   static constexpr int kWords = kNodes / 32;
   static constexpr int kPerLane = kNodes / 32;
 
-  // What is read of a head, of each of the lane's nodes.
+  // What is read for a head, for each of the lane's nodes.
   struct Ancestors {
     uint32_t bits[kPerLane][kWords];
   };
@@ -57,11 +58,11 @@ struct alignas(16) MatrixGates {
   };
 
   NodeScales node[kNodes];
-  uint32_t ancestors[kNodes][kWords];  // Or the node itself.
+  uint32_t ancestors[kNodes][kWords];  // Including the node itself.
   float q_scale[kNodes];
 
-  // The topology, which may be read before WaitForPrevious(). Ancestors come
-  // before their node.
+  // Reads the topology, which is allowed before WaitForPrevious(). Ancestors
+  // come before their node.
   __device__ static void Read(const GdnCoreParams& p, const HeadHeader& header,
                               Ancestors& of) {
 #pragma unroll
@@ -138,7 +139,7 @@ struct alignas(16) MatrixGates {
   }
 };
 
-// Both.
+// Both kinds of gates of a head.
 template <int kMaxNodes>
 struct NodeGates : MatrixGates<kMaxNodes>, ColumnGates<kMaxNodes> {
   using Matrix = MatrixGates<kMaxNodes>;

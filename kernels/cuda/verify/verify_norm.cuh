@@ -1,4 +1,5 @@
-// The gated norm of a head whose columns the blocks of a cluster have.
+// The gated norm of a head whose columns are spread over the blocks of a
+// cluster.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_NORM_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_NORM_CUH_
 
@@ -15,8 +16,8 @@
 
 namespace bole::cuda {
 
-// Squares of the outputs of each node, summed over 16 columns of the head: from
-// all blocks that have some.
+// Sums of squares of each node's outputs, each over 16 columns of the head,
+// from all blocks that have columns of it.
 template <int kNodes>
 struct HeadSquares {
   static constexpr int kParts = kValueDim / kColumns;
@@ -28,8 +29,8 @@ struct HeadSquares {
 };
 
 // Sends the sums of squares of block j of O^T of a group of columns, which is
-// in `values`, to all blocks of the head, where they count at `barrier`; those
-// of nodes behind the last may be anything. By the group's warp.
+// in `values`, to all blocks of the head, where they count at `barrier`. Sums
+// of nodes after the last may be anything. Called by the group's warp.
 template <typename C, typename Values>
 __device__ void SendSquares(const LayerTile& tile, int group, int j,
                             Values& values, HeadSquares<C::kNodes>& squares,
@@ -51,12 +52,12 @@ __device__ void SendSquares(const LayerTile& tile, int group, int j,
   }
 }
 
-// What else the norm of a tile reads.
+// The other operands of a tile's norm, and the norm itself.
 template <typename C>
 class TileNorm {
  public:
-  // Brings it on its way, by kLoaders threads, one group of copies; the
-  // projection is there.
+  // Starts the copies, with kLoaders threads, as one group. The projection must
+  // have been written.
   template <int kLoaders>
   __device__ void LoadAsync(const GdnGatedNormParams& p, const LayerTile& tile,
                             int thread) {
@@ -75,8 +76,8 @@ class TileNorm {
     CommitCopies();
   }
 
-  // By all threads of the block, some vectors each; outputs and squares are
-  // there.
+  // Called by all threads of the block, which store some vectors each. Outputs
+  // and squares must have arrived.
   template <typename Values>
   __device__ void Store(const GdnGatedNormParams& p, const LayerTile& tile,
                         Values& values,

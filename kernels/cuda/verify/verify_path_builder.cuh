@@ -1,6 +1,6 @@
 // The warpgroup of gdn_verify_paths.cu that builds M = C (I + G)^-1 of one head
-// after another, with which O = D_P Q S + M R, and brings what the products
-// with a head's nodes are scaled by. A thread has a node.
+// after another, with which O = D_P Q S + M R, and loads the scales of the
+// products with a head's nodes. Each thread has a node.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_PATH_BUILDER_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_PATH_BUILDER_CUH_
 
@@ -52,7 +52,7 @@ class PathBuilder {
   using Products = float[32];  // 64 rows by 64 rows, in a warpgroup.
   static constexpr int kWords = PathShared::kWords;
 
-  // The node's ancestors, for all heads that have the same rows.
+  // Reads the node's ancestors, for all heads that have the same rows.
   __device__ __forceinline__ void TakeTopology(const HeadHeader& header) {
     const int i = path_.node;
     uint32_t words[kWords];
@@ -63,10 +63,10 @@ class PathBuilder {
           i < header.count ? MaskWord(p_.batch, header.first_row + i, i, w) : 0;
       length += __popc(words[w]);
     }
-    if (length > kMaxPath) __trap();  // Against RowBatch::max_path.
+    if (length > kMaxPath) __trap();  // Violates RowBatch::max_path.
     path_.last = length - 1;
     path_.longest = __reduce_max_sync(~0u, path_.last);
-    at_.item.Meet(&s_.item_ended);  // What follows is not read any more.
+    at_.item.Meet(&s_.item_ended);  // The previous item is no longer read.
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       s_.ancestors[i][w] = words[w];
@@ -76,7 +76,7 @@ class PathBuilder {
     at_.item.Meet(&s_.topology_met);
   }
 
-  // Brings the gates of the thread's node; they are zero after the tree's last
+  // Loads the gates of the thread's node; they are zero after the tree's last
   // node.
   __device__ __forceinline__ void PutGates(const HeadHeader& header) {
     const int i = path_.node;
@@ -162,7 +162,7 @@ class PathBuilder {
     ArriveWarp(&s_.matrix_full);
   }
 
-  // The node's rows of M, where a tree of other paths was.
+  // Clears the node's rows of M, which may hold a tree with other paths.
   __device__ __forceinline__ void ClearRows() {
     const int node = path_.node;
     const int rows = node < kHalfNodes ? 1 : 2;
@@ -174,7 +174,7 @@ class PathBuilder {
     }
   }
 
-  // The node's row of M, in which columns from 64 on are 64 rows further.
+  // Stores the node's row of M; columns from 64 on are stored 64 rows further.
   __device__ __forceinline__ void PutRow(const float (&m)[kMaxPath]) {
     const int i = path_.node;
     const uint32_t to = AddressOf(&s_.matrix.part[0][i][0]);

@@ -44,7 +44,7 @@ struct PathShared {
   uint64_t ring_empty[kColumnGroups][kSlots];
   uint64_t headers_full[kHeadStages];
   uint64_t columns_full[kHeadStages];
-  uint64_t columns_empty[kHeadStages];  // And their headers.
+  uint64_t columns_empty[kHeadStages];  // For their headers too.
   // Between threads of the group that builds:
   uint64_t item_ended;
   uint64_t topology_met;
@@ -55,7 +55,7 @@ struct PathShared {
   uint64_t matrix_full;
   uint64_t matrix_empty;
 
-  // By one thread.
+  // Called by one thread.
   __device__ void InitBarriers() {
     constexpr int kGroupWarps = 4;
     constexpr int kColumnWarps = kGroupWarps * kColumnGroups;

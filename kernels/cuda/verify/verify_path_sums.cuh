@@ -39,8 +39,9 @@ struct PairSum {
 template <int kPerLane>
 class PathSums {
  public:
-  // Each node's sum is of more and more of its path, twice as much in each
-  // step: it takes in that of the nearest ancestor that it does not have.
+  // In each step, a node's sum covers twice as much of its path as before: the
+  // node adds the sum of the nearest ancestor that its own sum does not
+  // include.
   __device__ static void Add(const uint32_t (&bits)[kPerLane][kPerLane],
                              PairSum (&sums)[kPerLane]) {
     Add(Parents(bits), sums);
@@ -88,7 +89,7 @@ class PathSums {
 
  private:
   static constexpr uint32_t kNone = 255;
-  // Bytes of no node.
+  // Bytes that belong to no node.
   static constexpr uint32_t kUnused = kPerLane < 4 ? ~0u << 8 * kPerLane : 0;
 
   __device__ static uint32_t Byte(uint32_t bytes, uint32_t n) {

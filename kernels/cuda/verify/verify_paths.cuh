@@ -1,12 +1,12 @@
 // M = C (I + G)^-1 of a tree whose paths are short, path by path. Row i of C
-// and of G is zero but for i's ancestors (C's for i as well), so M's is too,
-// and
+// and of G is zero except at i's ancestors (for C at i as well), so row i of M
+// is too, and
 //
-//   M_ij = C_ij - sum of M_il G_lj over the nodes l of i's path behind j
+//   M_ij = C_ij - sum of M_il G_lj over the nodes l of i's path after j
 //
-// asks for nothing outside of that path. So of all products k_i k_j and q_i k_j
-// those of a node and its ancestors are kept, by the ancestor's place in the
-// path, and a thread has the row of a node, in float32.
+// depends on nothing outside of that path. So of all products k_i k_j and q_i
+// k_j only those of a node and its ancestors are kept, by the ancestor's place
+// in the path. Each thread has the row of a node, in float32.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_PATHS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_PATHS_CUH_
 
@@ -27,14 +27,14 @@ template <int kNodes>
 struct PathProducts {
   float keys[kMaxPath][kNodes];     // k_i k_j of node i and place of j.
   float queries[kMaxPath][kNodes];  // q_i k_j
-  uint4 path[kNodes];               // j, a byte each; i itself behind the last.
+  uint4 path[kNodes];               // j, a byte each; i itself after the last.
 };
 
 // G of a value head.
 template <int kNodes>
 using PathCouplings = float[kMaxPath][kNodes];
 
-// A node's, as its thread has it.
+// A node's path, as its thread holds it.
 struct NodePath {
   int node;
   int last;     // Its place in its own path; -1: there is no such node.
@@ -50,7 +50,7 @@ struct NodePath {
   }
 };
 
-// By the node's thread: its path from its ancestors.
+// Called by the node's thread. Lists the node's path from its ancestors.
 template <int kWords>
 __device__ __forceinline__ void PutPath(const uint32_t (&ancestors)[kWords],
                                         int node, uint4& path) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void PutPath(const uint32_t (&ancestors)[kWords],
 // Keeps the products of node i and its ancestors. `keys` and `queries` are
 // products of 64 rows of keys, and of queries, with 64 keys, as a warpgroup has
 // them (wgmma.cuh); the thread's row `half`, 0 or 1, is that of node i. words:
-// the ancestors among the 64; place: of the first of them in the path.
+// the ancestors among the 64; place: that of the first of them in the path.
 template <int kNodes>
 __device__ __forceinline__ void KeepProducts(
     const float (&keys)[32], const float (&queries)[32], int half, int node,
@@ -99,8 +99,8 @@ __device__ __forceinline__ void KeepProducts(
   }
 }
 
-// The node's row of G to `couplings`, and that of C to m, by place. Junk of
-// places that no path has is zero, where a warp's path is as long.
+// Writes the node's row of G to `couplings`, and that of C to m, by place.
+// Unused entries are zeroed up to the longest path of the warp.
 template <int kNodes>
 __device__ __forceinline__ void ScalePath(const PathProducts<kNodes>& products,
                                           const NodeScales* scales,
@@ -123,7 +123,7 @@ __device__ __forceinline__ void ScalePath(const PathProducts<kNodes>& products,
   }
 }
 
-// From C's row to M's, with the couplings of all nodes there.
+// Turns C's row into M's. The couplings of all nodes must have been written.
 template <int kNodes>
 __device__ __forceinline__ void SolvePath(
     const PathCouplings<kNodes>& couplings, const NodePath& path,

@@ -1,5 +1,5 @@
-// Products of a warpgroup (wgmma.cuh) whose left operand is in registers, of
-// as many columns as fused verification has nodes. sm_90a alone.
+// Products of a warpgroup (wgmma.cuh) whose left operand is in registers, with
+// as many columns as fused verification has nodes. For sm_90a only.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_PRODUCTS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_PRODUCTS_CUH_
 

@@ -1,5 +1,5 @@
 // The right sides of the correction's system, as left operands of products on
-// wgmma. sm_90a alone.
+// wgmma. For sm_90a only.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_RIGHT_SIDES_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_RIGHT_SIDES_CUH_
 
@@ -11,9 +11,10 @@
 namespace bole::cuda {
 
 // R^T = (V - D_P K S)^T D_beta of 16 nodes and a warp's 16 columns. `first`:
-// the lane's first node, 2 (lane % 4) behind the first of all. `values`: where
-// the lane finds its row of V for LoadTransposed(). keys: the lane's 8 sums of
-// (K S)^T. Zero from node `count` on, where V and K may hold anything.
+// the lane's first node, 2 (lane % 4) after the first of all. `values`: the
+// address of the lane's row of V for LoadTransposed(). keys: the lane's 8 sums
+// of (K S)^T. The result is zero from node `count` on, where V and K may hold
+// anything.
 template <typename Gates>
 __device__ __forceinline__ void FormRightSide(const Gates& gates, int first,
                                               int count, uint32_t values,

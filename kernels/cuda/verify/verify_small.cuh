@@ -15,14 +15,14 @@ namespace bole::cuda {
 
 constexpr int kSmallNodes = 32;
 constexpr int kHalfColumns = 64;
-// A warpgroup multiplies by the state. Of the two warps behind it one has the
-// products of the keys with each other and their solve, the other the gates and
-// the products of the queries.
+// A warpgroup multiplies by the state. Of the two warps after it, one builds
+// the solve blocks from the products of the keys with each other; the other
+// loads the gates and builds M from the products of the queries.
 constexpr int kSmallColumnWarps = 4;
 constexpr int kSmallThreads = 32 * (kSmallColumnWarps + 2);
 constexpr int kSmallBlocks = 4;  // On a multiprocessor.
-// Boxes of the state that are asked for before the rows of k and q, which would
-// wait behind them: as many as keep the memory busy.
+// Boxes of the state that are requested before the rows of k and q, which queue
+// after them: as many as keep the memory busy.
 constexpr int kSmallEarlyBoxes = 2;
 
 // The gates of every node; entries after the last node are zero.
@@ -39,7 +39,7 @@ struct SmallShared {
   uint4 state[kStateBoxes][kBoxBytes / sizeof(uint4)];
   NodeRows<2 * kSmallNodes> rows;  // k, then q, in blocks of 16.
   uint4 values[kSmallNodes][8];    // [nodes, 64 columns] of v, then of O.
-  SplitBlock blocks[3];            // What M is solved with, then M.
+  SplitBlock blocks[3];            // The solve blocks, then M.
   SmallGates gates;
   uint64_t state_full[kStateBoxes];
   uint64_t rows_full;
@@ -48,7 +48,7 @@ struct SmallShared {
   uint64_t solve_full;
   uint64_t matrix_full;
 
-  // By one thread.
+  // Called by one thread.
   __device__ void InitBarriers() {
     for (uint64_t& barrier : state_full) InitBarrier(AddressOf(&barrier), 1);
     InitBarrier(AddressOf(&rows_full), 1);
@@ -61,8 +61,8 @@ struct SmallShared {
 };
 static_assert(kSmallBlocks * (sizeof(SmallShared) + 1024) <= 228 * 1024);
 
-// What a block works on. May be made before WaitForPrevious(): the topology is
-// from before the forward pass.
+// What a block works on. May be constructed before WaitForPrevious(): the
+// topology is from before the forward pass.
 struct HalfHead {
   int head;
   int key_head;

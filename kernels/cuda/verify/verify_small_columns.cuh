@@ -1,5 +1,5 @@
-// What a warpgroup does with 64 value columns of a small tree, as transposes
-// [columns, nodes].
+// The work of a warpgroup on 64 value columns of a small tree. All products are
+// transposed, [columns, nodes].
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_COLUMNS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_COLUMNS_CUH_
 
@@ -104,7 +104,7 @@ class SmallColumns {
     }
   }
 
-  // Where the lane finds its row of 8 columns when four 8x8 blocks are moved:
+  // The address of the lane's row of 8 columns when four 8x8 blocks are moved:
   // nodes 16 block .. + 15, the warp's 16 columns.
   __device__ uint32_t ValuesAt(int block) const {
     return AddressOf(
@@ -124,7 +124,8 @@ class SmallColumns {
     }
   }
 
-  // Through where v was, of which each warp has read what it overwrites.
+  // Stores O through the memory of v. Each warp overwrites only what it has
+  // read itself.
   __device__ __forceinline__ void Store(const TileSum (&out)[kUsed]) const {
 #pragma unroll
     for (int block = 0; block < kUsed; ++block) {

@@ -1,4 +1,4 @@
-// How a small tree's operands come to a block's shared memory.
+// Loads of a small tree's operands to a block's shared memory.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_LOADS_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_LOADS_CUH_
 
@@ -14,7 +14,8 @@
 
 namespace bole::cuda {
 
-// By one thread: boxes of the state. May be before WaitForPrevious().
+// Called by one thread. Copies boxes of the state. Allowed before
+// WaitForPrevious().
 __device__ inline void CopyState(const GdnCoreParams& p, const VerifyMaps& maps,
                                  const HalfHead& item, int first, int end,
                                  SmallShared& s) {
@@ -31,7 +32,7 @@ __device__ inline void CopyState(const GdnCoreParams& p, const VerifyMaps& maps,
   }
 }
 
-// Boxes of 16 nodes, by one thread.
+// Called by one thread. Copies the rows of k, q and v, in boxes of 16 nodes.
 __device__ inline void CopyRows(const GdnCoreParams& p, const VerifyMaps& maps,
                                 const HalfHead& item, SmallShared& s) {
   constexpr int kRowsBytes = kTileRows * 128;
@@ -59,8 +60,8 @@ __device__ inline void CopyRows(const GdnCoreParams& p, const VerifyMaps& maps,
   }
 }
 
-// The gates of the node of each lane, by a warp. bits: of the node's ancestors,
-// or itself.
+// Called by a warp. Loads the gates of each lane's node. bits: the node's
+// ancestors, itself included.
 __device__ inline void LoadSmallGates(const GdnCoreParams& p,
                                       const HalfHead& item, uint32_t bits,
                                       SmallGates& gates) {

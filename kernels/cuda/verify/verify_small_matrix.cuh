@@ -1,6 +1,6 @@
-// The two warps that build M = C (I + G)^-1 of a small tree, with which
-// O = D_P Q S + M R: 16x16 blocks, of which no more than the lower triangle of
-// two by two.
+// The two warps that build M = C (I + G)^-1 of a small tree, with which O = D_P
+// Q S + M R. M has at most two by two blocks of 16x16, of which only the lower
+// triangle is built.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_MATRIX_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_SMALL_MATRIX_CUH_
 
@@ -14,13 +14,13 @@
 namespace bole::cuda {
 
 // For trees of up to 16 kUsed nodes, once the rows are in shared memory. A lane
-// has node `lane`; `bits` are its ancestors, or the node itself.
+// has node `lane`; `bits` are its ancestors, itself included.
 template <int kUsed>
 class SmallMatrix {
  public:
   __device__ SmallMatrix(SmallShared& s, uint32_t bits) : s_(s), bits_(bits) {}
 
-  // The one warp: the blocks to solve with.
+  // Called by one warp. Builds the solve blocks.
   __device__ __forceinline__ void BuildSolve() {
     TileSum keys[kTriangle] = {};
     Multiply<true>(keys);
@@ -36,7 +36,7 @@ class SmallMatrix {
     ArriveLanes(&s_.solve_full);
   }
 
-  // The other: M, in their place.
+  // Called by the other warp. Builds M, which replaces the solve blocks.
   __device__ __forceinline__ void BuildMatrix() {
     TileSum m[kTriangle] = {};
     Multiply<false>(m);
@@ -57,7 +57,7 @@ class SmallMatrix {
  private:
   static constexpr int kTriangle = kUsed * (kUsed + 1) / 2;
 
-  // sum += x times the block to solve with.
+  // sum += x times the solve block number `block`.
   __device__ __forceinline__ void MultiplyRight(const TileSum& x, int block,
                                                 TileSum& sum) const {
     SplitOperand left;
@@ -103,7 +103,7 @@ class SmallMatrix {
     return __shfl_sync(~0u, bits_, node) >> block * kTileRows;
   }
 
-  // Rows j, columns i: -g_ij.
+  // Scales the tile to -g_ij, with rows j and columns i.
   __device__ __forceinline__ void ScaleKeys(int row, int column,
                                             TileSum& tile) const {
     const SmallGates& gates = s_.gates;
@@ -126,14 +126,15 @@ class SmallMatrix {
         const int j = TileRow(2 * h);
         const float decay = ExpOfTwo((to.x - from[h].x) + (to.y - from[h].y));
         float& x = tile[c / 2][2 * h + c % 2];
-        // Rows behind the tree may hold anything.
+        // Rows after the tree's last may hold anything.
         const bool counts = (bits >> j & 1) != 0 && i != column * kTileRows + j;
         x = counts ? x * (factor * scale[h] * decay) : 0;
       }
     }
   }
 
-  // Rows i, columns j: exp(Gamma_i - Gamma_j) q_i k_j.
+  // Scales the tile to exp(Gamma_i - Gamma_j) q_i k_j, with rows i and columns
+  // j.
   __device__ __forceinline__ void ScaleQueries(int row, int column,
                                                TileSum& tile) const {
     const SmallGates& gates = s_.gates;

@@ -1,5 +1,5 @@
-// How a tile is solved and read out, where verification is bound by latency:
-// block after block of 16 nodes.
+// Solves and reads out a tile where verification is bound by latency, one block
+// of 16 nodes after another.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_VERIFY_SOLVE_CUH_
 #define BOLE_KERNELS_CUDA_VERIFY_VERIFY_SOLVE_CUH_
 
@@ -16,9 +16,9 @@
 
 namespace bole::cuda {
 
-// sums[b] += u B^T for the block B of row j + b and column j, from the b-th
-// on: products that follow each other do not wait for each other. Of rows
-// behind the last, anything: nothing waits for the number.
+// sums[b] += u B^T for the block B of row j + b and column j, for b from kFirst
+// on. Successive products do not depend on each other. Sums of rows after the
+// last may be anything, so that nothing waits for the number of rows.
 template <int kFirst, int kBlocks>
 __device__ void MultiplyColumn(const SplitBlock* triangle, int j,
                                const SplitOperand& u,
@@ -46,7 +46,7 @@ __device__ void MultiplyColumn(const SplitBlock* triangle, int j,
   }
 }
 
-// The first of the sums is done with.
+// Drops the first of the sums and moves the others up.
 template <int kBlocks>
 __device__ void DropFirst(TileSum (&sums)[kBlocks]) {
 #pragma unroll
@@ -67,7 +67,7 @@ struct BlockShare {
   }
 };
 
-// sum += x B^T by products that do not wait for each other.
+// sum += x B^T by products that do not depend on each other.
 __device__ inline void MultiplyAddApart(TileSum& sum, const SplitOperand& x,
                                         const BlockShare& block) {
 #pragma unroll
@@ -83,10 +83,11 @@ __device__ inline void MultiplyAddApart(TileSum& sum, const SplitOperand& x,
   }
 }
 
-// The warp of a group that solves: hands each block of U to the one that reads
-// out. Two slots are enough: the writer of the next block has met the reader
-// after it read the one before. The block being solved is always right[0],
-// which holds S k at first.
+// The warp of a group that solves. It hands each block of U to the one that
+// reads out. Two slots are enough: the writer reuses a slot after the barrier
+// of the block in between, at which the reader arrives only when it has read
+// the slot. The block being solved is always right[0]; `right` holds S k at
+// first.
 template <typename C>
 __device__ void SolveGroup(FewShared<C>& s, int group, int used,
                            TileSum (&right)[C::kBlocks]) {
@@ -114,15 +115,15 @@ __device__ void SolveGroup(FewShared<C>& s, int group, int used,
     s.u[group][j % 2][1][lane] = {l[0], l[1], l[2], l[3]};
     NamedBarrier<64>(kExchangeBarrier + group);
     if (j + 1 == used) break;
-    // The next block first.
+    // The block that is solved next comes first.
     MultiplyAddApart(right[1], u, below);
     MultiplyColumn<2>(solve, j, u, right);
     DropFirst(right);
   }
 }
 
-// The warp that reads out: calls put(j, o) for each block of O^T of its
-// columns. The block that is next is always o[0]; they hold S q at first.
+// The warp that reads out. It calls put(j, o) for each block of O^T of its
+// columns. The next block is always o[0]; `o` holds S q at first.
 template <typename C, typename Put>
 __device__ void ReadGroup(const FewShared<C>& s, int group, int used,
                           TileSum (&o)[C::kBlocks], const Put& put) {
@@ -143,7 +144,7 @@ __device__ void ReadGroup(const FewShared<C>& s, int group, int used,
   }
 }
 
-// Block j of O^T of a group to where v was, which the solver has read.
+// Writes block j of O^T of a group over v, which the solver has read.
 template <typename C>
 __device__ void PutOutputs(const TileSum& o, int group, int j,
                            FewShared<C>& s) {
@@ -158,7 +159,7 @@ __device__ void PutOutputs(const TileSum& o, int group, int j,
   __syncwarp();
 }
 
-// From there to memory.
+// Stores the block from there to global memory.
 template <typename C>
 __device__ void StoreOutputs(const GdnCoreParams& p, const LayerTile& tile,
                              int group, int j, FewShared<C>& s) {

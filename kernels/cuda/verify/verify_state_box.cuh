@@ -12,7 +12,7 @@ constexpr int kBoxBytes = 8192;
 constexpr int kStateBoxes = 4;
 
 // The warp's 16 columns of a box of the state, 32 keys: two left operands. Even
-// and odd rows read the two in different order, for their banks.
+// and odd rows read the two in different order to avoid bank conflicts.
 struct StateBox {
   float2 x[2][4];
 

@@ -21,8 +21,8 @@ struct LayerTile {
   int key_head;
   int head;
   int column;  // The first of the tile's.
-  int rank;    // In the cluster,
-  int blocks;  // of so many.
+  int rank;    // This block's in its cluster.
+  int blocks;  // Of the cluster.
 
   // Whether the cluster has the first of the heads that read the key head.
   bool owns_keys;
@@ -48,7 +48,7 @@ template <int kGroups, int kBlocks>
 struct TileValues {
   uint4 part[kGroups][ValueParts(kBlocks)][kSlotBytes / sizeof(uint4)];
 
-  // Where 8 columns of a node are; the vectors of a node are numbered.
+  // The address of 8 columns of a node, its vector number `vector`.
   __device__ uint4* At(int node, int vector) {
     constexpr int kPartNodes = kPartBlocks * kTileRows;
     const int offset =
@@ -57,7 +57,8 @@ struct TileValues {
   }
 };
 
-// The gates of a node of a tree, in a thread; zero behind the tree's last.
+// The gates of a tree's node, held by a thread; zero after the tree's last
+// node.
 template <int kWords>
 struct NodeGates {
   int node;  // Negative: the thread has none.
@@ -82,8 +83,8 @@ struct NodeGates {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) gates.ancestors[node][w] = mask[w];
   }
-  // From the factors; and the scales of the node's key and query, zero behind
-  // the last.
+  // Reads the gates from the factors. Returns the scales of the node's key and
+  // query, zero after the last node.
   __device__ float2 Read(const GdnCoreParams& p, const LayerTile& tile) {
     if (!valid) return {0, 0};
     const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
@@ -96,7 +97,7 @@ struct NodeGates {
   }
 };
 
-// What the projection says of them, on its way from memory.
+// The projected values from which the gates are computed.
 struct ProjectedGates {
   BFloat16 b = {};
   BFloat16 a = {};
@@ -116,7 +117,8 @@ struct ProjectedGates {
     b = projected[p.shape.b_column() + tile.head];
     a = projected[p.shape.a_column() + tile.head];
   }
-  // By the head's first tile to the factors as well.
+  // Computes the gates. The head's first tile writes them to the factors as
+  // well.
   template <int kWords>
   __device__ void Compute(const GdnConvParams& p, const LayerTile& tile,
                           NodeGates<kWords>& gates) const {
