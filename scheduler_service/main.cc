@@ -1,4 +1,5 @@
-// bole-scheduler: queues, batches and selection behind gRPC.
+// bole-scheduler: the server that queues requests, batches them, and selects
+// the nodes to verify.
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -48,7 +49,8 @@ struct Flags {
   void AddDoorTo(bole::CommandLine& app);
   void AddWatchTo(bole::CommandLine& app);
   void AddSpeculationTo(bole::CommandLine& app);
-  // What the flags say together. An error says which of them to change.
+  // Makes the server's options from the flags. An error says which flags to
+  // change.
   absl::StatusOr<bole::SchedulerServerOptions> ServerOptions() const;
 };
 
@@ -234,7 +236,7 @@ absl::StatusOr<bole::SchedulerServerOptions> Flags::ServerOptions() const {
 }
 
 // One descriptor for each request is enough even if each has a connection of
-// its own; these are for the worker, metrics, and what is refused.
+// its own; these are for the workers, metrics, and refused calls.
 constexpr size_t kOtherDescriptors = 256;
 
 void AllowDescriptors(const bole::SchedulerServerOptions& options,
@@ -308,7 +310,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// Serves until a signal comes.
+// Serves until a signal arrives.
 absl::Status Serve(const Flags& flags, bole::Termination& termination) {
   absl::StatusOr<bole::SchedulerServerOptions> options = flags.ServerOptions();
   if (!options.ok()) return options.status();

@@ -1,4 +1,4 @@
-// Whether the requests of a scheduler are where they should be.
+// Checks the consistency of a scheduler's requests.
 #ifndef BOLE_SCHEDULER_SERVICE_REQUEST_AUDIT_H_
 #define BOLE_SCHEDULER_SERVICE_REQUEST_AUDIT_H_
 
@@ -11,9 +11,9 @@
 
 namespace bole {
 
-// What is wrong, or nothing: what `status` has of its workers is right, each of
-// `num_jobs` waits or runs, as it counts them, and no model stands still that
-// has something to run.
+// Says what is wrong; empty if nothing is. It checks that the workers in
+// `status` are consistent, that each of `num_jobs` jobs waits or runs by the
+// counts in `status`, and that no model with something to run is idle.
 std::string AuditRequests(size_t num_jobs, std::span<const ServedModel> models,
                           const SchedulerStatus& status);
 

@@ -12,7 +12,7 @@ SchedulerLoop::SchedulerLoop(const SchedulerOptions& options,
       catalog_(catalog),
       metrics_(metrics),
       mailbox_(options.admission) {
-  // Rates of what has not happened yet are 0.
+  // Creates the series, so that rates of what has not happened yet are 0.
   for (int i = 0; i < catalog.size(); ++i) {
     metrics.Of(catalog.at(ModelId(i)).name);
   }

@@ -31,10 +31,10 @@
 
 namespace bole {
 
-// Runs a Scheduler, fed by a mailbox: on a thread of its own, or, if that one
-// waits, on the thread that brings a worker's answer. Turns never overlap.
+// Runs a Scheduler, fed by a mailbox: on its own thread, or, while that one
+// waits, on the thread that delivers a worker's answer. Turns never overlap.
 //
-// Thread-safe, but Start() comes first.
+// Thread-safe, but Start() must be called first.
 class SchedulerLoop {
  public:
   // `catalog` and `metrics` must outlive the loop.
@@ -45,20 +45,20 @@ class SchedulerLoop {
   SchedulerLoop(const SchedulerLoop&) = delete;
   SchedulerLoop& operator=(const SchedulerLoop&) = delete;
 
-  // Where news of the workers are posted; also before Start(). Their clients
-  // live until let_go(), or until Stop() has returned.
+  // Posts news of a worker; also allowed before Start(). The workers' clients
+  // must live until let_go(), or until Stop() has returned.
   void Post(WorkerEvent event) { mailbox_.Post(std::move(event)); }
 
-  // The same, for a worker's answer to a plan; and may take the loop's turn,
+  // The same for a worker's answer to a plan. It may also take the loop's turn,
   // which calls the clients of workers and the streams of requests. REQUIRES:
   // the caller holds no lock that these take.
   void PostOutcome(WorkerId worker, WorkerOutcome outcome);
 
-  // Both are called on the thread that takes the turn, `on_turn` after each
-  // one, for those who measure it; it may be null.
+  // Both functions are called on the thread that takes the turn. `on_turn` is
+  // called after each turn, for measurements; it may be null.
   void Start(Scheduler::LetGo let_go, std::function<void()> on_turn = nullptr);
 
-  // As Mailbox::Submit(). Ends are told on the request's stream:
+  // As Mailbox::Submit(). The request's stream reports how it ends:
   //   DEADLINE_EXCEEDED, CANCELLED  as the names say.
   //   INVALID_ARGUMENT  no worker can ever hold prompt and max_tokens.
   //   UNAVAILABLE       no worker is there, or Stop() was called.
@@ -74,15 +74,15 @@ class SchedulerLoop {
   // From Start() until Stop().
   bool running() const { return running_.load(); }
 
-  // As it was after the last round.
+  // The status after the last round.
   SchedulerStatus status() const;
   AdmissionLoad load() const { return mailbox_.load(); }
 
-  // Refuses new requests, and waits until those there are have ended, or until
-  // `deadline`. Returns whether all have.
+  // Refuses new requests, and waits until the present ones have ended, or until
+  // `deadline`. Returns whether all have ended.
   bool Drain(TimePoint deadline);
 
-  // Ends every request with UNAVAILABLE, and the thread.
+  // Ends every request with UNAVAILABLE, and then the thread.
   void Stop();
 
  private:
@@ -94,7 +94,7 @@ class SchedulerLoop {
   const ModelCatalog& catalog_;
   Metrics& metrics_;
   Mailbox mailbox_;
-  // From Start() on. Of the thread whose turn it is.
+  // Set by Start(). Used only by the thread whose turn it is.
   std::unique_ptr<Scheduler> scheduler_;
   std::function<void()> on_turn_;
   std::atomic<bool> running_{false};

@@ -47,15 +47,16 @@ namespace {
 
 constexpr char kServiceName[] = "bole.v1.BoleService";
 
-// Calls that Stop() has ended still send their status.
+// Time for calls that Stop() has ended to send their status.
 constexpr std::chrono::seconds kStatusGrace(1);
-// What is open then is cut off. Short, because gRPC cancels the calls that
-// reach a server which shuts down, and their clients would not know why.
+// After this time, open calls are cut off. It is short, because gRPC cancels
+// calls that reach a server which shuts down, and their clients would not know
+// why.
 constexpr std::chrono::milliseconds kShutdownGrace(100);
 
-// A client whose requests are too many for the server hears so at once, also on
-// a single connection: its calls do not wait on its own side. These are for
-// everything but Generate.
+// The limit of calls per connection is high enough that a client with too many
+// requests is refused at once, even on a single connection, instead of queueing
+// calls on its own side. This is the share of all calls except Generate.
 constexpr size_t kOtherCallsPerConnection = 128;
 
 int MaxCallsPerConnection(const DoorLimits& door) {
@@ -123,13 +124,13 @@ struct SchedulerServer::Parts {
   absl::StatusOr<SharedPoolOptions> Share(const SchedulerServerOptions& options,
                                           const SchedulerIdentity& identity);
   PlaceOf PlaceAmongPeers(uint64_t instance);
-  // Says so on change.
+  // Notes the peers if they have changed.
   void NotePeers(const PeerView& view);
-  // Says to peers and claims that this scheduler leaves.
+  // Tells peers and claims that this scheduler leaves.
   void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(stop_mutex);
-  // News of a worker, on a thread of its client.
+  // Takes news of a worker, on a thread of its client.
   void Note(WorkerEvent event);
-  // Says which worker was connected, and that its prefix cache begins cold.
+  // Notes which worker was connected, and that its prefix cache begins cold.
   void NoteWorker(const WorkerEvent& event);
   void UpdateHealth();
 
@@ -296,7 +297,7 @@ void SchedulerServer::Parts::Note(WorkerEvent event) {
     return;
   }
   NoteWorker(event);
-  // The door knows before the loop does, so that nobody who has seen a worker
+  // The door is told before the loop, so that no client that has seen a worker
   // in the loop's status is told that there is none.
   presence.Note(event);
   loop.Post(event);
@@ -376,10 +377,10 @@ void SchedulerServer::Stop() {
   parts_->stopped = true;
   parts_->door.Drain();
   parts_->Leave();
-  // Drain() then returns, whenever it was called.
+  // After this, Drain() returns no matter when it was called.
   parts_->loop.Drain(std::chrono::steady_clock::now());
   parts_->loop.Stop();
-  // New ones are refused meanwhile.
+  // New calls are refused meanwhile.
   parts_->door.open_calls().AwaitNone(std::chrono::steady_clock::now() +
                                       kStatusGrace);
   parts_->door.open_calls().StopWaiting();

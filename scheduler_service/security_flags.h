@@ -1,4 +1,4 @@
-// Command-line flags of who may reach the scheduler, and whom it believes.
+// Command-line flags for who may reach the scheduler, and whom it trusts.
 #ifndef BOLE_SCHEDULER_SERVICE_SECURITY_FLAGS_H_
 #define BOLE_SCHEDULER_SERVICE_SECURITY_FLAGS_H_
 
@@ -22,8 +22,8 @@ struct SecurityFlags {
 
   void AddTo(CommandLine& app);
 
-  // Sets what they say of a server whose other options are set. An error says
-  // which flags do not go together.
+  // Applies the flags to a server whose other options are set. An error says
+  // which flags cannot be combined.
   absl::Status ApplyTo(SchedulerServerOptions& server) const;
 
  private:

@@ -14,9 +14,9 @@
 namespace bole {
 namespace {
 
-// A tenant takes no places from one that it leads by more tokens than this. It
-// has to be more than the prompts of a burst, for which a tenant is charged at
-// once, and little beside what a tenant is served in a minute.
+// A tenant takes no places from one that it leads by more tokens than this. The
+// value has to be larger than the prompts of a burst, for which a tenant is
+// charged at once, and small compared with what a tenant is served in a minute.
 constexpr int64_t kMaxPreemptingLead = 16'384;
 
 }  // namespace
@@ -53,7 +53,7 @@ void ServedModel::MakeRoom() {
 }
 
 void ServedModel::MoveFrom(Replica& draining) {
-  if (!waiting_.empty()) return;  // They take what room there is.
+  if (!waiting_.empty()) return;  // Waiting jobs get the free room.
   std::vector<std::pair<const Placements*, Placements::Room>> others;
   for (const Replica* replica : replicas_) {
     if (!replica->accepts() || replica->on_trial()) continue;
@@ -118,7 +118,7 @@ absl::StatusOr<Replica*> ServedModel::PlaceFor(const Job& job,
   const size_t best = *Route(options);
   if (replicas[best]->free()) return replicas[best];
   const std::chrono::duration<double> left(options[best].seconds_until_free);
-  // Rounded up: it is late then.
+  // Rounded up, so that the round counts as late at that time.
   look_again_ = now + std::chrono::microseconds(1) +
                 std::chrono::duration_cast<TimePoint::duration>(left);
   return nullptr;

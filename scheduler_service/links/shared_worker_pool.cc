@@ -1,4 +1,5 @@
-// What a WorkerPool does besides if it is shared with other schedulers.
+// The part of WorkerPool that is only used if the pool is shared with other
+// schedulers.
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -32,7 +33,8 @@ PoolShares WorkerPool::shares() const {
 
 void WorkerPool::Run() {
   while (true) {
-    Clients ended;  // After the lock, which their threads may wait for.
+    Clients ended;  // Destroyed after the lock is released: their threads may
+                    // wait for it.
     MutexLock lock(mutex_);
     if (stopping_) return;
     ended.swap(let_go_);
@@ -55,7 +57,7 @@ void WorkerPool::Obey(const Claims::Order& order) {
   switch (order.kind) {
     case Claims::Order::Kind::kAsk:
       member.why = order.why;
-      member.told_answers = true;  // A refusal says more.
+      member.told_answers = true;  // A refusal is more informative.
       member.client->Connect();
       return;
     case Claims::Order::Kind::kGiveBack:

@@ -1,4 +1,4 @@
-// The seam between the scheduler loop and a worker.
+// The interface between the scheduler loop and a worker.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_WORKER_CLIENT_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_WORKER_CLIENT_H_
 
@@ -25,20 +25,20 @@ struct WorkerDescription {
   std::string model;
   std::string device;
   std::string version;
-  uint32_t protocol_version = 0;  // 0: it does not tell.
+  uint32_t protocol_version = 0;  // 0: not known.
   StepLimits limits;
   bool has_drafter = false;
   bool synthetic = false;             // The weights are not a checkpoint's.
-  ModelFingerprint fingerprint = {};  // Empty digests: not known.
+  ModelFingerprint fingerprint = {};  // Empty digests are unknown.
   std::vector<int32_t> stop_tokens;   // The model's own.
-  // Rows of a forward, and requests of a forest, are padded to one of these,
-  // ascending; empty: they are not.
+  // The worker pads the rows of a forward, and the requests of a forest, to one
+  // of these, in ascending order. Empty: it does not pad.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
-  // What a slot and a page hold; 0: it does not tell.
+  // The sizes of a slot and of a page; 0: not known.
   uint64_t slot_bytes = 0;
   uint64_t page_bytes = 0;
-  // What its rounds cost; null: it has not been calibrated.
+  // What its rounds cost; null if it has not been calibrated.
   std::shared_ptr<const CostTable> costs = nullptr;
   // The checkpoint's defaults for requests that leave a choice open.
   float temperature = 1;
@@ -48,13 +48,13 @@ struct WorkerDescription {
   float repetition_penalty = 1;
 };
 
-// Whether it copies slots and pages: versions before 3 do not, and what they
-// have of texts cannot be kept for others.
+// Whether the worker copies slots and pages. Versions before 3 do not, so the
+// state of one request's text cannot be kept for other requests.
 inline bool CopiesMemory(const WorkerDescription& worker) {
   return worker.protocol_version >= 3;
 }
 
-// How a request to this worker is drawn that leaves every choice open.
+// The sampling parameters of a request that leaves every choice to this worker.
 inline SamplingParams DefaultSampling(const WorkerDescription& worker) {
   SamplingParams params;
   params.temperature = worker.temperature;
@@ -67,37 +67,39 @@ inline SamplingParams DefaultSampling(const WorkerDescription& worker) {
 
 class WorkerClient;
 
-// A worker that may be connected from now on. Said once, before anything else.
+// A worker that may connect from now on. Reported once, before any other news
+// of the worker.
 struct WorkerAdded {
   std::string name;      // Its address: for status, metrics and messages.
   WorkerClient* client;  // Lives until the scheduler has let the worker go.
 };
-// It is not to be connected again: the scheduler lets it go once it is lost.
-// Another WorkerAdded before that takes it back.
+// The worker will not be connected again: the scheduler lets it go once it is
+// lost. Another WorkerAdded before that revokes the removal.
 struct WorkerRemoved {};
 
-// News of one worker. Each connection has its own epoch, higher than those
-// before.
+// News of one worker. Each connection has its own epoch, higher than all
+// earlier ones.
 struct WorkerConnected {
   uint64_t epoch;
   WorkerDescription description;
 };
 // The answer to a plan, or to one round of a lease. INVALID_ARGUMENT: the
-// worker refused the plan and changed nothing. Whether a result can be the
-// answer to its plan is for who sent that (ValidateResult()).
+// worker refused the plan and changed nothing. The sender of the plan checks
+// whether the result can be its answer (ValidateResult()).
 struct WorkerOutcome {
   uint64_t epoch;
   uint64_t plan_number;
   absl::StatusOr<StepResult> result;
   double step_seconds = 0;  // In the engine.
 };
-// The worker is to leave, by its own wish or because another scheduler is to
-// have it: it takes plans, but should get no new requests.
+// The worker is about to leave, because it shuts down or because another
+// scheduler is to get it. It still takes plans, but should get no new requests.
 struct WorkerDraining {
   uint64_t epoch;
-  bool draining = true;  // False: it stays after all.
+  bool draining = true;  // False: it stays nevertheless.
 };
-// The connection ended, or could not be made. Nothing more comes of this epoch.
+// The connection ended, or could not be made. There is no further news of this
+// epoch.
 struct WorkerLost {
   uint64_t epoch;
   absl::Status why;
@@ -106,24 +108,24 @@ struct WorkerLost {
 using WorkerNews = std::variant<WorkerAdded, WorkerRemoved, WorkerConnected,
                                 WorkerOutcome, WorkerDraining, WorkerLost>;
 
-// The same, among the news of other workers.
+// News, with the worker that it is about.
 struct WorkerEvent {
   WorkerId worker;
   WorkerNews news;
 };
 
 // Keeps a connection to one worker, and reports WorkerNews to a sink in the
-// order in which they happen. Real, fake, and fault-injecting.
+// order in which they happen. There are real, fake, and fault-injecting ones.
 //
-// The loop's turns come one after the other, but on several threads: one may
-// run on the thread that brings a result.
+// The loop takes its turns one after the other, but on several threads: a turn
+// may run on the thread that delivers a result.
 class WorkerClient {
  public:
   virtual ~WorkerClient() = default;
 
-  // Queues a plan for the worker, with what is traced of it, and returns at
-  // once. Plans are numbered 1, 2, 3, ... in every epoch. Dropped if the epoch
-  // has ended: WorkerLost is on its way then. Called in the loop's turns alone.
+  // Queues a plan for the worker, with its trace, and returns at once. Plans
+  // are numbered 1, 2, 3, ... in every epoch. The plan is dropped if the epoch
+  // has ended; WorkerLost is then on its way. Called only in the loop's turns.
   virtual void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
                     const PlanTrace& trace) = 0;
 
@@ -133,13 +135,13 @@ class WorkerClient {
   virtual void EndSpans(uint64_t /*epoch*/,
                         const std::vector<SpanId>& /*spans*/) {}
 
-  // Ends the connection of `epoch` in good order, so that a worker that drains
-  // can leave. WorkerLost follows. Called in the loop's turns alone.
+  // Ends the connection of `epoch` in good order, so that a draining worker can
+  // leave. WorkerLost follows. Called only in the loop's turns.
   virtual void Close(uint64_t epoch) = 0;
 
   // Ends the connection of `epoch` at once, because its worker does not answer
   // or breaks the protocol. WorkerLost follows, with `why`, and another attempt
-  // to connect. Called in the loop's turns alone.
+  // to connect. Called only in the loop's turns.
   virtual void Disconnect(uint64_t epoch, const absl::Status& why) = 0;
 };
 

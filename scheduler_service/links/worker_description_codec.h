@@ -1,4 +1,4 @@
-// What a worker says of itself.
+// Decodes the description that a worker gives of itself.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_WORKER_DESCRIPTION_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_WORKER_DESCRIPTION_CODEC_H_
 
@@ -8,8 +8,8 @@
 
 namespace bole {
 
-// FAILED_PRECONDITION if the worker's protocol version is not ours or a
-// neighbour of it. INVALID_ARGUMENT, naming the field and its value, unless the
+// FAILED_PRECONDITION if the worker's protocol version differs from ours by
+// more than 1. INVALID_ARGUMENT, naming the field and its value, unless the
 // limits make sense, requests can be drawn with the defaults and stop tokens,
 // buckets ascend, and a table of costs can be read.
 absl::StatusOr<WorkerDescription> DecodeDescription(

@@ -45,7 +45,8 @@ WorkerPool::~WorkerPool() {
     stopped_.NotifyAll();
   }
   if (ticker_.joinable()) ticker_.join();
-  // Their threads may wait for the mutex.
+  // The clients are destroyed after the mutex is released: their threads may
+  // wait for it.
   std::map<std::string, Member> members;
   Clients let_go;
   MutexLock lock(mutex_);
@@ -55,7 +56,8 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::OnFound(const std::string& name,
                          const std::vector<std::string>& found) {
-  Clients ended;  // After the lock, which their threads may wait for.
+  Clients ended;  // Destroyed after the lock is released: their threads may
+                  // wait for it.
   MutexLock lock(mutex_);
   ended.swap(let_go_);
   found_[name] = found;
@@ -106,7 +108,8 @@ void WorkerPool::Tell(WorkerId worker, WorkerNews news) {
     sink_({.worker = worker, .news = std::move(news)});
     return;
   }
-  // Until Add() has told of the worker; and Obey() tells of it as well.
+  // The lock makes this wait until Add() has reported the worker, and keeps it
+  // in order with the reports of Obey().
   MutexLock lock(mutex_);
   if (claims_) Follow(worker, news);
   sink_({.worker = worker, .news = std::move(news)});

@@ -1,4 +1,4 @@
-// The clients of all workers, as many as there are at the moment.
+// The clients of all workers that currently exist.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_WORKER_POOL_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_WORKER_POOL_H_
 
@@ -29,43 +29,45 @@ namespace bole {
 struct SharedPoolOptions {
   ClaimsOptions claims = {};
   PlaceOf place_of;
-  // The name of the served model that such a worker would join.
+  // Returns the name of the served model that a worker with this description
+  // would join.
   std::function<absl::StatusOr<std::string>(const WorkerDescription&)> model_of;
-  // Told what is claimed and given back, and why. May be null.
+  // Called with a message for every worker that is claimed or given back, and
+  // why. May be null.
   std::function<void(const std::string&)> note = nullptr;
-  // Told what the shares are, at every tick. May be null. Neither of these
+  // Called with the current shares at every tick. May be null. Neither of these
   // functions may call the pool.
   std::function<void(const PoolShares&)> on_shares = nullptr;
   std::chrono::milliseconds tick{100};
 };
 
 struct WorkerPoolOptions {
-  // "HOST:PORT" each. A host may stand for many addresses, now or later: it is
-  // looked up again and again.
+  // "HOST:PORT" each. A host may stand for many addresses, which may change: it
+  // is looked up repeatedly.
   std::vector<std::string> workers;
-  GrpcWorkerClientOptions client = {};  // But for the address.
-  DiscoveryOptions discovery = {};      // But for the name.
+  GrpcWorkerClientOptions client = {};  // Without the address.
+  DiscoveryOptions discovery = {};      // Without the name.
   std::optional<SharedPoolOptions> shared = std::nullopt;
 };
 
-// Has a client for every address that any of the names stands for, and tells
-// of it by WorkerAdded. An address that no name stands for any more is told by
-// WorkerRemoved; its client goes on until the scheduler has let it go, because
-// a worker that leaves still has requests to end.
+// Has a client for every address that any of the names stands for, and reports
+// it with WorkerAdded. WorkerRemoved reports an address that no name stands for
+// any more; its client lives until the scheduler has let it go, because a
+// worker that leaves still has requests to finish.
 //
 // A client keeps its worker connected, unless the pool is shared: then Claims
-// decides which of them to connect. A worker that is to be given back is told
-// as one that drains; that it could not be reached, or is left to others, is
-// told as WorkerLost with epoch 0.
+// decides which of them to connect. A worker that is to be given back is
+// reported as draining; one that could not be reached, or is left to other
+// schedulers, is reported as WorkerLost with epoch 0.
 //
-// Thread-safe. The sink is called by many threads.
+// Thread-safe. Many threads call the sink.
 class WorkerPool {
  public:
   using Sink = std::function<void(WorkerEvent)>;
   using OnError = std::function<void(const absl::Status&)>;
 
-  // INVALID_ARGUMENT if a name is not HOST:PORT. `on_error` is told of lookups
-  // that failed.
+  // INVALID_ARGUMENT if a name is not HOST:PORT. `on_error` is called for
+  // lookups that fail.
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Start(
       const WorkerPoolOptions& options, Sink sink, const OnError& on_error);
   ~WorkerPool();
@@ -74,12 +76,13 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   // As Scheduler::LetGo: lets go of the client of `worker`, unless it was added
-  // again. Returns at once. REQUIRES: it was removed, and is not let go yet.
+  // again. Returns at once. REQUIRES: it was removed, and has not been let go
+  // yet.
   bool LetGo(WorkerId worker);
 
-  // As Claims::Leave(); nothing happens if the pool is not shared.
+  // As Claims::Leave(); does nothing if the pool is not shared.
   void Leave();
-  // As they were at the last tick; none if the pool is not shared.
+  // The shares at the last tick; none if the pool is not shared.
   PoolShares shares() const;
 
  private:
@@ -87,11 +90,11 @@ class WorkerPool {
     WorkerId id;
     std::unique_ptr<GrpcWorkerClient> client;
     bool removed = false;
-    // The rest is for shared pools.
+    // The other members are for shared pools.
     uint64_t epoch = 0;         // Of the last connection.
-    bool draining = false;      // By its own wish.
-    std::string why = {};       // It was asked.
-    bool told_answers = false;  // That it can be reached, but is not asked.
+    bool draining = false;      // The worker asked to leave.
+    std::string why = {};       // Why it was connected.
+    bool told_answers = false;  // Reported: it answers, but is unclaimed.
   };
   using Clients = std::vector<std::unique_ptr<GrpcWorkerClient>>;
 
@@ -103,7 +106,7 @@ class WorkerPool {
                                               const std::string& address);
   void Tell(WorkerId worker, WorkerNews news);
 
-  // These are used by shared pools alone.
+  // These are used only by shared pools.
   void Run();
   void Tick() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Obey(const Claims::Order& order) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -121,21 +124,21 @@ class WorkerPool {
   const Sink sink_;
 
   mutable Mutex mutex_;
-  // What each name stands for.
+  // The addresses that each name stands for.
   std::map<std::string, std::vector<std::string>> found_
       ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Member> members_
       ABSL_GUARDED_BY(mutex_);  // By address.
   int32_t num_added_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Clients that are not used any more. Their ends wait for their threads, so
-  // whoever looks names up next does it.
+  // Clients that are not used any more. Their destructors wait for their
+  // threads, so the next lookup or tick destroys them.
   Clients let_go_ ABSL_GUARDED_BY(mutex_);
   std::optional<Claims> claims_ ABSL_GUARDED_BY(mutex_);  // Of a shared pool.
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::vector<std::unique_ptr<Discovery>> discoveries_;  // Use the rest,
-  std::thread ticker_;                                   // so do these: last.
+  std::vector<std::unique_ptr<Discovery>> discoveries_;  // Last: uses the rest.
+  std::thread ticker_;                                   // Likewise.
 };
 
 }  // namespace bole

@@ -24,7 +24,7 @@ struct Spec {
 ModelId IdAt(size_t i) { return ModelId(static_cast<int32_t>(i)); }
 
 absl::StatusOr<Spec> ParseSpec(const std::string& text) {
-  // Names of synthetic models have a '=' themselves.
+  // Names of synthetic models contain a '=' themselves.
   const size_t equals = text.rfind('=');
   std::error_code no_folder;
   Spec spec;
@@ -47,7 +47,7 @@ absl::StatusOr<Spec> ParseSpec(const std::string& text) {
   return spec;
 }
 
-// Whether two digests can be of the same file.
+// Checks that two digests can belong to the same file.
 absl::Status CheckSame(const char* file, const std::string& workers,
                        const std::string& served) {
   if (workers.empty() || served.empty() || workers == served) {

@@ -1,4 +1,4 @@
-// The models that are served, by name and by number.
+// The models that are served. They are found by name or by number.
 #ifndef BOLE_SCHEDULER_SERVICE_MODELS_MODEL_CATALOG_H_
 #define BOLE_SCHEDULER_SERVICE_MODELS_MODEL_CATALOG_H_
 
@@ -16,9 +16,9 @@
 namespace bole {
 
 struct CatalogModel {
-  std::string name;  // What clients ask for, and what its workers describe.
+  std::string name;  // As in requests and in its workers' descriptions.
   ModelText text;
-  ModelFingerprint fingerprint = {};  // It is that of the folder's files.
+  ModelFingerprint fingerprint = {};  // Of the files in its folder.
 };
 
 // Immutable; every thread may use it.
@@ -28,26 +28,26 @@ class ModelCatalog {
   explicit ModelCatalog(std::vector<CatalogModel> models,
                         bool allow_synthetic = false);
 
-  // Reads what `--model` was given: a directory, whose last part is the name,
-  // or "NAME=DIRECTORY", parted at the last "=". INVALID_ARGUMENT if a name is
-  // there twice, is empty, or has a character that is not printable; errors of
-  // files name the file.
+  // Loads the models that the values of `--model` name: each is a directory,
+  // whose last part is the name, or "NAME=DIRECTORY", split at the last "=".
+  // INVALID_ARGUMENT if a name occurs twice, is empty, or has a character that
+  // is not printable; errors of files name the file.
   static absl::StatusOr<ModelCatalog> Load(std::span<const std::string> specs,
                                            bool allow_synthetic = false);
 
   int size() const { return static_cast<int>(models_.size()); }
   const CatalogModel& at(ModelId id) const { return models_.at(id.value()); }
 
-  // The model that a client asks for; an empty name is the only model's. Of
-  // several models one has to be named: INVALID_ARGUMENT. NOT_FOUND names those
-  // that are there. Both are about the field "model".
+  // The model that a client requests. An empty name means the only model; if
+  // there are several, it is INVALID_ARGUMENT. NOT_FOUND lists the models that
+  // are served. Both errors are about the field "model".
   absl::StatusOr<ModelId> Find(std::string_view name) const;
 
-  // The model whose worker is described so: it has its name, and each file of
-  // the fingerprint that both sides have is the same. A synthetic worker, whose
-  // weights are made up, needs the name alone, and that they are allowed.
-  // ABORTED, which makes a worker's client stay away for a while, says what it
-  // has and what is served.
+  // The model that a worker with this description runs: the names are equal,
+  // and so is each file of the fingerprint that both sides have. For a
+  // synthetic worker, whose weights are made up, equal names suffice, but
+  // synthetic workers must be allowed. ABORTED, which makes a worker's client
+  // stay away for a while, says what the worker has and what is served.
   absl::StatusOr<ModelId> ModelOf(const WorkerDescription& worker) const;
 
  private:

@@ -18,7 +18,7 @@ struct ModelText {
   std::optional<ChatTemplate> chat_template;  // Not every checkpoint has one.
 };
 
-// From the folder of a checkpoint. Errors name the file.
+// Loads them from the folder of a checkpoint. Errors name the file.
 absl::StatusOr<ModelText> LoadModelText(const std::string& directory);
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// What the RPC threads know of each model's workers.
+// The RPC threads' view of each model's workers.
 #ifndef BOLE_SCHEDULER_SERVICE_MODELS_WORKER_PRESENCE_H_
 #define BOLE_SCHEDULER_SERVICE_MODELS_WORKER_PRESENCE_H_
 
@@ -15,9 +15,9 @@
 
 namespace bole {
 
-// Follows the events of all workers. Note an event after the loop was told of
-// it: a request that is submitted because a worker is here then finds it
-// there.
+// Follows the events of all workers. Note an event only after the loop was told
+// of it: then a request that is submitted because a worker is present here
+// finds that worker in the loop.
 //
 // Thread-safe.
 class WorkerPresence {
@@ -27,11 +27,11 @@ class WorkerPresence {
 
   struct Snapshot {
     // Describes the worker that has been connected the longest, if one is
-    // there that does not drain, or else the one that was last; null before the
+    // connected that does not drain, or else the last one; null before the
     // first.
     std::shared_ptr<const WorkerDescription> description;
-    bool connected = false;  // At least one is.
-    bool draining = false;   // All that are connected are.
+    bool connected = false;  // At least one worker is.
+    bool draining = false;   // All connected workers drain.
     std::string last_error;  // Why some worker is not connected.
 
     // Whether a worker may be given new requests.
@@ -39,7 +39,7 @@ class WorkerPresence {
   };
 
   void Note(const WorkerEvent& event);
-  // Workers could not be looked for.
+  // The workers' addresses could not be looked up.
   void Note(const absl::Status& why);
 
   // The workers of that model.
@@ -54,7 +54,7 @@ class WorkerPresence {
     bool draining = false;
   };
   struct OfModel {
-    std::vector<Worker> connected = {};  // Longest first.
+    std::vector<Worker> connected = {};  // The longest connected first.
     std::shared_ptr<const WorkerDescription> last = nullptr;
   };
 

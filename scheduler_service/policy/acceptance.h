@@ -1,4 +1,4 @@
-// How far the drafter's probabilities are right.
+// How accurate the drafter's probabilities are.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_ACCEPTANCE_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_ACCEPTANCE_H_
 
@@ -12,17 +12,18 @@
 
 namespace bole {
 
-// Accepted over promised drafts of one model, by depth and by rho. Promised is
-// the sum of rho over the nodes that were verified: as many of them should come
-// true. Old rounds are forgotten. Where little was seen, the ratio of all nodes
-// stands, and before anything was seen 1.
+// The ratio of accepted to promised drafts of one model, by depth and by rho.
+// The promised drafts are the sum of rho over the verified nodes, which is the
+// number that should be accepted. Old rounds are gradually forgotten. Where
+// there is little evidence, the ratio of all nodes is used, and 1 before there
+// is any.
 //
 // Not thread-safe.
 class Acceptance {
  public:
   Acceptance();
 
-  // Values are told apart in steps of 1/32 nat of rho.
+  // Values of rho are distinguished in steps of 1/32 nat.
   static constexpr int kNumBins = 512;
   static constexpr int kMaxDepth = 16;
   static int BinOf(float log_rho) {
@@ -37,12 +38,12 @@ class Acceptance {
 
   // COST: O(nodes of the tree).
   void Observe(const TreeReport& report);
-  // To be called once after the trees of a round. COST: O(kNumBins).
+  // Must be called once after the trees of a round. COST: O(kNumBins).
   void EndRound();
 
-  // Accepted over promised of all nodes lately.
+  // The recent ratio of accepted to promised drafts of all nodes.
   double ratio() const;
-  // What the nodes of a tree that were verified promised, corrected.
+  // The drafts that the verified nodes of a tree promised, after correction.
   double Promised(const TreeReport& report) const;
 
  private:
@@ -68,23 +69,24 @@ std::vector<int> DepthsOf(const ProposalTree& tree);
 // The nodes of the tree that carry the accepted drafts, from the root down.
 std::vector<int> AcceptedPath(const TreeReport& report);
 
-// What the best nodes of a batch are expected to bring, those chosen as
-// SelectNodes() chooses, by rho, whatever the requests' factors.
+// The number of drafts that are expected to be accepted if the best nodes of a
+// batch are verified. They are chosen as SelectNodes() does, by rho, without
+// the requests' factors.
 class GainCurve {
  public:
   // COST: O(candidates).
   GainCurve(const RoundView& view, const Acceptance& acceptance);
 
-  // Accepted drafts of the likeliest `drafts` nodes, roots not counted.
+  // Expected accepted drafts of the likeliest `drafts` nodes, without roots.
   double At(int drafts) const;
-  // What the last of them adds.
+  // The part of At(drafts) that the last of these nodes adds.
   double LastOf(int drafts) const;
   int num_drafts() const { return count_.back(); }
 
  private:
   size_t BinWith(int drafts) const;
 
-  // Sums over a bin and those that are likelier.
+  // Sums over a bin and all likelier bins.
   std::vector<int> count_;
   std::vector<double> gain_;
 };

@@ -1,4 +1,5 @@
-// Floors from latency targets, then the likeliest nodes, at a fixed capacity.
+// A policy with a fixed capacity: it first serves floors from latency targets,
+// then the likeliest nodes.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_ADASERVE_POLICY_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_ADASERVE_POLICY_H_
 
@@ -8,10 +9,10 @@
 
 namespace bole {
 
-// AdaServe's allocation, to compare with: every round verifies as many nodes as
-// the capacity says and drafts the tree that was asked for. Requests that are
-// behind their target first get the nodes that, by the drafter's probabilities,
-// bring them back in time; what is left of the capacity goes to the likeliest.
+// AdaServe's allocation, for comparison: every round verifies as many nodes as
+// the capacity allows and drafts the requested tree. Requests that are behind
+// their target first get the nodes that, by the drafter's probabilities, bring
+// them back in time; the rest of the capacity goes to the likeliest nodes.
 class AdaServePolicy final : public RoundPolicy {
  public:
   AdaServePolicy(const PolicyOptions& options, CalibratedWorker worker);

@@ -46,8 +46,8 @@ void PredictAndLend(const RoundView& view, const PolicyOptions& options,
 
 void ObserveCosts(const RoundReport& report, CostModel& costs) {
   if (report.step_seconds <= 0) return;
-  // What the engine does once for a plan is in its first round's time, and the
-  // table has it in the trip.
+  // The time of a plan's first round includes what the engine does once per
+  // plan, which the table counts as part of the trip.
   const double once =
       report.is_first ? std::clamp(costs.trip_seconds() - report.trip_seconds,
                                    0.0, report.step_seconds / 8)

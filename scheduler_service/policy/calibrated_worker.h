@@ -1,4 +1,4 @@
-// What the policies that know costs have in common.
+// The common part of the policies that use costs.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_CALIBRATED_WORKER_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_CALIBRATED_WORKER_H_
 
@@ -16,22 +16,21 @@ namespace bole {
 struct CalibratedWorker {
   StepLimits limits;
   CostModel costs;
-  bool can_defer = true;  // It may stop to draft, and begin again.
+  bool can_defer = true;  // It may pause drafting and resume it.
 };
 
-// What drafts of these shapes need. Their nodes are bounded by the worker
-// alone: how many of them are verified is the policy's choice.
+// The bounds that drafts of these shapes need. Only the worker's limits bound
+// their nodes: how many of them are verified is the policy's choice.
 RoundBounds WidestBounds(std::span<const std::optional<DraftShape>> shapes,
                          const StepLimits& limits);
 
-// Rounds of a lease each of which takes `round_seconds`: as many as are allowed
-// and end within PolicyOptions::max_lease, at least one.
+// The number of rounds of a lease if each takes `round_seconds`: as many as are
+// allowed and end within PolicyOptions::max_lease, but at least one.
 int LeaseRounds(const PolicyOptions& options, const StepLimits& limits,
                 double round_seconds);
 
-// Completes a choice whose budget and draft are made: what the round is
-// predicted to take, and a lease whose rounds have the same budget if nobody
-// waits.
+// Completes a choice whose budget and draft are set: adds the predicted time of
+// the round and, if nobody waits, a lease whose rounds have the same budget.
 void PredictAndLend(const RoundView& view, const PolicyOptions& options,
                     const CalibratedWorker& worker, RoundChoice& choice);
 

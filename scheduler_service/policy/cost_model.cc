@@ -24,7 +24,7 @@ double Of(const RoundQuantities& quantities, Quantity quantity) {
   return quantities[static_cast<size_t>(quantity)];
 }
 
-// The least bucket that holds `count`; without one, `count`.
+// The smallest bucket that holds `count`; if there is none, `count`.
 double Pad(double count, const std::vector<int>& buckets) {
   const auto at = std::lower_bound(buckets.begin(), buckets.end(), count);
   return count == 0 || at == buckets.end() ? count : *at;
@@ -77,7 +77,8 @@ CostModel::Bucket CostModel::BucketOf(const RoundQuantities& padded) const {
     kind = kTree;
   }
   int rows = static_cast<int>(Of(padded, Quantity::kForwardRows));
-  // Where rows are not padded, those of one power of two are alike.
+  // If rows are not padded, numbers of rows up to the same power of two are one
+  // kind.
   if (row_buckets_.empty()) {
     rows = static_cast<int>(std::ceil(std::log2(std::max(rows, 1))));
   }
@@ -93,7 +94,7 @@ double CostModel::LogFactor(const Bucket& bucket) const {
 
 double CostModel::Seconds(const RoundQuantities& quantities) const {
   const RoundQuantities padded = Padded(quantities);
-  // A table that pads by itself may want to know the rows as they are.
+  // A table that pads by itself may depend on the actual number of rows.
   const std::chrono::duration<double> seconds = table_->costs.TimeOf(
       table_->costs.row_buckets().empty() ? padded : quantities);
   return seconds.count() * std::exp(LogFactor(BucketOf(padded)));
@@ -149,7 +150,8 @@ void CostModel::Observe(const RoundQuantities& quantities, double seconds) {
 }
 
 void CostModel::ObserveTrip(double seconds) {
-  // A trip that waited for something else counts as twice as long.
+  // A trip that waited for something else counts as at most about twice as
+  // long.
   const double counted =
       std::clamp(seconds, table_->round_trip_seconds, 2 * trip_seconds_ + 1e-4);
   trip_seconds_ += kTripWeight * (counted - trip_seconds_);

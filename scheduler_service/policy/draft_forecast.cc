@@ -9,17 +9,18 @@
 namespace bole {
 namespace {
 
-constexpr double kKept = 0.998;           // Of the evidence, by each new tree.
-constexpr double kPrior = 6;              // Trials that weigh as much as it.
+constexpr double kKept = 0.998;           // Of the evidence, per new tree.
+constexpr double kPrior = 6;              // The prior's weight, in trials.
 constexpr double kMostAfterDoubt = 12;    // Trials.
-constexpr double kGainWeight = 0.02;      // Of the latest round, by request,
+constexpr double kGainWeight = 0.02;      // Of the latest round, per request,
 constexpr double kMostGainWeight = 0.06;  // and at most.
-// Children: chances are worked out again after so many of them.
+// Chances are recomputed after this many observed children.
 constexpr int64_t kFewSeen = 24;
-// Before that, chances are guesses, and so would be what they are compared to.
+// Gains are not learnt before this many children were observed: the chances
+// that they are compared to are still guesses.
 constexpr int64_t kLeastSeen = 48;
 
-// The chance of the child of a rank, before anything was seen.
+// The chance of the child of a rank before there is any evidence.
 double PriorOf(int rank) { return rank == 0 ? 0.72 : 0.14 / (rank * rank); }
 
 double Chance(double hits, double trials, double prior) {
@@ -54,7 +55,7 @@ void DraftForecast::Observe(const TreeReport& report) {
   int node = 0;
   bool in_row = true;
   for (size_t i = 0; i < report.emitted.size() && node != kNoParent; ++i) {
-    // The children, and which of them is the next token.
+    // Count the children, and find the one that is the next token.
     int num_children = 0;
     int next = kNoParent;
     for (int child = node + 1; child < tree.size(); ++child) {
@@ -133,7 +134,7 @@ void DraftForecast::Mean::Observe(double latest, double weight) {
 
 double DraftForecast::RatioAt(const Known& known, double nodes) const {
   if (known.mean_ratio.seen == 0) {
-    // What is known of other shapes of its kind.
+    // Use what is known of other shapes of its kind.
     for (const Known& other : known_) {
       const bool alike = (other.shape.top_k == 1) == (known.shape.top_k == 1);
       if (other.mean_ratio.seen > 0 && alike) return other.mean_ratio.value;

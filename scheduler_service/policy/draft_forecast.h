@@ -1,4 +1,4 @@
-// What drafts of a shape would bring that were not made.
+// How many drafts of a shape would be accepted, even if none were made.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_DRAFT_FORECAST_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_DRAFT_FORECAST_H_
 
@@ -13,11 +13,12 @@
 namespace bole {
 
 // Learns how often the r-th likeliest child of an accepted node is the next
-// token, by depth, and how often the likeliest ones are all of them in a row.
-// From these follow what the best nodes of a shape are expected to bring, were
-// all contexts alike. They are not, and the best nodes of a tree that was made
-// for its context bring more; how much more is learnt for each shape from the
-// trees that there are. Before anything was seen it expects enough to try.
+// token, by depth, and how often the likeliest child was the next token at
+// every depth so far. These give the expected gain of the best nodes of a shape
+// if all contexts were alike. They are not, and the best nodes of a tree that
+// was made for its context gain more; how much more is learnt for each shape
+// from actual trees. Before there is any evidence, the forecast is high enough
+// for drafts to be tried.
 //
 // Not thread-safe.
 class DraftForecast {
@@ -25,15 +26,16 @@ class DraftForecast {
   // COST: O(tokens * nodes of the tree).
   void Observe(const TreeReport& report);
 
-  // Expected accepted drafts of one request of which `nodes` nodes of a draft
-  // of `shape` are verified, the root included.
+  // The expected accepted drafts of one request if `nodes` nodes of a draft of
+  // `shape` are verified, the root included.
   double Gain(const DraftShape& shape, double nodes);
-  // A batch of so many requests with drafts of the shape has this gain for each
-  // of them, by the trees that it has. REQUIRES: nodes > 1.
+  // The actual trees of a batch of `requests` requests with drafts of the shape
+  // promise `gain` accepted drafts for each request. REQUIRES: nodes > 1.
   void ObserveGain(const DraftShape& shape, double nodes, double gain,
                    int requests);
 
-  // What was learnt is old: what comes now counts for more.
+  // Reduces the weight of what was learnt, so that new evidence counts for
+  // more.
   void Doubt();
 
  private:
@@ -43,7 +45,7 @@ class DraftForecast {
     double trials = 0;
     double hits = 0;
   };
-  // A mean of recent values, of all of them in the beginning.
+  // A mean of recent values; at first, of all values.
   struct Mean {
     double value = 0;
     int seen = 0;
@@ -59,8 +61,8 @@ class DraftForecast {
   };
 
   void ObserveChild(int depth, int rank, int num_children, bool in_row);
-  // The chances of the depths and ranks that the shape has. A chain has rank 0
-  // alone.
+  // The chances of the depths and ranks that the shape has. A chain has only
+  // rank 0.
   RankChances Chances(const DraftShape& shape) const;
   void Make(Known& known) const;
   Known& Of(const DraftShape& shape);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kShare = 0.01;      // Of the time.
 constexpr double kMostCredit = 1;    // Seconds.
-constexpr double kLongestRound = 1;  // Of time that earns credit.
+constexpr double kLongestRound = 1;  // Time per plan that earns credit.
 
 }  // namespace
 
@@ -53,7 +53,7 @@ bool DraftTrials::Tries(const Offer& chosen, const Offer& other, bool goes_well,
   credit_ -= lost;
   since_ = 0;
   ++count_;
-  // Trees teach most of what there is to know of chains.
+  // Trees teach most of what there is to know about chains.
   const bool is_wider =
       chosen.draft && chosen.draft->top_k > other.draft->top_k;
   gap_ = std::min(2 * gap_, is_wider ? kMostGapOfTrees : kMostGap);

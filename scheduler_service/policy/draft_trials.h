@@ -1,4 +1,4 @@
-// When to try again what is not done.
+// When to try a draft shape that is not currently chosen.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_DRAFT_TRIALS_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_DRAFT_TRIALS_H_
 
@@ -10,38 +10,41 @@
 
 namespace bole {
 
-// Plain decoding teaches nothing of drafts, and chains nothing of trees. So
-// what is not chosen is tried for a few rounds, if all trials together cost no
-// more than a hundredth of the time, and ever more rarely while they change
-// nothing: chains beside trees, which teach most of what there is to know of
-// them, a quarter as often as else. A trial that goes well, though not so well
-// yet that its shape is chosen, goes on for as long again, up to eight times.
+// Plain decoding teaches nothing about drafts, and chains nothing about trees.
+// So what is not chosen is tried for a few rounds, as long as all trials
+// together cost no more than a hundredth of the time. Trials become rarer while
+// they change nothing: down to one in 16 plans, or one in 64 for chains while
+// trees are chosen, because trees teach most of what there is to know about
+// chains. A trial that goes well, though not yet well enough for its shape to
+// be chosen, is extended, up to eight times its length.
 //
 // Not thread-safe.
 class DraftTrials {
  public:
-  static constexpr int kRounds = 3;  // Of a trial, each a plan.
+  static constexpr int kRounds = 3;  // Length of a trial; each is a plan.
 
-  // To be called for every plan, at `now` seconds.
+  // Must be called for every plan, at `now` seconds.
   void Earn(double now);
-  // The seconds that a trial of `other` loses: if it is as good as it seems,
-  // but at least a tenth, since nobody knows how good it is; or beside plain
-  // decoding, where nothing is known, if none of its drafts is accepted.
+  // The seconds that a trial of `other` loses. Beside drafts, that is the loss
+  // by the predicted rates, but at least a tenth of its time, since they are
+  // uncertain. Beside plain decoding nothing is known, so it is the loss if no
+  // draft is accepted.
   static double LossOf(const Offer& chosen, const Offer& other);
-  // Seconds that trials may lose now, and that they have lost.
+  // credit() is the seconds that trials may lose now; Spend() takes those that
+  // they have lost from it.
   double credit() const { return credit_; }
   void Spend(double seconds) { credit_ -= seconds; }
 
-  // To be called for every plan in which something can be drafted: whether
-  // `other` is to be drafted as a trial instead of `chosen`. Sets `begins` in
-  // the first round of a trial. `goes_well`: the one that is on does.
+  // Whether `other` is to be drafted as a trial instead of `chosen`. Must be
+  // called for every plan in which something can be drafted. Sets `begins` in
+  // the first round of a trial. `goes_well` is about the current trial.
   bool Tries(const Offer& chosen, const Offer& other, bool goes_well,
              bool& begins);
   void Stop() { rounds_left_ = 0; }  // Nothing can be drafted.
   bool on() const { return rounds_left_ > 0; }
   // How many trials have begun so far.
   int64_t count() const { return count_; }
-  // Another shape is chosen than before.
+  // Must be called when the chosen shape has changed.
   void Changed() {
     gap_ = kLeastGap;
     in_burst_ = 0;
@@ -52,17 +55,17 @@ class DraftTrials {
   static constexpr int64_t kMostGap = 16;
   static constexpr int64_t kMostGapOfTrees = 64;
 
-  // A trial that goes well ends after so many rounds.
+  // The most rounds of a trial that goes well.
   static constexpr int kMostRounds = 24;
 
   int rounds_left_ = 0;
-  int rounds_ = 0;  // How many the last trial was given so far.
+  int rounds_ = 0;  // Rounds given to the last trial so far.
   int64_t count_ = 0;
   int64_t since_ = 0;  // Plans since the last one.
   int64_t gap_ = kLeastGap;
   double credit_ = 0;  // Seconds.
-  // What was saved up may be spent on so many trials in a row, and then no
-  // faster than it is earned.
+  // Saved credit may be spent on this many trials in a row; after that, credit
+  // is spent no faster than it is earned.
   static constexpr int kMostInBurst = 6;
   int in_burst_ = 0;
   double earned_ = 0;  // Seconds, since the last trial.

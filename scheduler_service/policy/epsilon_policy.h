@@ -1,4 +1,5 @@
-// The largest forest that costs little more than plain decoding (Eq. 12).
+// The policy that verifies the largest forest that costs little more than plain
+// decoding (Eq. 12).
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_EPSILON_POLICY_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_EPSILON_POLICY_H_
 
@@ -10,8 +11,8 @@ namespace bole {
 
 // The budget is the largest N of T_ver(N) <= (1 + epsilon) T_dec, at a border
 // of the worker's buckets: forwards without drafts are compared. The nodes are
-// the likeliest of the batch. The tree that was asked for is drafted as long as
-// the budget is larger than the number of requests.
+// the likeliest of the batch. The requested tree is drafted as long as the
+// budget is larger than the number of requests.
 class EpsilonPolicy final : public RoundPolicy {
  public:
   EpsilonPolicy(const PolicyOptions& options, CalibratedWorker worker);

@@ -1,4 +1,4 @@
-// The same speculation in every round.
+// The policy that speculates in the same way in every round.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_FIXED_POLICY_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_FIXED_POLICY_H_
 
@@ -11,16 +11,17 @@
 
 namespace bole {
 
-// What is asked for, as far as the worker can.
+// Bounds for the requested speculation, as far as the worker supports it.
 RoundBounds BoundsFor(const Speculation& speculation, const StepLimits& limits,
                       bool has_drafter);
 
-// So many nodes for each sequence, whatever the batch, and the same shape of
-// drafts, as far as the worker can: "fixed", and without speculation "off".
-// Rounds are lent while nothing waits and nothing is prefilled.
+// A fixed number of nodes for each sequence, whatever the batch, and a fixed
+// shape of drafts, as far as the worker supports them: the policy "fixed", and
+// without speculation "off". Rounds are lent while nothing waits and nothing is
+// prefilled.
 class FixedPolicy final : public RoundPolicy {
  public:
-  // `fallback`: why it stands for another policy; empty if it does not.
+  // `fallback`: why it replaces another policy; empty if it does not.
   FixedPolicy(const RoundBounds& bounds, int lease_rounds, OffReason if_off,
               std::string fallback = "")
       : bounds_(bounds),

@@ -11,7 +11,7 @@ Following::Decision Following::Decide(const Turn& turn) {
     probing_ = false;
     return {.keeps_up = true, .arrivals = turn.arrivals};
   }
-  // The probe may have ended before it was tried.
+  // The probe may have ended before its trial.
   if (turn.followed == 0) probing_ = false;
   const bool probes =
       turn.followed == 0 && turn.arrivals > 0 && turn.affords_probe;

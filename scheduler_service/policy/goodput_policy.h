@@ -1,4 +1,4 @@
-// The most expected tokens per second.
+// The policy that maximizes the expected tokens per second.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_GOODPUT_POLICY_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_GOODPUT_POLICY_H_
 
@@ -21,30 +21,31 @@
 
 namespace bole {
 
-// What is known of the drafts of a model, shared by the policies of its
-// workers.
+// What is known about the drafts of a model. The policies of its workers share
+// it.
 struct DraftHistory {
   Acceptance acceptance;
   DraftForecast forecast;
   int64_t trees = 0;  // How many trees were verified.
 };
 
-// Every round asks two questions. What to draft for the next one: the shape
-// with the best long-run rate, tokens over seconds, at the budget that is best
-// for it (DraftOffers), or nothing, if that is not at least a fiftieth faster
-// than plain decoding. And how many nodes of the trees that are there to
-// verify: as many as bring the most beyond what their time is worth at that
-// rate. A tree whose request's drafts hardly come true is verified no further
-// than its root.
+// Every round decides two things. First, what to draft for the next one: the
+// shape with the best long-run rate, tokens over seconds, at the budget that is
+// best for it (DraftOffers), or nothing, if that is not at least a fiftieth
+// faster than plain decoding. Second, how many nodes of the current trees to
+// verify: the number whose expected tokens exceed the value of their time at
+// that rate by most. If a request's drafts are rarely accepted, only the root
+// of its tree is verified.
 //
-// A chunk of prefill shares the round as far as the requests that have targets
-// for their time per token can wait for it; without such requests, as much as
-// the worker takes. "slo" also gives requests that fall behind their targets
-// the nodes that bring them back (FloorsFor()).
+// A chunk of prefill shares the round. It is as long as the requests with
+// targets for their time per token can wait for; without such requests, as long
+// as the worker allows. "slo" also gives requests that fall behind their
+// targets the nodes that bring them back (FloorsFor()).
 //
-// What plain decoding leaves unknown is tried now and then (DraftTrials). While
-// it is known that drafting does not pay, the drafter is dormant (Following).
-// Where some of the batch are not followed, the others are drafted for.
+// Drafts that plain decoding teaches nothing about are tried now and then
+// (DraftTrials). While it is known that drafting does not pay, the drafter is
+// dormant (Following). If some requests of the batch are not followed, drafts
+// are made for the others.
 class GoodputPolicy final : public RoundPolicy {
  public:
   GoodputPolicy(const PolicyOptions& options, CalibratedWorker worker,
@@ -58,10 +59,11 @@ class GoodputPolicy final : public RoundPolicy {
   void Observe(const RoundReport& report) override;
 
  private:
-  // The batch as offers see it, if of the arrivals so many are followed.
+  // The batch that offers are made for, if the first `followed_arrivals`
+  // arrivals are followed.
   OfferedBatch BatchOf(const RoundView& view, int followed_arrivals) const;
-  // All that are there, once their prefill has ended, and as if all were
-  // followed.
+  // The batch of all placed requests, as if their prefill had ended and all
+  // were followed.
   OfferedBatch WholeBatchOf(const RoundView& view) const;
   bool IsWorthKeeping(const OfferedBatch& batch);
   double LostInPrefill(const RoundView& view) const;
@@ -87,21 +89,21 @@ class GoodputPolicy final : public RoundPolicy {
   const std::shared_ptr<DraftHistory> history_;
   const RoundBounds bounds_;
   DraftOffers offers_;
-  DraftOffers whole_offers_;  // For whole batches,
-  DraftOffers alone_offers_;  // and for one request.
+  DraftOffers whole_offers_;  // For whole batches.
+  DraftOffers alone_offers_;  // For one request.
   DraftTrials trials_;
   Following following_;
-  double plain_rate_ = 0;     // What plain decoding of the whole batch gives.
-  bool is_hopeless_ = false;  // It is drafted for in vain, whatever comes true.
+  double plain_rate_ = 0;     // Of plain decoding of the whole batch.
+  bool is_hopeless_ = false;  // Drafting pays at no acceptance.
   SharedPrefills prefills_;
   Surprise surprise_;
-  double tokens_of_round_ = 0;  // Expected of the last plan, each round.
+  double tokens_of_round_ = 0;  // Expected per round of the last plan.
   int64_t rounds_with_trees_ = 0;
-  std::optional<DraftShape> drafted_;  // By the last plan,
-  bool drafted_for_some_ = false;      // and not for all.
-  std::optional<DraftShape> tried_;    // Last. Since then:
+  std::optional<DraftShape> drafted_;  // By the last plan.
+  bool drafted_for_some_ = false;      // By the last plan.
+  std::optional<DraftShape> tried_;    // Last. Since that trial:
   int64_t tried_trees_ = 0;
-  int64_t tried_right_ = 0;  // Those of them whose first node was right.
+  int64_t tried_right_ = 0;               // Those with a right first node.
   std::optional<DraftShape> best_draft_;  // In the last round.
 };
 

@@ -9,7 +9,7 @@
 namespace bole {
 namespace {
 
-// The chances of a tree's nodes to be accepted, the largest first.
+// The chances that a tree's nodes are accepted, the largest first.
 std::vector<double> ValuesOf(const ProposalTree& tree, const SequenceView& of,
                              const Acceptance* acceptance) {
   std::vector<double> values;
@@ -28,7 +28,8 @@ std::vector<double> ValuesOf(const ProposalTree& tree, const SequenceView& of,
   return values;
 }
 
-// The least number of nodes that bring `needed` tokens; 0 if all are too few.
+// The least number of nodes that are expected to bring `needed` tokens; 0 if
+// even all are too few.
 int NodesFor(double needed, const std::vector<double>& values, int cap) {
   double tokens = 1;
   int nodes = 1;
@@ -52,7 +53,7 @@ std::vector<TreeBounds> FloorsFor(const RoundView& view, double round_seconds,
                                   int budget, int cap,
                                   const Acceptance* acceptance) {
   std::vector<TreeBounds> bounds(view.trees.size(), {.cap = cap});
-  std::vector<std::pair<int, size_t>> wanted;  // Nodes, and whose they are.
+  std::vector<std::pair<int, size_t>> wanted;  // Nodes, and the tree.
   for (size_t b = 0; b < view.trees.size(); ++b) {
     const double needed = TokensNeeded(view.sequences[b], round_seconds);
     if (needed <= 1) continue;

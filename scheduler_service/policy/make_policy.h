@@ -1,4 +1,4 @@
-// The policy for a worker that has connected.
+// Makes the policy for a worker that has connected.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_MAKE_POLICY_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_MAKE_POLICY_H_
 
@@ -12,14 +12,14 @@
 
 namespace bole {
 
-// From this version of the protocol on a worker knows deferred drafts, draft
-// tails, sequences that skip the drafter, and bounds of single trees in a
+// The first version of the protocol in which a worker supports deferred drafts,
+// draft tails, sequences that skip the drafter, and bounds of single trees in a
 // lease.
 inline constexpr uint32_t kDeferralProtocolVersion = 2;
 
-// `history` is that of the worker's model. Policies that need costs do as the
-// fixed one does with a worker that has no table, and say so: never is a cost
-// guessed.
+// `history` is that of the worker's model. For a worker without a table of
+// costs, policies that need costs act as the fixed policy and report this as
+// their fallback: costs are never guessed.
 std::unique_ptr<RoundPolicy> MakePolicy(const PolicyOptions& options,
                                         const WorkerDescription& worker,
                                         std::shared_ptr<DraftHistory> history);

@@ -1,4 +1,4 @@
-// Which policy decides the rounds, and by which numbers.
+// Which policy decides the rounds, and its parameters.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_POLICY_OPTIONS_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_POLICY_OPTIONS_H_
 
@@ -10,20 +10,20 @@ namespace bole {
 
 enum class PolicyKind {
   kOff,       // Plain decoding.
-  kFixed,     // So many nodes for each request, whatever the batch.
+  kFixed,     // A fixed number of nodes for each request.
   kEpsilon,   // The largest forest within (1 + epsilon) of plain decoding.
-  kAdaServe,  // Floors from latency targets, then the likeliest, of a capacity.
+  kAdaServe,  // Floors from latency targets, then the likeliest nodes.
   kGoodput,   // The most expected tokens per second.
-  kSlo,       // The same among the choices that keep latency targets.
+  kSlo,       // The same, among choices that keep latency targets.
 };
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kGoodput;
-  // What kFixed does. Of the others it bounds what is drafted: nothing, chains,
-  // or chains and trees of the shape.
+  // What kFixed does. For the other policies it bounds what is drafted:
+  // nothing, chains, or chains and trees of the shape.
   Speculation speculation;
   int lease_rounds = 4;                     // At most.
-  std::chrono::milliseconds max_lease{50};  // Time of a lease, as predicted.
+  std::chrono::milliseconds max_lease{50};  // Predicted, of a lease.
   double epsilon = 0.1;
   int capacity = 256;  // kAdaServe: nodes of a forest.
 };

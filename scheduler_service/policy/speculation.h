@@ -12,14 +12,14 @@ enum class SpeculationMode { kOff, kChain, kTree };
 
 struct Speculation {
   SpeculationMode mode = SpeculationMode::kTree;
-  DraftShape shape;  // A chain has its depth alone.
-  // Verified per request and round, the root included.
+  DraftShape shape;  // A chain uses only its depth.
+  // Nodes verified per request and round, the root included.
   int nodes = kDefaultTreeNodes;
 };
 
-// Bounds on what is verified of the drafts for one request, whatever more the
-// scheduler allows. kOff verifies none of them, kChain the likeliest at every
-// level, kTree all.
+// Bounds on which drafts of one request are verified, even if the scheduler
+// allows more. kOff verifies none of them, kChain the likeliest at every level,
+// kTree all.
 struct SpeculationOverride {
   SpeculationMode mode = SpeculationMode::kTree;
   int max_nodes = INT_MAX;  // The root included.

@@ -1,4 +1,4 @@
-// Whether what comes is something else than what came before.
+// Detects a change in a series of observations.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_SURPRISE_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_SURPRISE_H_
 
@@ -7,12 +7,12 @@
 
 namespace bole {
 
-// Compares some 50 recent observations with the mean of some 300.
+// Compares the last 50 or so observations with the mean of some 300.
 //
 // Not thread-safe.
 class Surprise {
  public:
-  // Returns whether they differ by more than chance explains, and begins anew
+  // Returns whether they differ by more than chance explains, and starts over
   // if so. A mean that has moved by one standard deviation is noticed after
   // some 30 observations.
   bool Observe(double value) {

@@ -10,8 +10,8 @@ void TableWatch::Observe(const RoundReport& report) {
   if (report.step_seconds <= 0) return;
   const double predicted = table_.Seconds(report.quantities);
   if (predicted <= 0) return;
-  // A round that stood still, or whose time means nothing, counts as much as
-  // one that is four times off.
+  // A round that was interrupted, or whose time is meaningless, counts no more
+  // than one that is four times off.
   const double most = std::log(4.0);
   constexpr double kShare = 0.01;
   const double ratio =

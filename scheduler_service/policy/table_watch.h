@@ -1,4 +1,4 @@
-// Whether a worker's table of costs still holds.
+// Checks whether a worker's table of costs still holds.
 #ifndef BOLE_SCHEDULER_SERVICE_POLICY_TABLE_WATCH_H_
 #define BOLE_SCHEDULER_SERVICE_POLICY_TABLE_WATCH_H_
 
@@ -13,13 +13,13 @@ namespace bole {
 
 // Decides as another policy does, and compares each round's time with what the
 // table says, without the corrections that policies learn. Its fallback is
-// "stale_table" while rounds take half as long again, or two thirds, in the
-// geometric mean of the last few hundred.
+// "stale_table" while rounds take more than 1.5 times, or less than two thirds
+// of, the table's time in the geometric mean of the last few hundred.
 //
 // Not thread-safe.
 class TableWatch final : public RoundPolicy {
  public:
-  // Before so many rounds nothing is said: the first ones are captured.
+  // No verdict before this many rounds: the first ones are captured.
   static constexpr int64_t kMinRounds = 200;
   static constexpr double kStaleFactor = 1.5;
 

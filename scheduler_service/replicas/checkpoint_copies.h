@@ -1,4 +1,4 @@
-// Checkpoints that a worker is told to make of slots that go on.
+// Checkpoints that a worker makes by copying slots that stay in use.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_CHECKPOINT_COPIES_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_CHECKPOINT_COPIES_H_
 
@@ -14,9 +14,9 @@
 
 namespace bole {
 
-// A checkpoint is planned when a slot stands where one should be, goes to the
-// worker with the next plan, before whose round it is copied, and is the
-// cache's once that plan has run.
+// A checkpoint is planned when a slot has reached a position where one should
+// be. It goes to the worker with the next plan, is copied before that plan's
+// round, and belongs to the cache once the plan has run.
 //
 // Not thread-safe.
 class CheckpointCopies {
@@ -24,25 +24,25 @@ class CheckpointCopies {
   struct Copy {
     std::string key;              // CacheQuery::key
     std::vector<int32_t> tokens;  // facts.position of them.
-    PageLease pages;              // Those of the tokens.
+    PageLease pages;              // The pages of the tokens.
     SlotId from;
     SlotLease to;
     CheckpointFacts facts;
   };
   void Plan(Copy copy) { planned_.push_back(std::move(copy)); }
-  // Whoever had the slot has left: nothing is to be copied from it any more.
+  // The slot's placement has left: nothing is to be copied from it any more.
   void Forget(SlotId from);
-  // Gives back all that has not been sent.
+  // Gives back everything that has not been sent.
   void Clear() { planned_.clear(); }
 
-  // Moves what was planned into the plan that is sent.
+  // Moves the planned copies into the plan that is sent.
   void Send(MemoryCopies& copies);
-  // What became of the plan that was sent last.
+  // The plan that was sent last has run, or was refused.
   void Done(PrefixCache& cache);
   void Refused() { sent_.clear(); }
 
-  // Whether a checkpoint of these tokens is on its way, of `least` of them at
-  // least, but not of all. COST: O(copies + tokens).
+  // Whether a checkpoint of at least `least` of these tokens, but not of all,
+  // is on its way. COST: O(copies + tokens).
   bool Awaits(const CacheQuery& query, int least) const;
 
   void AddReferences(MemoryReferences& references) const;

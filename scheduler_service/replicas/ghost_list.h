@@ -1,4 +1,4 @@
-// Prefixes that are in no cache any more, as hashes.
+// Hashes of prefixes that are in no cache any more.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_GHOST_LIST_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_GHOST_LIST_H_
 
@@ -10,8 +10,9 @@
 
 namespace bole {
 
-// Remembers the last `capacity` prefixes that it was told of, and a number for
-// each. A hash that two prefixes share makes a wrong reason, nothing worse.
+// Remembers the last `capacity` prefixes that were added, and a number for
+// each. If two prefixes have the same hash, the reported reason of a miss is
+// wrong, nothing worse.
 //
 // Not thread-safe. COST: O(1) each.
 class GhostList {

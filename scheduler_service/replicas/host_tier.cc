@@ -8,7 +8,7 @@ namespace bole {
 namespace {
 
 PrefixCacheOptions CacheOptions(PrefixCacheOptions options) {
-  // A copy may be on its way to a page that would be replaced.
+  // Pages are not replaced, because a copy to them may be on its way.
   options.keeps_pages = true;
   return options;
 }
@@ -44,8 +44,8 @@ void HostTier::Keep(const PrefixCache::Leaving& leaving) {
   PageLease pages = pages_here(facts.position / options_.cache.page_size,
                                /*drafted=*/false);
   const int known = pages.size();
-  // Pages that are here already are not copied again, so that the drafter may
-  // have seen less of them than of those that leave.
+  // Pages that are already on the host are not copied again, even if the
+  // drafter has seen less of them than of the evicted ones.
   const int needed = std::min(known, leaving.hit.first_written);
   if (pages_here(needed, /*drafted=*/true).size() < needed) {
     facts.has_drafter = false;

@@ -64,8 +64,8 @@ void Placement::Unfollow() {
 }
 
 CheckpointFacts Placement::Facts() const {
-  // More may be committed than the job has, if it ended within what a round
-  // emitted.
+  // More tokens may be committed than the job has, if it ended within the
+  // tokens that a round emitted.
   const bool is_known = has_run_ && committed_ <= std::ssize(job_.tokens());
   if (!is_known) return {};
   return {.position = committed_,
@@ -117,7 +117,7 @@ std::vector<int32_t> Placement::DraftTail() const {
 }
 
 Job::Progress Placement::Advance(SequenceResult result, bool deferred) {
-  // The drafter sees the chunks of prompts in any case, and the tail before.
+  // A prefill chunk is always shown to the drafter, and the tail before it.
   if (in_prefill()) {
     num_undrafted_ = 0;
   } else if (deferred && is_followed_) {

@@ -11,33 +11,33 @@
 namespace bole {
 namespace {
 
-// Rows without which a job has no coming round: those of its prefill, or the
+// The rows that a job needs for the coming round: those of its prefill, or the
 // pending token.
 int LeastRows(const Placement& placement) {
   return placement.in_prefill() ? placement.prefill_left() : 1;
 }
 
-// Who shares with whom.
+// Requests with the same key share the cache.
 std::string CacheKeyOf(const Request& request) {
   return absl::StrCat(request.tenant.size(), ":", request.tenant,
                       request.cache_salt);
 }
 
-// All that is known, of which the last token is left to be run.
+// A query with all known tokens, of which the last is left to be run.
 CacheQuery QueryOf(const Job& job) {
   return {.key = CacheKeyOf(job.request()),
           .tokens = job.tokens(),
           .prompt_length = job.prompt_length()};
 }
 
-// What is computed for the job may be read by others, and the other way round.
-// Log probabilities of the prompt come from running it.
+// Whether the job may share what is computed, in both directions. If it needs
+// log probabilities of the prompt, it has to run the prompt.
 bool MayRead(const Job& job) {
   return !job.is_suspect() &&
          job.known_prompt_logprobs() >= job.num_prompt_logprobs();
 }
 
-// A checkpoint that saves fewer tokens is not waited for.
+// No job waits for a checkpoint that saves fewer tokens.
 constexpr int kLeastShared = 256;
 
 }  // namespace
@@ -92,7 +92,7 @@ absl::Status Placements::Fits(const Job& job) const {
 
 Placements::Room Placements::room() const {
   const int running = static_cast<int>(size());
-  // Those that begin from checkpoints keep these where they are.
+  // Placements that start from checkpoints also keep the checkpoints' slots.
   const auto starting = std::count_if(
       all_.begin(), all_.end(),
       [](const auto& placement) { return placement->holds_checkpoint(); });
@@ -160,14 +160,14 @@ bool Placements::Adopt(Placement& placement, PrefixCache::Hit hit) {
   PageLease pages = hit.on_host ? *std::exchange(hit.shared, std::nullopt)
                                 : hit.pages->Share(0, hit.first_written,
                                                    PageHolder::kRequest);
-  // Those that it may have already are as good as any.
+  // Pages that it already has are used for the rest.
   PageLease own = std::move(placement.pages());
   const int needed = PagesToPlace(placement.job());
   const int missing = needed - pages.size();
   if (own.size() > missing) own.SplitAt(missing);
   pages.Append(std::move(own));
   if (!Claim(pages, needed)) {
-    // What is left of it, for who starts from nothing.
+    // Its own pages stay with the placement, which starts from nothing.
     if (pages.size() > hit.first_written) {
       placement.pages() = pages.SplitAt(hit.first_written);
     }
@@ -189,7 +189,7 @@ bool Placements::ShouldWait(const Placement& placement, int known) const {
   const int least = known + kLeastShared;
   if (checkpoints_.Awaits(query, least)) return true;
   for (const std::unique_ptr<Placement>& other : all_) {
-    if (other.get() == &placement) return false;  // The later wait.
+    if (other.get() == &placement) return false;  // Only later ones wait.
     if (!other->in_prefill() || other->cuts().empty() || other->waits()) {
       continue;
     }
@@ -209,7 +209,7 @@ PrefixCache::Match Placements::Place(Job& job) {
   PrefixCache::Hit hit;
   if (match.position > 0) hit = Take(QueryOf(job));
   std::optional<SlotLease> slot = ClaimSlot();
-  if (!slot) {  // The checkpoint that it goes on from has the last one.
+  if (!slot) {  // Its checkpoint holds the last one.
     hit = {};
     slot = ClaimSlot();
   }

@@ -20,8 +20,8 @@
 namespace bole {
 namespace {
 
-// Tokens of the next chunk: all that are left, or up to where a checkpoint is
-// to be made, if there is room, else up to a grid position; 0 if there is no
+// The number of tokens of the next chunk. It reaches the end of the prefill or
+// the next checkpoint if there is room, else a grid position; 0 if there is no
 // room for that.
 int ChunkLength(const Placement& placement, int room) {
   const int left = placement.prefill_until_cut();
@@ -30,7 +30,7 @@ int ChunkLength(const Placement& placement, int room) {
   return std::max(end - placement.committed(), 0);
 }
 
-// What of a tree the request lets be verified.
+// The part of a tree that the request allows to be verified.
 ProposalTree Bounded(const ProposalTree& tree,
                      const SpeculationOverride& bounds) {
   switch (bounds.mode) {
@@ -44,8 +44,9 @@ ProposalTree Bounded(const ProposalTree& tree,
   return TrimTree(tree, bounds.max_nodes, bounds.max_depth);
 }
 
-// What of its tree a job can use: the context, its pages behind the drafter's
-// rows, the tokens that it may still emit, and its request bound it.
+// The part of its tree that a job can use. It is bounded by the context, the
+// job's pages after the drafter's rows, the tokens that it may still emit, and
+// its request.
 ProposalTree UsableTree(Placement& placement, const PlanOptions& options) {
   ProposalTree tree = placement.TakeTree();
   const std::optional<DraftShape>& draft = options.bounds.draft;
@@ -57,7 +58,7 @@ ProposalTree UsableTree(Placement& placement, const PlanOptions& options) {
       std::min(limits.max_context - placement.committed(),
                kv_rows - limits.KvRows(placement.committed(), 0, draft));
   const int max_depth = placement.job().max_new_tokens();
-  // No more of it than max_nodes_per_tree is verified.
+  // At most max_nodes_per_tree of its nodes are verified.
   const int most = std::min(options.bounds.max_nodes_per_tree, tree.size());
   if (draft->depth > max_depth || most > positions) {
     tree = TrimTree(tree, positions, max_depth);
@@ -86,9 +87,9 @@ SequenceView ViewOf(const Placement& placement, TimePoint now) {
 
 using Prefills = std::vector<Placement*>;
 
-// Those in prefill in the order in which they get chunks: as they arrived, or
-// those first whose target for their first token is soonest and can still be
-// kept.
+// The placements in prefill in the order in which they get chunks: by arrival,
+// or first those whose target for the first token is soonest and can still be
+// met.
 Prefills PrefillsOf(std::span<const std::unique_ptr<Placement>> placements,
                     bool urgent_first, TimePoint now) {
   Prefills prefills;
@@ -110,8 +111,8 @@ Prefills PrefillsOf(std::span<const std::unique_ptr<Placement>> placements,
   return prefills;
 }
 
-// What the policy is told of those in prefill, if chunks get all the room that
-// there is.
+// Adds to the policy's view the placements in prefill, as if chunks got all of
+// `room`.
 void AddPrefills(const Prefills& prefills, int room, RoundView& view) {
   for (const Placement* placement : prefills) {
     const int left = placement->prefill_left();
@@ -132,7 +133,8 @@ void AddPrefills(const Prefills& prefills, int room, RoundView& view) {
   }
 }
 
-// However urgent others are, who came first gets the least chunk that there is.
+// However urgent others are, the oldest placement gets the smallest possible
+// chunk.
 void PlanChunks(const Prefills& prefills, int room, PlannedRound& round) {
   const auto oldest =
       std::min_element(prefills.begin(), prefills.end(),
@@ -164,7 +166,8 @@ void PlanChunks(const Prefills& prefills, int room, PlannedRound& round) {
   }
 }
 
-// Whom the drafter misses something of in this round, it does not follow.
+// The drafter stops following placements if it misses tokens of theirs in this
+// round.
 void PlanFollowing(PlannedRound& round) {
   StepPlan& plan = round.plan;
   if (!plan.draft && !plan.defers_draft) {
@@ -197,7 +200,7 @@ void PlanForest(const PlanOptions& options, PlannedRound& round) {
 }
 
 // Whether the worker, which chooses the later nodes of a lease from all
-// candidates, keeps to what the request allows if it keeps to a cap.
+// candidates, stays within what the request allows if it only obeys a cap.
 bool CanBeLent(const SpeculationOverride& own, const PlanOptions& options,
                const std::optional<DraftShape>& draft) {
   if (!draft) return true;

@@ -1,4 +1,4 @@
-// A round's plan from the jobs that are placed on a worker.
+// Makes a round's plan from the jobs that are placed on a worker.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PLANNER_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PLANNER_H_
 
@@ -21,47 +21,48 @@ struct PlanOptions {
   bool knows_bounds = true;  // The worker knows Lease::bounds.
 };
 
-// What a plan depends on besides the placements.
+// The circumstances that a plan depends on besides the placements.
 struct PlanTime {
-  bool others_wait = false;  // Requests wait, or the worker is to leave.
+  bool others_wait = false;  // Requests wait, or the worker is draining.
   TimePoint now = {};
 };
 
-// A plan, and whose it is. `prefills` and `sequences` are as in the plan.
+// A plan, and the placements that it is for. `prefills` and `sequences` are as
+// in the plan.
 struct PlannedRound {
   StepPlan plan;  // With a lease that has no pages yet.
   std::vector<Placement*> prefills;
   std::vector<Placement*> sequences;
-  RoundChoice choice;  // The budget as it was used.
-  // The trees of the sequences, of which the forest is a part, and their nodes
-  // in the order of the forest's.
+  RoundChoice choice;  // With the budget that was used.
+  // The trees of the sequences, whose selected nodes are the forest, and for
+  // each node of the forest its number in its tree.
   std::vector<ProposalTree> trees;
   std::vector<int32_t> tree_node;
 
   bool empty() const { return prefills.empty() && sequences.empty(); }
 };
 
-// Every job past its prefill verifies a tree: the nodes are the likeliest of
+// Every job after its prefill verifies a tree: the nodes are the likeliest of
 // the whole batch, as many as the policy chooses (Sec. V-A), and of each tree
 // no more than its job has pages for and its request allows. A round is lent
-// only if the worker can keep to what the requests allow: it knows caps, but
-// neither chains within trees nor bounds of depth. The others get the next
+// only if the worker can keep to what the requests allow: it supports caps, but
+// neither chains within trees nor bounds of depth. The other jobs get the next
 // chunk of their prefill, oldest first, until the worker's limit on tokens, or
-// what the policy lets share the round, is reached. If the policy wants the
-// urgent first (RoundPolicy::urgent_first()), the oldest gets the least chunk
-// that there is, and the rest goes to those whose first token is due soonest,
-// while it can still come in time. Chunks end on kPrefillGrid, where a cut
-// leaves no trace.
+// the policy's limit for the round, is reached. If the policy wants urgent
+// requests first (RoundPolicy::urgent_first()), the oldest job gets the
+// smallest possible chunk, and the rest goes to the jobs whose first token is
+// due soonest, while it can still be in time. Chunks end on kPrefillGrid, where
+// splitting does not change the results.
 //
-// What the drafter has not seen of a sequence goes with the next plan that
-// drafts, or with one after which it could be more than the worker keeps. A
-// plan that neither drafts nor defers leaves all whom it runs behind: from then
-// on the drafter does not follow them (Placement::is_followed()). Nor does it
-// follow those whose prefill begins and whom the policy does not want followed.
-// Sequences and chunks that are followed come first. A round that drafts is
+// The tokens of a sequence that the drafter has not seen go with the next plan
+// that drafts, or with a plan after which they could be more than the worker
+// keeps. After a plan that neither drafts nor defers, the drafter does not
+// follow any of the plan's jobs any more (Placement::is_followed()). Nor does
+// it follow jobs whose prefill begins if the policy does not want them
+// followed. Followed sequences and chunks come first. A round that drafts is
 // lent only if all its sequences are followed.
 //
-// The trees are taken out of the placements.
+// The trees are moved out of the placements.
 //
 // REQUIRES: every placement holds the pages of its prefill, or of a root
 //     (Placements::Grow()).

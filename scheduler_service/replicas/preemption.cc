@@ -20,8 +20,8 @@ bool LeavesBefore(const Placement* a, const Placement* b) {
   return first != second ? first < second : ByArrival()(b->job(), a->job());
 }
 
-// Those that may leave, of the tenant that holds most, in the order in which
-// they leave.
+// The placements that may leave, all of the tenant that holds most, in the
+// order in which they would leave.
 std::vector<const Placement*> Candidates(const Job& job, const HeldShares& held,
                                          const Placements& placements) {
   std::vector<const Placement*> of_richest;

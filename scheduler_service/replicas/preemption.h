@@ -1,4 +1,4 @@
-// Places that are taken from tenants that hold many, for one that holds few.
+// Preemption: takes places from tenants that hold many for one that holds few.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PREEMPTION_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PREEMPTION_H_
 
@@ -12,8 +12,8 @@
 
 namespace bole {
 
-// What the running jobs of each tenant hold of the workers of a model: sums of
-// Placements::ShareOf().
+// The shares of a model's workers that the running jobs of each tenant hold:
+// sums of Placements::ShareOf().
 //
 // Not thread-safe. COST: O(1) each.
 class HeldShares {
@@ -28,14 +28,15 @@ class HeldShares {
 };
 
 // The jobs on a worker that have to leave for `job` to get a place there; none
-// if it should wait instead. They are of the tenant that holds most among those
-// that run there, those of the lowest priority first, then the latest arrivals.
+// if it should wait instead. They belong to the tenant that holds most among
+// those with jobs there: the lowest priority comes first, then the latest
+// arrival.
 //
-// A place is taken only if that tenant then still holds half as much again as
-// the one of `job` does, so that tenants that hold about the same never take
-// places from each other in turns. It is never taken from a job that has
-// emitted nothing since it was placed, so that every placement is of use, nor
-// from a suspect.
+// A place is taken only if that tenant then still holds 1.5 times as much as
+// the tenant of `job`, so that tenants with about equal shares do not keep
+// taking places from each other. It is never taken from a job that has emitted
+// nothing since it was placed, so that every placement is of use, nor from a
+// suspect.
 //
 // REQUIRES: `job` fits there, and there is no room for it.
 // COST: O(placements log placements).

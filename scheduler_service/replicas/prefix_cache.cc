@@ -13,11 +13,11 @@
 namespace bole {
 namespace {
 
-// A ghost whose return was counted.
+// Marks a ghost whose return was counted.
 constexpr uint64_t kCounted = UINT64_MAX;
 
-// Two texts have parted where it is worth a checkpoint, if it would save so
-// many tokens.
+// A position where two texts diverge is worth a checkpoint if that would save
+// this many tokens.
 constexpr int kLeastBranch = 2 * kCacheGrid;
 
 }  // namespace
@@ -191,8 +191,8 @@ void PrefixCache::Link(Checkpoint& made,
       made.above = other;
     }
   }
-  // Those that were right below it, or at the beginning of a text, may pass the
-  // new one.
+  // The path of checkpoints that were directly below that one, or below none,
+  // may pass through the new one.
   const auto adopt = [&](Checkpoint* other) {
     if (other == &made || other->above != made.above ||
         !tree_.IsOnPathOf(made, *other)) {
@@ -322,8 +322,8 @@ PrefixCache::Checkpoint* PrefixCache::FirstForPages() const {
     return checkpoint.below.empty() &&
            memory_.IsCacheOnly(tree_.LastPageOf(checkpoint));
   });
-  // Those that are left lie above what requests hold, or share their last page
-  // with them.
+  // The others lie above checkpoints or pages that requests hold, or share
+  // their last page with a request.
   return first != nullptr ? first : FirstForSlots();
 }
 

@@ -1,4 +1,4 @@
-// Hashes of the first tokens of texts.
+// Hashes of prefixes of texts.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_HASH_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_PREFIX_HASH_H_
 
@@ -10,7 +10,7 @@
 
 namespace bole {
 
-// A hash of the first tokens that goes on token by token.
+// A hash of the tokens added so far.
 class RollingHash {
  public:
   void Add(int32_t token) {

@@ -8,7 +8,7 @@
 namespace bole {
 namespace {
 
-// How many tokens at their beginning are equal.
+// The length of the common prefix.
 int CountEqual(std::span<const int32_t> a, std::span<const int32_t> b) {
   const size_t most = std::min(a.size(), b.size());
   const auto differ = std::mismatch(a.begin(), a.begin() + most, b.begin());
@@ -89,9 +89,9 @@ void RadixTree::TakeDrafted(RadixNode& node, const PageLease& pages,
   const int count = std::min(drafted, node.end_page()) - node.first_page;
   const auto end = node.drafted.begin() + std::max(count, 0);
   if (std::find(node.drafted.begin(), end, false) == end) return;
-  // A request that begins from a checkpoint below keeps the pages of its path
-  // from going. Others in their place could not go either, and yet would count
-  // as the cache's alone.
+  // A request that starts from a checkpoint below keeps the pages of its path
+  // from being evicted. Replacements could not be evicted either, and yet would
+  // count as held by the cache alone.
   const std::vector<PageId>& ids = node.pages.ids();
   const bool all_idle =
       std::all_of(ids.begin(), ids.begin() + count,
@@ -205,7 +205,7 @@ bool RadixTree::IsOnPathOf(const PrefixMark& upper,
                            const PrefixMark& lower) const {
   const int depth = PagesBefore(upper);
   if (upper.position > lower.position) return false;
-  const RadixNode* below = nullptr;  // On the path, right below `node`.
+  const RadixNode* below = nullptr;  // On the path, directly below `node`.
   const RadixNode* node = lower.node;
   while (node != upper.node) {
     below = node;

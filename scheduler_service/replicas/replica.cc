@@ -1,7 +1,7 @@
-// The replica's connection, and what comes of a round: results, ends, losses.
-// Who gets a place and what is planned is in replica_rounds.cc. Both change the
-// same state, the placements and the round in flight, so they are one class,
-// which is too long for one file.
+// The part of Replica for the connection and for the outcome of rounds:
+// results, ends, losses. replica_rounds.cc decides who gets a place and plans
+// rounds. Both change the same state, the placements and the round in flight,
+// so they are one class, which is too long for one file.
 #include "scheduler_service/replicas/replica.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::optional<PrefixCacheOptions> CacheOptionsFor(
   return options;
 }
 
-// A chunk as long as can be, at the beginning of a text, token by token.
+// The time per token of the longest possible chunk at the beginning of a text.
 double TokenSecondsOf(const WorkerDescription& worker) {
   if (worker.costs == nullptr) return kLeastTokenSeconds;
   const double tokens = worker.limits.max_prefill_tokens;

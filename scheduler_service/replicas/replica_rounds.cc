@@ -1,6 +1,6 @@
-// The replica's part before a round: who gets a place, and what is planned. The
-// part after it, of the same class because it changes the same state, is in
-// replica.cc.
+// The part of Replica before a round: it decides who gets a place, and plans
+// the round. The part after a round is in replica.cc; it belongs to the same
+// class because it changes the same state.
 #include <algorithm>
 #include <limits>
 #include <utility>

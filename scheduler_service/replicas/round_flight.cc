@@ -82,7 +82,8 @@ void RoundFlight::Done(const RoundMetrics& metrics, Clock::time_point began,
 void RoundFlight::Next(RoundInFlight& round) const {
   if (options_.recorder == nullptr) return;
   const RoundRecord& before = round.record;
-  // What it verifies the worker decides and tells with its result.
+  // The worker decides which nodes it verifies, and reports them with its
+  // result.
   round.record = {.at_us = UnixMicroseconds(),
                   .worker = before.worker,
                   .epoch = before.epoch,

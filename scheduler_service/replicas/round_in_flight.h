@@ -1,4 +1,4 @@
-// The plan that a worker has.
+// The plan that a worker is running.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_ROUND_IN_FLIGHT_H_
 
@@ -21,8 +21,8 @@ namespace bole {
 
 inline constexpr int kTokensPerRoundTimeout = 1024;
 
-// A plan on its way to a worker, or back. Of a lease it is the round that the
-// worker answers next.
+// A plan on its way to a worker, or back. For a lease, it describes the round
+// that the worker answers next.
 struct RoundInFlight {
   uint64_t plan_number;
   AwaitedRound awaited;
@@ -30,38 +30,38 @@ struct RoundInFlight {
   // plan's order. One that has left since is null.
   std::vector<Placement*> prefills;
   std::vector<Placement*> sequences;
-  // The trees of the sequences that the planned forest is of, and its nodes'
-  // numbers in them (PlannedRound).
+  // The trees from which the planned forest was selected, and its nodes'
+  // numbers in them (as in PlannedRound).
   std::vector<ProposalTree> trees = {};
   std::vector<int32_t> tree_node = {};
   OffReason off_reason = OffReason::kNone;
   TimePoint started;   // For a lease, the arrival time of its latest result.
-  TimePoint measured;  // The same by the clock, for metrics.
-  TimePoint deadline;  // When the awaited round is late.
+  TimePoint measured;  // The same, read from the clock, for metrics.
+  TimePoint deadline;  // After it the awaited round is late.
   RoundMetrics metrics;
-  // What the flight recorder has of the awaited round, and its number there.
+  // The flight recorder's record of the awaited round, and its number there.
   RoundRecord record = {};
   uint64_t record_number = 0;
 
-  // Jobs that the plan is for, those that have left included.
+  // The number of jobs in the plan, those that have left included.
   size_t num_planned() const { return prefills.size() + sequences.size(); }
-  // Those that have not left.
+  // The placements that have not left.
   std::vector<Placement*> placements() const;
-  // `placement` leaves.
+  // Called when `placement` leaves.
   void Forget(const Placement& placement);
 };
 
-// How much of `plan` is prefill.
+// The number of prefill tokens in `plan`.
 int NumPrefillTokens(const StepPlan& plan);
 
-// When a round of `plan` that starts now is late.
+// The time after which a round of `plan` that starts now is late.
 TimePoint DeadlineOf(const StepPlan& plan, std::chrono::milliseconds timeout,
                      TimePoint now);
 
-// What is known of a round when it is sent.
+// The metrics of a round that are known when it is sent.
 RoundMetrics MetricsOf(const StepPlan& plan);
 
-// Counts a forest that the worker chose.
+// Counts the nodes of a forest that the worker chose.
 void CountNodes(const PackedForest& forest, RoundMetrics& metrics);
 
 }  // namespace bole

@@ -38,8 +38,8 @@ double PromisedBy(const ProposalTree& tree, std::span<const int32_t> nodes) {
   return promised;
 }
 
-// What the drafter promised of the `sequence`-th tree of the round. Nothing if
-// the worker chose its nodes and does not say.
+// The drafts that the drafter promised for the `sequence`-th tree of the round.
+// Absent if the worker chose its nodes and does not tell.
 std::optional<double> PromisedOf(const RoundInFlight& round,
                                  const StepResult& result, int sequence) {
   if (round.awaited.round > 0) {
@@ -71,7 +71,8 @@ Job::Round RoundOf(const RoundInFlight& round, const StepResult& result,
   return of;
 }
 
-// What was promised and kept by the trees of which both are known.
+// Counts the promised and the accepted drafts of trees for which both are
+// known.
 void CountPromised(const StepResult& result, RoundInFlight& round) {
   for (size_t b = 0; b < result.sequences.size(); ++b) {
     const SequenceResult& of = result.sequences[b];
@@ -83,7 +84,7 @@ void CountPromised(const StepResult& result, RoundInFlight& round) {
   }
 }
 
-// How deep the verified trees were, and how far they were accepted.
+// Counts how deep the verified trees were, and how deep they were accepted.
 void CountDepths(const StepResult& result, RoundInFlight& round) {
   const PackedForest& forest = ForestOf(round, result);
   const auto count_to = [](int depth, CountsByDepth& counts) {
@@ -100,7 +101,7 @@ void CountDepths(const StepResult& result, RoundInFlight& round) {
   }
 }
 
-// What the round was for its jobs and placements.
+// Tells jobs and placements what the round was for them.
 void TellPlacements(const StepResult& result, const RoundInFlight& round) {
   for (size_t b = 0; b < round.sequences.size(); ++b) {
     Placement* const placement = round.sequences[b];

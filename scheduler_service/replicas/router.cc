@@ -6,12 +6,13 @@
 namespace bole {
 namespace {
 
-// A worker that is free is left alone only for one where the wait is expected
-// to be so many times shorter. It is for the others: a fast worker that
-// everybody waits for is full when many come, while a slow one has done
-// nothing. With speeds of 1 and 3 at 0.9 of the capacity, the slowest percent
-// waited 1.18, 1.12 and 1.09 times as long as in a shared queue with 1, 1.3
-// and 1.6, and at 0.7 of it 0.67, 0.72 and 0.76 times (speeds_test).
+// A free worker is passed over only for one where the expected wait is this
+// many times shorter. This is for the sake of other requests: a fast worker
+// that everybody waits for is full when many come, while a slow one has been
+// idle. With speeds of 1 and 3 at 0.9 of the capacity, the slowest percent
+// waited 1.18, 1.12 and 1.09 times as long as in a shared queue with factors of
+// 1, 1.3 and 1.6, and at 0.7 of the capacity 0.67, 0.72 and 0.76 times
+// (speeds_test).
 constexpr double kWaitFactor = 1.5;
 
 }  // namespace

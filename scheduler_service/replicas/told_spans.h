@@ -1,4 +1,4 @@
-// Which spans of requests a worker has been told of.
+// Records which spans of requests a worker has been told about.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_TOLD_SPANS_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_TOLD_SPANS_H_
 
@@ -12,17 +12,17 @@
 
 namespace bole {
 
-// Dies with the connection: the worker ends what it was told by itself then.
+// It ends with the connection: the worker then ends all these spans by itself.
 // A value. Not thread-safe.
 class ToldSpans {
  public:
-  // What is traced of a round that is sent now, and which spans have ended
-  // since the last one: those of placements that have left, and of those that
-  // went on to another span. COST: O(placements of the round).
+  // The trace of a round that is sent now, and the spans that have ended since
+  // the last one: those of placements that have left or have begun another
+  // span. COST: O(placements of the round).
   PlanTrace TraceOf(const PlannedRound& round);
-  // The same of spans alone, where no round is sent.
+  // Only the spans that have ended, if no round is sent.
   std::vector<SpanId> TakeEnded();
-  // The placement leaves.
+  // Called when the placement leaves.
   void Forget(const Placement& placement);
 
  private:
@@ -30,7 +30,7 @@ class ToldSpans {
            PlanTrace& trace);
 
   absl::flat_hash_map<const Placement*, SpanId> told_;
-  std::vector<SpanId> ended_;  // The worker does not know it yet.
+  std::vector<SpanId> ended_;  // The worker has not been told.
 };
 
 }  // namespace bole

@@ -10,7 +10,8 @@
 namespace bole {
 namespace {
 
-// The log probabilities of the prompt's tokens that follow those of the chunk.
+// Checks the log probabilities of the prompt's tokens that follow those of the
+// chunk.
 absl::Status CheckPromptLogprobs(const Answer& answer, const PrefillPlan& chunk,
                                  int vocabulary) {
   const std::vector<EmittedToken>& tokens = answer.result.prompt_logprobs;
@@ -29,8 +30,8 @@ absl::Status CheckPromptLogprobs(const Answer& answer, const PrefillPlan& chunk,
   return absl::OkStatus();
 }
 
-// A chunk fails where a token was to be drawn, which is at its end, or where
-// the log probability of one that follows was to be computed.
+// A chunk can fail only where a token was to be drawn, which is at its end, or
+// where the log probability of the following token was to be computed.
 absl::Status CheckFailedChunk(const Answer& answer, const PrefillPlan& chunk) {
   const int64_t position = *answer.result.bad_logits_position;
   const int64_t first = answer.plan.committed;

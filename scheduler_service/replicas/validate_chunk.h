@@ -1,4 +1,4 @@
-// What ValidateResult() checks of a prefill chunk's answer alone.
+// The checks of ValidateResult() that only apply to a prefill chunk's answer.
 #ifndef BOLE_SCHEDULER_SERVICE_REPLICAS_VALIDATE_CHUNK_H_
 #define BOLE_SCHEDULER_SERVICE_REPLICAS_VALIDATE_CHUNK_H_
 
@@ -8,8 +8,9 @@
 
 namespace bole {
 
-// How far it came, how many tokens it emitted, and the log probabilities of the
-// prompt. INVALID_ARGUMENT with the field, its value and what is allowed.
+// Checks the committed position, the number of emitted tokens, and the log
+// probabilities of the prompt. INVALID_ARGUMENT with the field, its value and
+// what is allowed.
 absl::Status CheckChunk(const Answer& answer, const PrefillPlan& chunk,
                         int vocabulary);
 

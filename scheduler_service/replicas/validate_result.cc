@@ -39,7 +39,7 @@ absl::Status CheckToken(const Answer& answer, const EmittedToken& token,
                     std::ssize(token.top), 0);
 }
 
-// Tokens one by one, and that none follows a stop token.
+// Checks each token, and that none follows a stop token.
 absl::Status CheckTokens(const Answer& answer, int vocabulary) {
   const std::vector<EmittedToken>& emitted = answer.result.emitted;
   for (size_t i = 0; i < emitted.size(); ++i) {
@@ -71,8 +71,7 @@ int32_t LargestToken(const ProposalTree& tree) {
   return largest;
 }
 
-// Whether one of the nodes just before node `i`, with the same parent, carries
-// its token, too.
+// Whether one of the siblings directly before node `i` carries the same token.
 bool HasTwinBeside(const ProposalTree& tree, int i) {
   for (int j = i - 1; j > 0 && tree.parent[j] == tree.parent[i]; --j) {
     if (tree.token[j] == tree.token[i]) return true;
@@ -82,7 +81,7 @@ bool HasTwinBeside(const ProposalTree& tree, int i) {
 
 // A node that carries the token of another child of its parent, if there is
 // one. REQUIRES: Validate(tree). COST: O(nodes * children) if the children of
-// every node stand beside each other, as drafters write them; else O(n log n).
+// every node are adjacent, as drafters write them; else O(n log n).
 std::optional<int> FindTwin(const ProposalTree& tree) {
   std::vector<bool> has_children(tree.size());
   bool together = true;
@@ -108,7 +107,8 @@ std::optional<int> FindTwin(const ProposalTree& tree) {
   return std::nullopt;
 }
 
-// A plan could not have two children of a node with the same token.
+// No two children of a node may have the same token: a plan could not hold
+// them.
 absl::Status CheckSiblings(const Answer& answer, const ProposalTree& tree) {
   const std::optional<int> twin = FindTwin(tree);
   if (!twin) return absl::OkStatus();
@@ -117,8 +117,8 @@ absl::Status CheckSiblings(const Answer& answer, const ProposalTree& tree) {
                    tree.parent[*twin], " carry token ", tree.token[*twin]));
 }
 
-// `draft`: absent if no proposal may be there; nor may one where the sequence
-// skips the drafter.
+// `draft` is absent if no proposal is allowed. None is allowed either if the
+// sequence skips the drafter.
 absl::Status CheckProposal(const Answer& answer,
                            const std::optional<DraftShape>& draft,
                            int vocabulary) {
@@ -156,7 +156,7 @@ int FindChild(const PackedForest& forest, int request, int node,
   return kNoParent;
 }
 
-// The emitted tokens are a walk through the request's tree.
+// Checks that the emitted tokens are a walk through the request's tree.
 absl::Status CheckWalk(const Answer& answer, const PackedForest& forest,
                        int request) {
   const std::vector<EmittedToken>& emitted = answer.result.emitted;
@@ -217,8 +217,8 @@ absl::Status CheckSequence(const Answer& answer, const PackedForest& forest,
                     answer.plan.committed + num_emitted);
 }
 
-// What the drafter made one expect of nodes that the worker chose: of each at
-// most one draft.
+// Checks the drafts that were promised for nodes that the worker chose: at most
+// one for each.
 absl::Status CheckPromised(const AwaitedRound& awaited, const Answer& answer,
                            int num_nodes) {
   const std::optional<float>& promised = answer.result.promised_drafts;
@@ -264,7 +264,7 @@ absl::Status CheckChosenTree(const AwaitedRound& awaited,
                   absl::StrCat("[0, ", limits.max_context, "]"));
 }
 
-// The forest that a worker chose for a later round of a lease.
+// Checks the forest that a worker chose for a later round of a lease.
 absl::Status CheckChosenForest(const AwaitedRound& awaited,
                                const StepLimits& limits,
                                const PackedForest& chosen) {
@@ -284,7 +284,7 @@ absl::Status CheckChosenForest(const AwaitedRound& awaited,
   return absl::OkStatus();
 }
 
-// Everything that is not of one sequence.
+// Checks everything that does not belong to one sequence.
 absl::Status CheckRound(const AwaitedRound& awaited, const StepLimits& limits,
                         const StepResult& result) {
   const StepPlan& plan = awaited.plan;

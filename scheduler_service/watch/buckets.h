@@ -6,7 +6,7 @@
 
 namespace bole {
 
-// Waits of a request, in seconds.
+// For waits of a request, in seconds.
 inline const prometheus::Histogram::BucketBoundaries& WaitBuckets() {
   static const prometheus::Histogram::BucketBoundaries buckets = {
       .001, .0025, .005, .01, .025, .05, .1,  .25, .5,  1,
@@ -14,8 +14,8 @@ inline const prometheus::Histogram::BucketBoundaries& WaitBuckets() {
   return buckets;
 }
 
-// Between two tokens, in seconds: several come out of one round, so they may be
-// far closer than rounds are.
+// For the time between two tokens, in seconds: one round may emit several, so
+// they may be far closer than rounds are.
 inline const prometheus::Histogram::BucketBoundaries& TokenTimeBuckets() {
   static const prometheus::Histogram::BucketBoundaries buckets = {
       .0005, .001, .002, .003, .004, .006, .008, .01, .015, .02, .03,
@@ -23,7 +23,7 @@ inline const prometheus::Histogram::BucketBoundaries& TokenTimeBuckets() {
   return buckets;
 }
 
-// Parts of a round, in seconds.
+// For parts of a round, in seconds.
 inline const prometheus::Histogram::BucketBoundaries& RoundBuckets() {
   static const prometheus::Histogram::BucketBoundaries buckets = {
       .00002, .00005, .0001, .0002, .0005, .001, .002, .004, .008,
@@ -31,7 +31,7 @@ inline const prometheus::Histogram::BucketBoundaries& RoundBuckets() {
   return buckets;
 }
 
-// Tokens of a text.
+// For the number of tokens of a text.
 inline const prometheus::Histogram::BucketBoundaries& LengthBuckets() {
   static const prometheus::Histogram::BucketBoundaries buckets = {
       1,    2,    5,    10,    20,    50,    100,    200,    500,

@@ -49,7 +49,7 @@ struct Metrics::Families {
 };
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {
-  // A rate needs its zero before the first event.
+  // To compute a rate, the series must be 0 before the first event.
   for (const char* reason : {"lost", "evicted", "preempted", "drained"}) {
     families_->migrations.Add({{"reason", reason}});
   }

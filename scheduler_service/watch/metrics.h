@@ -1,4 +1,4 @@
-// The scheduler's metrics, by the names that dashboards know.
+// The scheduler's metrics, under the names that dashboards use.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_METRICS_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_METRICS_H_
 
@@ -20,9 +20,9 @@ class Metrics {
 
   const std::shared_ptr<prometheus::Registry>& registry() const;
 
-  // What is counted of one model, as ModelFamilies::Of() has it.
+  // The series of one model, as ModelFamilies::Of().
   ModelSeries& Of(const std::string& model);
-  // An admitted request ended: for its model, and its tenant.
+  // An admitted request ended. Counts it for its model and its tenant.
   void Ended(const EndedRequest& request);
   void Preempted();
   // A request lost its place and waits for another one: it was "lost" with its
@@ -31,7 +31,7 @@ class Metrics {
   void Migrated(const std::string& reason);
   // A request failed, because the model's logits were not numbers.
   void BadLogits();
-  // Workers that are not in `status` have no metrics any more.
+  // Sets the gauges. Those of workers that are not in `status` are removed.
   void SetLoad(const SchedulerStatus& status, const AdmissionLoad& waiting);
 
  private:

@@ -149,7 +149,7 @@ struct ModelSeries::Series {
   std::array<Counter*, kMaxDraftDepth> verified_depths;
   std::array<Counter*, kMaxDraftDepth> accepted_depths;
 
-  // A rate needs its zero before the first event.
+  // To compute rates, the series must be 0 before the first event.
   void Begin();
 };
 
@@ -234,7 +234,7 @@ void ModelSeries::Round(const RoundMetrics& round) {
   series_->verified_nodes.Increment(round.nodes);
   series_->promised_tokens.Increment(round.promised_drafts);
   series_->kept_tokens.Increment(round.kept_drafts);
-  // Whatever has a node at a depth has one above it.
+  // A tree with a node at a depth has one at each smaller depth.
   for (size_t i = 0; i < round.verified_at.size(); ++i) {
     if (round.verified_at[i] == 0) break;
     series_->verified_depths[i]->Increment(round.verified_at[i]);
@@ -256,7 +256,7 @@ void ModelSeries::Round(const RoundMetrics& round) {
   series_->engine.Observe(round.step_seconds);
   series_->wire.Observe(
       std::max(0.0, round.round_seconds - round.step_seconds));
-  // Zero: no round came right before.
+  // 0: no round came directly before.
   if (round.host_seconds > 0) series_->host.Observe(round.host_seconds);
 }
 

@@ -1,4 +1,4 @@
-// What is counted of each model.
+// The metrics of each model.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_MODEL_SERIES_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_MODEL_SERIES_H_
 
@@ -17,7 +17,7 @@
 
 namespace bole {
 
-// By depth: the first entry is of a root's children.
+// By depth: the first entry is for the children of the root.
 using CountsByDepth = std::array<int, kMaxDraftDepth>;
 
 // One round of the loop, from one result to the next.
@@ -26,38 +26,40 @@ struct RoundMetrics {
   int nodes = 0;            // Selected, roots included.
   int draft_nodes = 0;      // Selected, without roots.
   int accepted_drafts = 0;  // Those of draft_nodes that became output.
-  // What the drafter's probabilities said of the nodes, where the scheduler
-  // chose them or the worker tells, and what was accepted of those.
+  // The drafts that the drafter's probabilities promised, for trees where the
+  // scheduler chose the nodes or the worker tells, and how many of them were
+  // accepted.
   double promised_drafts = 0;
   int kept_drafts = 0;
-  // Trees that had a node at a depth, and those of which one was accepted.
+  // The number of trees that had a node at a depth, and of those where such a
+  // node was accepted.
   CountsByDepth verified_at = {};
   CountsByDepth accepted_at = {};
-  int budget = 0;  // Of a planned round.
+  int budget = 0;  // Only of a planned round.
   std::optional<DraftShape> draft = {};
   OffReason off_reason = OffReason::kNone;
-  double predicted_seconds = 0;  // Of the engine; 0: it was not predicted.
+  double predicted_seconds = 0;  // Of the engine; 0: not predicted.
   int prefill_tokens = 0;
   int emitted_tokens = 0;
   double round_seconds = 0;  // From sending the plan to its result.
   double step_seconds = 0;   // The engine's part of it.
-  double host_seconds = 0;   // From the result before to this plan.
+  double host_seconds = 0;   // From the last result to this plan.
 };
 
-// What a request that got a place found of its tokens there.
+// The prefix that a request found in the cache when it got a place.
 struct PrefixUse {
-  int tokens = 0;  // That it has to have run.
-  int cached = 0;  // That were there.
-  // Why they were not more; empty: nobody ever had more.
+  int tokens = 0;  // Of the request.
+  int cached = 0;  // Found in the cache.
+  // Why not more were found; empty: there never were more.
   std::string miss_reason = {};
 };
 
 // An admitted request that ended.
 struct EndedRequest {
   std::string model;
-  std::string tenant = {};  // Empty: it named none.
+  std::string tenant = {};  // Empty: none was named.
   absl::Status status = {};
-  bool was_stopped = false;  // By a stop token or text; else by its length.
+  bool was_stopped = false;  // By a stop token or text, not by length.
   double total_seconds = 0;
   double first_token_seconds = 0;
   int prompt_tokens = 0;
@@ -72,13 +74,13 @@ class ModelSeries {
 
   void Queued(double seconds);
   void FirstToken(double seconds);
-  // `tokens` came `seconds` after those before them, in one round.
+  // One round emitted `tokens`, `seconds` after the tokens before them.
   void InterToken(double seconds, int tokens);
   void Ended(const EndedRequest& request);
   void PromptTokens(int tokens);
   void Prefix(const PrefixUse& use);
-  // A verified sequence of a round: how many tokens it emitted, bonus included,
-  // and how many of these were drafted.
+  // Counts a verified sequence of a round: how many tokens it emitted, bonus
+  // included, and how many of these were drafted.
   void Accepted(int emitted, int accepted_drafts);
   void Round(const RoundMetrics& round);
   void SetLoad(int running, int waiting);
@@ -99,8 +101,8 @@ class ModelFamilies {
   ~ModelFamilies();
 
   // The series of a model, which begin with 0 when it is first named. They live
-  // as long as this. Models are those that the scheduler was started with, so
-  // that there are few.
+  // as long as this object. There are few, because only models that the
+  // scheduler was started with are named.
   ModelSeries& Of(const std::string& model);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 using Attributes = std::vector<std::pair<std::string, SpanValue>>;
 
-// What a line in the log has of a client's text at most.
+// The most characters of a client's text in a line of the log.
 constexpr size_t kMaxLoggedId = 128;
 
 int64_t UnixNow() {
@@ -22,7 +22,7 @@ double Seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// A failure by its reason alone: messages may quote what a client sent.
+// Names a failure by its reason only: messages may quote what a client sent.
 std::string ReasonOf(const absl::Status& status) {
   if (const auto reason = FailureReasonOf(status)) return NameOf(*reason);
   return absl::StatusCodeToString(status.code());
@@ -134,7 +134,7 @@ void RequestWatch::Placed(TimePoint now, const std::string& worker) {
 
 void RequestWatch::Advanced(TimePoint now, int tokens) {
   if (!call_->first_token_) call_->first_token_ = now;
-  if (phase_ == Phase::kPrefill) {  // Its last chunk brought these.
+  if (phase_ == Phase::kPrefill) {  // Its last chunk emitted these.
     EndPhase(now, "");
     phase_ = Phase::kRounds;
     return;

@@ -1,4 +1,4 @@
-// What becomes of a request, told to its trace and to the log.
+// Reports the course of a request to its trace and to the log.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCH_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_REQUEST_WATCH_H_
 
@@ -21,36 +21,36 @@
 
 namespace bole {
 
-// Which requests have lines in the log.
+// Which requests are logged.
 enum class LoggedRequests {
   kNone,
   kFailures,  // Those that were refused, failed, or moved to another worker.
-  kAll,       // Those that ended well, too.
+  kAll,       // Also those that succeeded.
 };
 
 struct RequestWatcherOptions {
   SpanExporter* spans = nullptr;  // Null: nothing is traced.
-  double sample_rate = 0;         // Of the requests whose callers do not say.
+  double sample_rate = 0;         // For requests whose callers do not decide.
   const Log* log = nullptr;       // Null: nothing is logged.
   LoggedRequests logged = LoggedRequests::kNone;
 };
 
 // A call, before its message is read.
 struct WatchedRequest {
-  std::string id;           // As its client or its door calls it.
+  std::string id;           // Given by its client or by the door.
   std::string tenant;       // Empty: none, or not known.
-  std::string traceparent;  // The caller's; empty or wrong: it has none.
+  std::string traceparent;  // The caller's; empty or invalid: none.
   std::chrono::steady_clock::time_point arrival;
 };
 
 class RequestWatch;
 
-// One call, from its arrival until its client has everything. Its spans are
-// "generate", which is the caller's child, and below that "admission"; and
-// "delivery", from the first token of any choice to the end. It ends when it is
-// destroyed: its call and its requests hold it.
+// One call, from its arrival until its client has received everything. Its
+// spans are "generate", which is a child of the caller's span, and below that
+// "admission", and "delivery", which lasts from the first token of any choice
+// to the end. It ends when it is destroyed: its call and its requests hold it.
 //
-// Never has more of a request than its id and tenant: no text, token or secret.
+// Of a request it only stores the id and the tenant: no text, token or secret.
 class CallWatch : public std::enable_shared_from_this<CallWatch> {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -61,9 +61,9 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   CallWatch(const CallWatch&) = delete;
   CallWatch& operator=(const CallWatch&) = delete;
 
-  // It is not admitted. REQUIRES: at most once, and nothing after it.
+  // The call is not admitted. REQUIRES: at most once, and nothing after it.
   void Refused(const Refusal& refusal);
-  // It is read, and its choices are about to be submitted.
+  // The message was read, and its choices are about to be submitted.
   void Read(const std::string& id, const std::string& tenant,
             const std::string& model, int prompt_tokens);
   // REQUIRES: Read().
@@ -75,7 +75,7 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
  private:
   friend class RequestWatch;
 
-  // Adds a span of this call, if it is sampled; its parent is the call's.
+  // Adds a span of this call, if it is sampled; its parent is the call's span.
   void AddSpan(std::string name, TimePoint start, TimePoint end,
                std::vector<std::pair<std::string, SpanValue>> attributes,
                std::string error = "", SpanId id = NewSpanId());
@@ -99,39 +99,39 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
 };
 
 // One choice of a call. Its spans are "queue", "prefill" and "rounds"; after a
-// loss or a preemption they come again. Used by one thread at a time.
+// loss or a preemption they are repeated. Used by one thread at a time.
 class RequestWatch {
  public:
   using TimePoint = CallWatch::TimePoint;
 
   RequestWatch(std::shared_ptr<CallWatch> call, uint32_t index);
 
-  // It has got a place; the worker's name is its address.
+  // The request has got a place; the worker's name is its address.
   void Placed(TimePoint now, const std::string& worker);
-  // A round brought tokens.
+  // A round emitted tokens for it.
   void Advanced(TimePoint now, int tokens);
   // It has lost its place, and waits for another one.
   void Displaced(TimePoint now, const char* reason);
   void Ended(TimePoint now, const absl::StatusOr<Completion>& end,
              int output_tokens);
 
-  // The span that it is in, for a worker's spans below that one; absent if it
+  // The current span, as the parent of a worker's spans; absent if the request
   // is not sampled.
   std::optional<TraceContext> span() const;
 
  private:
   void EndPhase(TimePoint now, const std::string& error);
 
-  // Since when it waits, prefills, or has its rounds.
+  // What the request does: it waits, is prefilled, or decodes.
   enum class Phase { kQueue, kPrefill, kRounds };
 
   const std::shared_ptr<CallWatch> call_;
   const uint32_t index_;
   Phase phase_ = Phase::kQueue;
   TimePoint since_;
-  SpanId span_id_;  // The span that the phase will be.
+  SpanId span_id_;  // Of the current phase.
   std::string worker_;
-  int64_t rounds_ = 0;  // Of the phase, and their tokens.
+  int64_t rounds_ = 0;  // Of the current phase.
   int64_t tokens_ = 0;
   int64_t accepted_drafts_ = 0;  // Of the whole request, once it has ended.
 };

@@ -6,7 +6,7 @@ namespace bole {
 namespace {
 
 constexpr const char* kOutcomes[] = {"on_its_way", "done", "refused", "lost"};
-// As OffReason has them.
+// In the order of OffReason.
 constexpr const char* kOffReasons[] = {"none", "asked", "no_drafter",
                                        "not_faster"};
 

@@ -1,4 +1,4 @@
-// What the scheduler's flight recorder keeps of a round.
+// The record of a round in the scheduler's flight recorder.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_ROUND_RECORD_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_ROUND_RECORD_H_
 
@@ -10,10 +10,10 @@
 
 namespace bole {
 
-// Rounds that are kept.
+// The number of rounds that are kept.
 inline constexpr size_t kRoundRecords = 2048;
 
-// What became of a round.
+// The outcome of a round.
 enum class RoundOutcome {
   kOnItsWay,
   kDone,
@@ -22,7 +22,7 @@ enum class RoundOutcome {
 };
 
 // A plan, or a further round of a lease. Names and units are those of
-// RoundFields(); counts that the worker alone knows are 0 until it answers.
+// RoundFields(); counts that only the worker knows are 0 until it answers.
 struct RoundRecord {
   int64_t at_us = 0;    // When it began, since 1970.
   int64_t worker = 0;   // Its number; Admin.ListWorkers has them in order.
@@ -30,12 +30,13 @@ struct RoundRecord {
   int64_t plan = 0;     // Its number in the epoch.
   int64_t round = 0;    // Of a lease, from 0 on.
   int64_t outcome = 0;  // A RoundOutcome.
-  // From the result before to the sending of this plan, in nanoseconds, and
-  // the part of it that the plan took.
+  // The time from the previous result until this plan was sent, in nanoseconds,
+  // and the part of it that planning took.
   int64_t host_ns = 0;
   int64_t plan_ns = 0;
-  // From the plan, or the round before, to the result; in the worker's engine;
-  // that was predicted, or 0; and to take the result in.
+  // The time from the plan, or from the previous round, to the result; the time
+  // in the worker's engine; its prediction, or 0; and the time to process the
+  // result.
   int64_t round_ns = 0;
   int64_t engine_ns = 0;
   int64_t predicted_ns = 0;
@@ -46,9 +47,9 @@ struct RoundRecord {
   int64_t free_pages = 0;
   int64_t prefills = 0;  // Chunks, and their tokens.
   int64_t prefill_tokens = 0;
-  int64_t sequences = 0;    // That verified a tree.
-  int64_t budget = 0;       // Nodes that might have been verified,
-  int64_t nodes = 0;        // and those that were.
+  int64_t sequences = 0;    // Those that verified a tree.
+  int64_t budget = 0;       // Nodes that could be verified.
+  int64_t nodes = 0;        // Nodes that were verified.
   int64_t draft_top_k = 0;  // Of the draft for the next round; 0: none.
   int64_t draft_depth = 0;
   int64_t off_reason = 0;  // An OffReason.
@@ -57,13 +58,13 @@ struct RoundRecord {
   int64_t copies = 0;  // Of slots and pages, before the round.
   int64_t emitted = 0;
   int64_t accepted = 0;        // Of these, drafts.
-  int64_t promised_milli = 0;  // Accepted drafts that were expected.
+  int64_t promised_milli = 0;  // Expected accepted drafts.
 };
 
-// One for each number of a RoundRecord.
+// The descriptions of the numbers of a RoundRecord, in order.
 std::span<const FlightField> RoundFields();
 
-// For the numbers above.
+// Converts times for the fields above.
 inline int64_t Nanoseconds(double seconds) {
   return static_cast<int64_t>(seconds * 1e9);
 }

@@ -1,4 +1,4 @@
-// Everything that a scheduler tells Prometheus.
+// Everything that a scheduler exports to Prometheus.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_PAGE_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_SCHEDULER_PAGE_H_
 
@@ -13,10 +13,10 @@ namespace bole {
 
 struct SchedulerPageOptions {
   std::vector<UsedCertificate> certificates = {};
-  bool vllm_names = false;  // As VllmNames has them, besides Bole's own.
+  bool vllm_names = false;  // Also export the names of VllmNames.
 };
 
-// The metrics, and what the process and its certificates tell.
+// Collects the metrics, and those of the process and its certificates.
 std::shared_ptr<prometheus::Collectable> MakeSchedulerPage(
     const Metrics& metrics, const SchedulerPageOptions& options);
 

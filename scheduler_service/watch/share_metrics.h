@@ -1,4 +1,4 @@
-// How the workers of a pool are shared, for Prometheus.
+// Metrics of how the workers of a pool are shared, for Prometheus.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_SHARE_METRICS_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_SHARE_METRICS_H_
 
@@ -11,7 +11,7 @@
 
 namespace bole {
 
-// Names: README.md. One thread at a time.
+// Names: README.md. Used by one thread at a time.
 class ShareMetrics {
  public:
   // `registry` must outlive this.

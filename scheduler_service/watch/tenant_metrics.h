@@ -1,4 +1,4 @@
-// What each tenant asked for, for few tenants.
+// Metrics of each tenant, for a limited number of tenants.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_TENANT_METRICS_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_TENANT_METRICS_H_
 
@@ -15,8 +15,9 @@
 
 namespace bole {
 
-// The first tenants to come have series of their own; all others are "other"
-// together, however many names clients make up. Who names none is "none".
+// The first kMaxTenants tenants have their own series; all others share
+// "other", however many names clients make up. Requests without a tenant are
+// "none".
 //
 // Thread-safe.
 class TenantMetrics {

@@ -9,7 +9,7 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 
-// What a label is called there. Labels that are not here are left out.
+// The name of a label in vLLM. Labels that are not listed are left out.
 struct LabelName {
   const char* ours;
   const char* theirs;
@@ -59,7 +59,7 @@ std::string ValueOf(const ClientMetric& metric, const std::string& label) {
   return "";
 }
 
-// Positions are counted from 0 there.
+// vLLM counts positions from 0.
 std::string PositionOf(const std::string& depth) {
   return std::to_string(std::stoi(depth) - 1);
 }
@@ -87,7 +87,7 @@ std::vector<MetricFamily> VllmNames::Collect() const {
     std::string name = family.name;
     ours.emplace(std::move(name), std::move(family));
   }
-  std::map<std::string, std::string> model_of;  // By workers.
+  std::map<std::string, std::string> model_of;  // By worker.
   for (const ClientMetric& info : ours["bole_worker_info"].metric) {
     model_of[ValueOf(info, "worker")] = ValueOf(info, "model");
   }

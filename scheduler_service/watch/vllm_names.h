@@ -1,5 +1,5 @@
-// The scheduler's metrics once more, by the names that vLLM gives to the same
-// things, for autoscalers, gateways and dashboards that know those.
+// The scheduler's metrics once more, under the names that vLLM gives to the
+// same quantities, for autoscalers, gateways and dashboards that expect those.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_VLLM_NAMES_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_VLLM_NAMES_H_
 
@@ -12,10 +12,10 @@
 
 namespace bole {
 
-// Families "vllm:..." with a label "model_name", made by every scrape of those
-// of a registry with the scheduler's Metrics. Values are the same: only names
-// and labels differ. Buckets stay Bole's. What Bole does not measure is left
-// out. deploy/prometheus/METRICS.md has the table.
+// Families "vllm:..." with a label "model_name". Every scrape makes them from
+// those of a registry with the scheduler's Metrics. The values are the same:
+// only names and labels differ. The buckets are still Bole's. What Bole does
+// not measure is left out. deploy/prometheus/METRICS.md has the table.
 //
 // Thread-safe.
 class VllmNames final : public prometheus::Collectable {

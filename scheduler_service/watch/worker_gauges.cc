@@ -40,7 +40,7 @@ double ShareUsed(const PoolStatus& pool) {
   return static_cast<double>(pool.total - pool.free) / pool.total;
 }
 
-// What the cache holds alone counts as free in a pool.
+// A pool counts what only the cache holds as free.
 double HeldOf(const PoolStatus& pool) { return pool.total - pool.free; }
 
 double UnusedOf(const PoolStatus& pool) { return pool.free - pool.cached; }

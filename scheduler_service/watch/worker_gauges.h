@@ -1,4 +1,4 @@
-// What is known of each worker, for Prometheus.
+// Gauges of each worker, for Prometheus.
 #ifndef BOLE_SCHEDULER_SERVICE_WATCH_WORKER_GAUGES_H_
 #define BOLE_SCHEDULER_SERVICE_WATCH_WORKER_GAUGES_H_
 
@@ -15,23 +15,24 @@
 
 namespace bole {
 
-// Names: README.md. One thread at a time.
+// Names: README.md. Used by one thread at a time.
 class WorkerGauges {
  public:
   // `registry` must outlive this.
   explicit WorkerGauges(prometheus::Registry& registry);
 
-  // These are all the workers that there are. The others have no series.
+  // Sets the gauges of all workers. The series of workers that are not among
+  // them are removed.
   void Set(const std::vector<WorkerStatus>& workers);
 
  private:
   using GaugeFamily = prometheus::Family<prometheus::Gauge>;
-  // As many gauges as there are families.
+  // The series of one worker: one gauge for each family.
   struct Series {
     std::vector<prometheus::Gauge*> gauges = {};
     prometheus::Gauge* info = nullptr;  // Null before a worker was described.
     std::shared_ptr<const WorkerDescription> told = nullptr;  // By `info`.
-    std::string model = {};                                   // The same.
+    std::string model = {};  // Also told by `info`.
   };
 
   void Set(const WorkerStatus& worker);
@@ -40,7 +41,7 @@ class WorkerGauges {
 
   std::vector<GaugeFamily*> families_;
   GaugeFamily& info_;
-  std::map<std::string, Series> workers_;  // By their names.
+  std::map<std::string, Series> workers_;  // By name.
 };
 
 }  // namespace bole
