@@ -10,7 +10,7 @@
 
 namespace bole::cuda {
 
-// OK, or INTERNAL with what was tried and what CUDA says of it.
+// OK, or INTERNAL with what was tried and CUDA's description of the error.
 inline absl::Status ToStatus(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   return absl::InternalError(
@@ -18,7 +18,7 @@ inline absl::Status ToStatus(cudaError_t error, std::string_view what) {
                    cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
 }
 
-// After a launch: whether it was accepted.
+// Called after a launch; says whether it was accepted.
 inline absl::Status LaunchStatus(std::string_view what) {
   return ToStatus(cudaGetLastError(), what);
 }

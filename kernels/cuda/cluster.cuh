@@ -1,4 +1,5 @@
-// How blocks of a cluster meet and what they send each other. sm_90 and later.
+// Synchronisation of, and messages between, the blocks of a cluster, for sm_90
+// and later.
 #ifndef BOLE_KERNELS_CUDA_CLUSTER_CUH_
 #define BOLE_KERNELS_CUDA_CLUSTER_CUH_
 
@@ -8,12 +9,12 @@
 
 namespace bole::cuda {
 
-// Says nothing of memory but barriers.
+// Orders no accesses to memory except the initialisation of barriers.
 __device__ inline void ArriveAtCluster() {
   __syncwarp();
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-// What was written before is read after WaitForCluster().
+// Writes before this call are visible after WaitForCluster().
 __device__ inline void ReleaseToCluster() {
   __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -23,7 +24,8 @@ __device__ inline void WaitForCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Where block `rank` of the cluster has what this block has at `shared`.
+// The address in block `rank` of the cluster of what this block has at
+// `shared`.
 __device__ inline uint32_t AddressInBlock(const void* shared, int rank) {
   uint32_t address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -31,8 +33,8 @@ __device__ inline uint32_t AddressInBlock(const void* shared, int rank) {
       : "r"(AddressOf(shared)), "r"(rank));
   return address;
 }
-// Stores in another block, at addresses as AddressInBlock() gives them, and
-// counts the bytes at the barrier there.
+// Stores in another block and counts the bytes at a barrier there. Both
+// addresses come from AddressInBlock().
 __device__ inline void SendAsync(uint32_t to, const uint4& x,
                                  uint32_t barrier) {
   asm volatile(
@@ -41,7 +43,7 @@ __device__ inline void SendAsync(uint32_t to, const uint4& x,
       "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(barrier)
       : "memory");
 }
-// The same in block `rank`, where this block has `to` and `barrier`.
+// The same for block `rank`. `to` and `barrier` are addresses in this block.
 __device__ inline void SendAsync(const void* to, const uint4& x,
                                  const void* barrier, int rank) {
   SendAsync(AddressInBlock(to, rank), x, AddressInBlock(barrier, rank));

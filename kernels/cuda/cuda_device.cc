@@ -30,7 +30,7 @@ absl::StatusOr<DeviceMemory> CudaBackend::Allocate(size_t bytes,
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // Reported here, so not by the next launch again.
+    cudaGetLastError();  // Reported here, so the next launch must not.
     return absl::ResourceExhaustedError(
         absl::StrCat("no room on the GPU for ", bytes, " bytes of ",
                      std::string(what), ": ", cudaGetErrorString(error)));

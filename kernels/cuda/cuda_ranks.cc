@@ -1,4 +1,4 @@
-// What of the GPU backend is done together with other ranks.
+// The operations of the GPU backend that involve other ranks.
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -66,7 +66,7 @@ absl::StatusOr<DeviceMemory> CudaBackend::AllocateShared(
 }
 
 size_t CudaBackend::WholeBytes(int rows, int vocabulary) const {
-  // What comes behind them is aligned.
+  // What follows the logits is aligned.
   constexpr size_t kAlignment = 256;
   if (!MakesLogitsWhole()) return 0;
   const size_t bytes = static_cast<size_t>(rows) *

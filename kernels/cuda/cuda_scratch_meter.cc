@@ -22,7 +22,8 @@ absl::Status CudaScratchMeter::GdnPrefill(const GdnCoreParams& params) {
   return Note(GdnPrefillScratchBytes(params, of_.launch()));
 }
 
-// Also of the decode's steps: its own kernel needs none.
+// This also covers AttentionDecode when it runs as separate operators; its own
+// kernel needs no scratch.
 absl::Status CudaScratchMeter::Attend(const AttentionParams& params) {
   return Note(of_.ScratchBytes(params));
 }

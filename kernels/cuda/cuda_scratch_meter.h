@@ -1,4 +1,4 @@
-// What the GPU's operators need of the scratch.
+// Measures how much scratch the GPU's operators need.
 #ifndef BOLE_KERNELS_CUDA_CUDA_SCRATCH_METER_H_
 #define BOLE_KERNELS_CUDA_CUDA_SCRATCH_METER_H_
 
@@ -8,7 +8,8 @@
 
 namespace bole::cuda {
 
-// Every operator here asks the same function as the one that it stands for.
+// Every operator here calls the same sizing function as the one that it stands
+// for.
 class CudaScratchMeter final : public ScratchMeter {
  public:
   // `of` must outlive this.

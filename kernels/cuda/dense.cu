@@ -1,5 +1,5 @@
-// The dense operators but for the products: short kernels, a block for each
-// row, or several where rows are few and wide.
+// The dense operators except the products. They are short kernels with one
+// block for each row, or several where rows are few and wide.
 #include <cstdint>
 #include <initializer_list>
 #include <type_traits>
@@ -16,7 +16,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kAccessBytes = 16;
 
-// What a thread reads or writes at once.
+// The elements that a thread reads or writes in one access.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Elements {
   T at[kCount];
@@ -42,8 +42,9 @@ absl::Status WithAccessOf(Sizes sizes, const F& f) {
   return f(T(), std::integral_constant<int, kCount>());
 }
 
-// f(element, elements of an access): 16 bytes, if all `sizes` (widths, strides,
-// offsets) are multiples of that, otherwise one element.
+// Calls f(element, elements of an access). An access has 16 bytes if all
+// `sizes` (widths, strides, offsets) are multiples of that, otherwise one
+// element.
 template <typename F>
 absl::Status WithAccess(ElementType type, Sizes sizes, const F& f) {
   return type == ElementType::kFloat32 ? WithAccessOf<float>(sizes, f)
@@ -69,8 +70,8 @@ __device__ void CopyRow(const T* from, T* to, int width) {
 
 template <typename T, int kCount>
 __global__ void EmbedKernel(EmbedParams p, const T* table, int width) {
-  // In this order: what was written before a forward pass, which begins here,
-  // can be read by every kernel of it without a wait.
+  // The order matters. A forward pass begins here, and every kernel of it may
+  // read what was written before the pass without a wait.
   WaitForPrevious();
   StartNext();
   const int64_t row = blockIdx.x;
@@ -110,14 +111,14 @@ __global__ void StoreHiddenKernel(const __grid_constant__ StoreHiddenParams p) {
 // A row to normalise.
 template <typename T>
 struct NormRow {
-  bool is_used;  // Unless it is, x may be read, but nothing is written.
+  bool is_used;  // If not, x may be read, but nothing is written.
   const T* x;    // [width]
   T* out;        // [width]
 };
 
-// By the whole block. A thread keeps up to kKept accesses of x; wider rows are
-// read twice. `row_of` waits for the kernels before and returns the row;
-// `loaded` is called when the row has been read.
+// Called by the whole block. A thread keeps up to kKept accesses of x; wider
+// rows are read twice. `row_of` waits for the previous kernels and returns the
+// row; `loaded` is called when the row has been read.
 template <typename T, int kCount, typename F, typename G>
 __device__ void Normalize(const float* weights, int width, float epsilon,
                           const F& row_of, const G& loaded) {
@@ -181,7 +182,7 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
   const auto row_of = [&] {
     WaitForPrevious();
     const int64_t row = blockIdx.x;
-    // Every row that there is room for may be read.
+    // Every row within the capacity may be read.
     return NormRow<T>{.is_used = row < *p.rows.count,
                       .x = As<T>(p.x) + row * p.width,
                       .out = As<T>(p.out) + row * p.out_stride + p.out_column};
@@ -189,9 +190,9 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(RmsNormParams p) {
   Normalize<T, kCount>(p.weight, p.width, p.epsilon, row_of, [] {});
 }
 
-// The first kernel of a drafter's forward: it waits before it lets the next one
-// start, as EmbedKernel does. Blocks of y 0 take the embedding of a row, those
-// of y 1 its hidden vector.
+// The first kernel of a drafter's forward pass. Like EmbedKernel, it waits
+// before it lets the next one start. Blocks with y = 0 process the embedding of
+// a row, those with y = 1 its hidden vector.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     DraftInputsKernel(DraftInputsParams p, const T* table) {

@@ -1,4 +1,4 @@
-// What plans of launches must know of the GPU.
+// The properties of the GPU that launch plans depend on.
 #ifndef BOLE_KERNELS_CUDA_DEVICE_SHAPE_H_
 #define BOLE_KERNELS_CUDA_DEVICE_SHAPE_H_
 
@@ -10,7 +10,7 @@ struct DeviceShape {
   int multiprocessors;
   int major;  // The major number of the compute capability.
 
-  // With wgmma, which later generations do not have.
+  // Only Hopper has wgmma; later generations do not have it.
   bool is_hopper() const { return major == 9; }
 };
 

@@ -1,4 +1,4 @@
-// Division by what a launch knows.
+// Fast division by a number that is known at launch.
 #ifndef BOLE_KERNELS_CUDA_DIVISOR_H_
 #define BOLE_KERNELS_CUDA_DIVISOR_H_
 

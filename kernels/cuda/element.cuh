@@ -26,7 +26,7 @@ __device__ inline BFloat16 FromFloat<BFloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// What Activation* points to on this backend.
+// Converts an Activation* to the element type that it has on this backend.
 template <typename T>
 __host__ __device__ const T* As(const Activation* x) {
   return reinterpret_cast<const T*>(x);
@@ -62,7 +62,7 @@ __device__ inline float WarpSum(float x) {
 template <int kThreads>
 __device__ float BlockSum(float x, float* shared) {
   x = WarpSum(x);
-  __syncthreads();  // `shared` may still be read from a call before.
+  __syncthreads();  // An earlier call may still read `shared`.
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
   float sum = 0;

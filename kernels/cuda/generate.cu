@@ -1,4 +1,4 @@
-// Matrices of synthetic checkpoints: four elements a thread.
+// Generates matrices of synthetic checkpoints, with four elements per thread.
 #include <algorithm>
 
 #include "kernels/cuda/check.h"

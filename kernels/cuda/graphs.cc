@@ -42,12 +42,12 @@ absl::StatusOr<Graphs::Graph> Graphs::Capture(
   state_.BeginCapture();
   const absl::Status queued = queue();
   state_.EndCapture();
-  // The capture has to end, whatever happened within.
+  // The capture has to end, even after an error.
   cudaGraph_t captured = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &captured);
   if (!queued.ok() || ended != cudaSuccess) {
     if (captured != nullptr) cudaGraphDestroy(captured);
-    cudaGetLastError();  // It is told here, and not by the next launch.
+    cudaGetLastError();  // Reported here, so the next launch must not.
     return queued.ok() ? ToStatus(ended, "end of a capture") : queued;
   }
   cudaGraphExec_t graph = nullptr;
@@ -60,7 +60,7 @@ absl::StatusOr<Graphs::Graph> Graphs::Capture(
   return owned;
 }
 
-// A launch that still runs keeps what it needs.
+// A destroyed graph may still run; CUDA then keeps what the launch needs.
 void Graphs::DropOldest() {
   graphs_.erase(std::min_element(graphs_.begin(), graphs_.end(),
                                  [](const auto& a, const auto& b) {

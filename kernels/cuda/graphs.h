@@ -1,4 +1,4 @@
-// Captured CUDA graphs by key.
+// A cache of captured CUDA graphs.
 #ifndef BOLE_KERNELS_CUDA_GRAPHS_H_
 #define BOLE_KERNELS_CUDA_GRAPHS_H_
 
@@ -15,14 +15,14 @@
 
 namespace bole::cuda {
 
-// The first call of a key runs `queue` as it is, so that products choose their
-// algorithms and scratch grows, and then captures it without running it; every
-// later call is one launch. When as many are kept as there may be, the one that
-// has not been used for the longest time goes.
+// The first call with a key runs `queue` directly, so that products choose
+// their algorithms and scratch grows, and then captures it without running it.
+// Every later call is one launch. When the capacity is reached, the least
+// recently used graph is evicted.
 class Graphs final : public GraphSet {
  public:
-  // `state` is the stream's, and is told where captures and graphs begin and
-  // end. Both must outlive the set. REQUIRES: capacity >= 1.
+  // `state` belongs to the stream and is notified where captures and graphs
+  // begin and end. Both must outlive the set. REQUIRES: capacity >= 1.
   Graphs(cudaStream_t stream, int capacity, QueueState& state)
       : stream_(stream), capacity_(capacity), state_(state) {}
   ~Graphs() override;

@@ -1,6 +1,7 @@
-// What Hopper adds for kernels that stream tiles: barriers in shared memory
-// that count bytes, copies of boxes of a tensor, clusters of blocks. sm_90 and
-// later. Addresses of shared memory are 32-bit, as AddressOf() gives them.
+// Hopper's instructions for kernels that stream tiles: barriers in shared
+// memory that count bytes, copies of boxes of a tensor, clusters of blocks.
+// They need sm_90 or later. Addresses of shared memory are 32-bit, as
+// AddressOf() returns them.
 #ifndef BOLE_KERNELS_CUDA_HOPPER_CUH_
 #define BOLE_KERNELS_CUDA_HOPPER_CUH_
 
@@ -22,7 +23,8 @@ __device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
                : "memory");
 }
 
-// After InitBarrier: the barriers are there for copies and for the cluster.
+// Called after InitBarrier(); makes the barriers visible to copies and to the
+// cluster.
 __device__ inline void FenceBarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -65,7 +67,8 @@ __device__ inline void CopyBox(const CUtensorMap& map, int column, int row,
       : "memory");
 }
 
-// Copies `bytes`, in 16s, to shared memory; they count at the barrier.
+// Copies `bytes`, a multiple of 16, to shared memory; they count at the
+// barrier.
 __device__ inline void CopyBulk(const void* from, uint32_t to, int bytes,
                                 uint32_t barrier) {
   asm volatile(
@@ -75,8 +78,8 @@ __device__ inline void CopyBulk(const void* from, uint32_t to, int bytes,
       : "memory");
 }
 
-// Copies 16 bytes, of which all behind `bytes` become 0. WaitForUnits() waits
-// for all that the thread has begun.
+// Copies the first `bytes` of 16 bytes; the rest become 0. WaitForUnits() waits
+// for all such copies that the thread has started.
 __device__ inline void CopyUnit(const void* from, uint32_t to, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                "l"(from), "r"(bytes)
@@ -86,7 +89,7 @@ __device__ inline void WaitForUnits() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// The map will be used soon.
+// Prefetches the map, which will be used soon.
 __device__ inline void PrefetchMap(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
@@ -102,8 +105,9 @@ __device__ inline void SyncThreads(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Registers per thread from here on, of all warps of a warpgroup: fewer, or as
-// many more as others gave back. sm_90a alone; a multiple of 8.
+// Sets the registers per thread for all warps of a warpgroup from here on.
+// ShrinkRegisters() gives some back, and GrowRegisters() waits until others
+// have given back enough. kRegisters is a multiple of 8. sm_90a only.
 template <int kRegisters>
 __device__ void ShrinkRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -121,14 +125,15 @@ __device__ inline int ClusterRank() {
   return static_cast<int>(rank);
 }
 
-// All threads of the cluster; writes before are read after.
+// Synchronises all threads of the cluster; earlier writes are visible after it.
 __device__ inline void SyncCluster() {
   __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Where block `rank` of the cluster has what this block has at `shared`.
+// The address in block `rank` of the cluster of what this block has at
+// `shared`.
 template <typename T>
 __device__ T* InBlock(T* shared, int rank) {
   uint64_t address;

@@ -74,7 +74,7 @@ absl::Status HostCopies::Queue(std::span<const HostCopy> copies, bool to_host) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
   attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-  size_t first = 0;  // The attributes hold from this copy on.
+  size_t first = 0;  // The attributes apply from this copy on.
   return ToStatus(
       cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), copies.size(),
                            &attributes, &first, /*numAttrs=*/1, stream_),

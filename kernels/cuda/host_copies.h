@@ -1,4 +1,5 @@
-// Copies between the GPU and pinned memory, beside the operators.
+// Copies between the GPU and pinned memory that run concurrently with the
+// operators.
 #ifndef BOLE_KERNELS_CUDA_HOST_COPIES_H_
 #define BOLE_KERNELS_CUDA_HOST_COPIES_H_
 
@@ -12,25 +13,25 @@
 
 namespace bole::cuda {
 
-// Device::CopyToHost() and the functions after it. The copies have a stream of
-// their own, which only events order with that of the operators, so that graphs
-// are captured and replayed as without it.
+// Implements Device::CopyToHost() and the functions after it. The copies have a
+// stream of their own. Only events order it with the operators' stream, so that
+// capture and replay of graphs are not affected.
 class HostCopies {
  public:
-  // On the device of the calling thread.
+  // Creates it for the device of the calling thread.
   static absl::StatusOr<std::unique_ptr<HostCopies>> Create();
   ~HostCopies();  // Waits for what is queued.
 
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
-  // The copies begin when what is queued on `operators` so far has ended, and
-  // run in no order among themselves. The call is one of the driver's, however
-  // many copies there are. REQUIRES: none writes what another reads or writes.
+  // The copies begin when all work queued on `operators` so far has ended, and
+  // run in no particular order. They take one call of the driver, however many
+  // there are. REQUIRES: none writes what another reads or writes.
   absl::Status ToHost(std::span<const HostCopy> copies, cudaStream_t operators);
   absl::Status FromHost(std::span<const HostCopy> copies,
                         cudaStream_t operators);
-  // What is queued on `operators` from now on waits for all copies so far.
+  // Work that is queued on `operators` from now on waits for all copies so far.
   absl::Status Await(cudaStream_t operators);
 
  private:

@@ -1,5 +1,5 @@
-// Launches that overlap the end of the kernel before them (programmatic
-// dependent launch, sm_90 and later; elsewhere plain launches).
+// Launches that overlap the end of the previous kernel (programmatic dependent
+// launch, sm_90 and later; elsewhere plain launches).
 #ifndef BOLE_KERNELS_CUDA_LAUNCH_CUH_
 #define BOLE_KERNELS_CUDA_LAUNCH_CUH_
 
@@ -21,15 +21,15 @@ struct LaunchShape {
   int cluster = 1;          // Blocks of a cluster, along x; sm_90 and later.
 };
 
-// Launches `kernel` so that its blocks may start before the kernel queued
-// before it has ended: when all blocks of that one have called StartNext() or
-// returned. Each thread of `kernel` that touches memory which other kernels
-// write or read must call WaitForPrevious() first. Before it may be read what
-// no kernel ever writes (weights, tables), and in a forward pass what was
+// Launches `kernel` so that its blocks may start before the previous kernel has
+// ended: as soon as all blocks of that one have called StartNext() or returned.
+// Each thread of `kernel` that touches memory which other kernels write or read
+// must call WaitForPrevious() first. Before that call it may only read data
+// that no kernel ever writes (weights, tables), and in a forward pass also data
 // written before the pass (topology, states, windows, committed keys and
-// values): the pass's first kernel (Embed, DraftInputs) waits before it calls
-// StartNext(). The wait is transitive, because a kernel that has ended has
-// waited for all before it.
+// values), because the pass's first kernel (Embed, DraftInputs) waits before it
+// calls StartNext(). The wait is transitive: a kernel that has ended has waited
+// for all kernels before it.
 template <typename... Params, typename... Args>
 absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
                              const LaunchShape& shape, const Launch& on,
@@ -40,8 +40,9 @@ absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
-  // All kernels divide a multiprocessor's memory alike: one that wanted more
-  // cache would have to wait until the others have left.
+  // All kernels use the same split of a multiprocessor's memory into L1 and
+  // shared memory: one with more L1 would have to wait until the others have
+  // left.
   attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
   attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
   if (shape.cluster > 1) {
@@ -60,21 +61,22 @@ absl::Status LaunchDependent(std::string_view what, void (*kernel)(Params...),
       cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), what);
 }
 
-// Waits until the kernels before this one have ended and their writes can be
-// read. Returns at once in a plain launch.
+// Waits until the previous kernels have ended and their writes are visible.
+// Returns at once in a plain launch.
 __device__ inline void WaitForPrevious() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// The next kernel may start, once all blocks have said so. Says nothing of
-// memory: the next one waits for the end of this one before it reads.
+// Lets the next kernel start once all blocks have called this. It does not
+// order memory: the next kernel waits for the end of this one before it reads.
 //
-// Early is not always better. What the next one asks for delays what this one
-// still waits for. And where this one fills some multiprocessors, the blocks of
-// a product behind it would go to the others, two to each, which takes the
-// product, and those behind it, a fifth longer: such a kernel does not call it.
+// An early start is not always better. The loads of the next kernel delay those
+// that this one still waits for. And if this kernel fills some multiprocessors,
+// the blocks of a product after it would go to the others, two to each, and the
+// product and those after it would take a fifth longer; such a kernel does not
+// call this.
 __device__ inline void StartNext() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

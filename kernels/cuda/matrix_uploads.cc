@@ -11,13 +11,13 @@
 namespace bole::cuda {
 namespace {
 
-// One thread copies a few GB a second out of the page cache, and the bus takes
-// some tens.
+// One thread copies a few GB/s from the page cache, and the bus transfers tens
+// of GB/s.
 constexpr int kMaxThreads = 16;
-// One is filled while the other one is sent.
+// One stage is filled while the other one is sent.
 constexpr size_t kStagesOfThread = 2;
 constexpr size_t kStageBytes = size_t{2} << 20;
-// Smaller pieces would cost more than they give other threads to do.
+// Smaller pieces would cost more than other threads save.
 constexpr size_t kMinPieceBytes = size_t{128} << 10;
 
 constexpr char kWhat[] = "copy of a matrix to the GPU";
@@ -69,7 +69,7 @@ MatrixUploads::~MatrixUploads() {
 
 absl::Status MatrixUploads::Upload(const MatrixSource& source, void* to,
                                    const Launch& on) {
-  // Every thread has something to do, of small matrices too.
+  // Small matrices, too, are divided among all threads.
   const size_t share = static_cast<size_t>(source.bytes()) / senders_.size();
   const std::vector<MatrixPiece> pieces =
       Divide(source, std::clamp(share, kMinPieceBytes, kStageBytes));
@@ -91,7 +91,7 @@ absl::Status MatrixUploads::Upload(const MatrixSource& source, void* to,
 }
 
 absl::Status MatrixUploads::SendPieces(Sender& sender, Job& job) {
-  // The pool's threads have not chosen a device.
+  // The pool's threads are not bound to a device yet.
   BOLE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(gpu_), "choice of the GPU"));
   while (true) {
     const size_t index = job.next.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Weight matrices from the host's memory to the GPU's.
+// Copies weight matrices from the host's memory to the GPU's.
 #ifndef BOLE_KERNELS_CUDA_MATRIX_UPLOADS_H_
 #define BOLE_KERNELS_CUDA_MATRIX_UPLOADS_H_
 
@@ -18,16 +18,18 @@
 
 namespace bole::cuda {
 
-// Several threads each copy pieces of a matrix to pinned memory, from the pages
-// of a mapped file as a rule, while earlier pieces are on their way to the
-// device. Threads and pinned memory, 64 MiB at most, are kept until the end.
+// Several threads copy pieces of a matrix to pinned memory, usually from the
+// pages of a mapped file, while earlier pieces are being sent to the device.
+// The threads and the pinned memory, 64 MiB at most, live as long as the
+// object.
 //
-// One thread at a time calls it, which must be bound to the device.
+// It is called by one thread at a time, which must be bound to the device.
 class MatrixUploads {
  public:
-  // On GPU `gpu`, which the calling thread is bound to, with `num_threads` or
-  // 16 if that is more, the calling one included. `device` allocates the pinned
-  // memory and must outlive the result. RESOURCE_EXHAUSTED without it.
+  // Uploads to GPU `gpu`, which the calling thread is bound to, with
+  // `num_threads` threads, the calling one included, but at most 16. `device`
+  // allocates the pinned memory and must outlive the result. RESOURCE_EXHAUSTED
+  // if it cannot be allocated.
   static absl::StatusOr<std::unique_ptr<MatrixUploads>> Create(Device& device,
                                                                int gpu,
                                                                int num_threads);
@@ -37,18 +39,18 @@ class MatrixUploads {
   MatrixUploads& operator=(const MatrixUploads&) = delete;
 
   // Writes the matrix to `to` [rows, columns] of on.type, as
-  // WeightStore::LoadMatrix() says. Returns when the source has been read. What
-  // is queued on on.stream afterwards begins after the writes; the host does
-  // not wait for them, but after an error.
+  // WeightStore::LoadMatrix() says. Returns when the source has been read. Work
+  // that is queued on on.stream afterwards begins after the writes; the host
+  // waits for them only after an error.
   absl::Status Upload(const MatrixSource& source, void* to, const Launch& on);
 
  private:
   // Pinned memory for a piece.
   struct Stage {
     std::byte* memory = nullptr;
-    cudaEvent_t sent = nullptr;  // When the last piece in it was on the device.
+    cudaEvent_t sent = nullptr;  // Its last piece has reached the device.
   };
-  // What one thread fills, in turn.
+  // The stages that one thread fills in turn.
   struct Sender {
     std::vector<Stage> stages;
     size_t next = 0;
@@ -68,7 +70,7 @@ class MatrixUploads {
                      const Job& job);
 
   const int gpu_;
-  HostMemory memory_;  // All stages lie in it.
+  HostMemory memory_;  // Holds all stages.
   std::vector<Sender> senders_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;

@@ -1,12 +1,12 @@
-// Warp-wide tensor-core products of 16x16 tiles, and asynchronous copies into
-// shared memory: the instructions, by names.
+// Named wrappers of the instructions for warp-wide tensor-core products of
+// 16x16 tiles, and for asynchronous copies into shared memory.
 //
 // Fragments, for lane = 4 g + t (0 <= g < 8, 0 <= t < 4). An accumulator of 16
 // rows and 8 columns holds {(g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)}. The
 // left operand holds four pairs of bfloat16, (row, first column) =
 // {(g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8)}; the right one two, of column g
-// and rows {2t, 2t+8}. So an accumulator of 16 columns is a left operand as it
-// stands, and its transpose a right one.
+// and rows {2t, 2t+8}. So an accumulator of 16 columns already has the layout
+// of a left operand, and its transpose that of a right one.
 #ifndef BOLE_KERNELS_CUDA_MMA_CUH_
 #define BOLE_KERNELS_CUDA_MMA_CUH_
 
@@ -19,7 +19,7 @@ namespace bole::cuda {
 // Sums of a 16x16 tile: two accumulators of 8 columns each.
 using TileSum = float[2][4];
 
-// float32 as the sum of two bfloat16, exact to 2^-17 of the value.
+// A float32 operand as the sum of two bfloat16, exact to 2^-17 of the value.
 struct SplitOperand {
   uint32_t high[4];
   uint32_t low[4];
@@ -29,8 +29,9 @@ __device__ inline uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Four 8x8 matrices of 16-bit elements: lane 8 m + i gives the address of row i
-// of matrix m, and the lane gets elements (g, 2t) and (g, 2t+1) of each.
+// Loads four 8x8 matrices of 16-bit elements. Lane 8 m + i provides the address
+// of row i of matrix m, and each lane gets elements (g, 2t) and (g, 2t+1) of
+// every matrix.
 __device__ inline void LoadMatrices(uint32_t address, uint32_t (&m)[4]) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -38,7 +39,8 @@ __device__ inline void LoadMatrices(uint32_t address, uint32_t (&m)[4]) {
       : "r"(address));
 }
 
-// The same, of the transposed matrices: elements (2t, g) and (2t+1, g).
+// The same for the transposed matrices: a lane gets elements (2t, g) and
+// (2t+1, g).
 __device__ inline void LoadTransposed(uint32_t address, uint32_t (&m)[4]) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -46,7 +48,7 @@ __device__ inline void LoadTransposed(uint32_t address, uint32_t (&m)[4]) {
       : "r"(address));
 }
 
-// The transpose of an 8x8 matrix held as LoadMatrices gives it.
+// The transpose of an 8x8 matrix in the layout of LoadMatrices().
 __device__ inline uint32_t Transposed(uint32_t matrix) {
   uint32_t result;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
@@ -65,7 +67,7 @@ __device__ inline void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// x in the lower half.
+// x is in the lower half of the result.
 __device__ inline uint32_t PackBFloat16(float x, float y) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
   return reinterpret_cast<const uint32_t&>(pair);
@@ -78,7 +80,7 @@ __device__ inline void SplitPair(float x, float y, uint32_t& high,
                      y - __uint_as_float(high & 0xffff0000u));
 }
 
-// A tile of sums as a left operand.
+// Turns a tile of sums into a left operand.
 __device__ inline void SplitTile(const TileSum& tile, SplitOperand& a) {
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
@@ -87,8 +89,8 @@ __device__ inline void SplitTile(const TileSum& tile, SplitOperand& a) {
   }
 }
 
-// sum += a b to about 2^-16 of the magnitudes, b = {high 0, high 1, low 0, low
-// 1}: the product of the two low parts is left out.
+// sum += a b, exact to about 2^-16 of the magnitudes, where b = {high 0,
+// high 1, low 0, low 1}. The product of the two low parts is left out.
 __device__ inline void MultiplyAddSplit(float (&sum)[4], const SplitOperand& a,
                                         const uint4& b) {
   MultiplyAdd(sum, a.high, b.x, b.y);
@@ -110,7 +112,8 @@ __device__ inline void CommitCopies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Waits until at most kPending of this thread's youngest groups are under way.
+// Waits until at most the kPending latest of this thread's groups are still in
+// flight.
 template <int kPending>
 __device__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,8 +1,8 @@
 // The operators of kernels/backend.h as launches on a stream.
 //
-// Each queues its work and returns; an error of the launch is returned, one of
-// the execution comes with the next copy to the host. Activations are of
-// `type`.
+// Each one queues its work and returns. It returns an error of the launch; an
+// error of the execution is returned by the next copy to the host. Activations
+// are of `type`.
 #ifndef BOLE_KERNELS_CUDA_OPERATORS_H_
 #define BOLE_KERNELS_CUDA_OPERATORS_H_
 
@@ -27,14 +27,14 @@ struct CutLogits;  // sampling/cut_logits.h
 struct Launch {
   ElementType type;
   cudaStream_t stream;
-  bool overlaps = false;   // The GPU can start a kernel before the last ended.
-  bool is_hopper = false;  // It runs what is compiled for sm_90a.
+  bool overlaps = false;   // A kernel may start before the previous one ends.
+  bool is_hopper = false;  // The GPU runs code compiled for sm_90a.
   // The most shared memory that a block may use.
   int shared_bytes = 0;
   int multiprocessors = 0;
 };
 
-// Dense, but for the products (matmul.h) and Moe.
+// Dense operators, except the products (matmul.h) and Moe.
 absl::Status RmsNorm(const RmsNormParams& params, const Launch& on);
 absl::Status SiluMul(const SiluMulParams& params, const Launch& on);
 absl::Status GatherRows(const GatherRowsParams& params, const Launch& on);
@@ -48,7 +48,7 @@ absl::Status Generate(const MatrixGenerator& generator, void* out,
 
 // Gated DeltaNet.
 absl::Status GdnConv(const GdnConvParams& params, const Launch& on);
-// scratch: GdnVerifyScratchBytes(); most ways need none.
+// scratch: GdnVerifyScratchBytes(); most of the kernels need none.
 size_t GdnVerifyScratchBytes(const GdnCoreParams& params, const Launch& on);
 absl::Status GdnVerify(const GdnCoreParams& params, void* scratch,
                        const Launch& on);
@@ -68,7 +68,7 @@ absl::Status PrepareQkv(const QkvParams& params, const Launch& on);
 absl::Status Attend(const AttentionParams& params, const Launch& on);
 absl::Status CompactKv(const CompactKvParams& params, const Launch& on);
 
-// Sampling. scratch: as many bytes as the function before it says.
+// Sampling. scratch: as many bytes as the preceding function returns.
 size_t SampleScratchBytes(const SampleParams& params, int num_ranks);
 absl::Status Sample(const SampleParams& params, const CutLogits& logits,
                     void* scratch, const Launch& on);

@@ -1,4 +1,4 @@
-// What operators rely on of those that were queued before them.
+// Checks what operators assume about the work that was queued before them.
 #ifndef BOLE_KERNELS_CUDA_QUEUE_STATE_H_
 #define BOLE_KERNELS_CUDA_QUEUE_STATE_H_
 
@@ -6,23 +6,24 @@
 
 namespace bole::cuda {
 
-// A kernel may start before the one ahead of it has ended (launch.cuh). Those
-// of a pass read early what is kept between passes: topology, states, windows,
-// committed keys and values. So what writes that is followed by a barrier
-// before any of them is queued: by the first kernel of a pass, which lets none
-// start before all ahead of it have ended, by a copy, or where a graph begins
-// or ends. A caller that breaks the rule ends the process.
+// A kernel may start before the previous one has ended (launch.cuh). The
+// kernels of a pass read the data that is kept between passes early: topology,
+// states, windows, committed keys and values. So an operator that writes such
+// data must be followed by a barrier before any of them is queued. A barrier is
+// the first kernel of a pass, which lets no later one start before all earlier
+// ones have ended; a copy; or the beginning or end of a graph. If a caller
+// breaks the rule, the process ends.
 //
-// One thread at a time.
+// Used by one thread at a time.
 class QueueState {
  public:
-  // What is queued next starts when all before it has ended.
+  // Work that is queued next starts when all earlier work has ended.
   void Barrier() { is_settled_ = true; }
-  // An operator is queued that writes what is kept, or one that reads it early.
+  // An operator is queued that writes kept data, or one that reads it early.
   void WriteKept() { is_settled_ = false; }
   void ReadKept() const { BOLE_CHECK(is_settled_); }
 
-  // Within a capture operators alone are queued.
+  // Within a capture, only operators may be queued.
   void BeginCapture() {
     is_capturing_ = true;
     Barrier();

@@ -38,7 +38,7 @@ absl::Status Scratch::Grow(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // It is told here, and not by the next launch.
+    cudaGetLastError();  // Reported here, so the next launch must not.
     return absl::ResourceExhaustedError(
         absl::StrCat("no room on the GPU for ", bytes,
                      " bytes of scratch: ", cudaGetErrorString(error)));

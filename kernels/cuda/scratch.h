@@ -13,19 +13,20 @@
 namespace bole::cuda {
 
 // Keeps what it allocates for its own lifetime. Until Reserve() it grows with
-// what is asked for; memory that became too small stays, because graphs that
-// were captured before still write to it.
+// the requests. Memory that has become too small is kept, because graphs that
+// were captured earlier still write to it.
 //
-// One thread at a time, and one stream: the next call writes over it.
+// Used by one thread at a time, and on one stream, because the next call
+// overwrites the memory.
 class Scratch {
  public:
-  // From now on there is this much, or as much as there was if that is more.
+  // Fixes the size at `bytes`, or at the current size if that is more.
   // RESOURCE_EXHAUSTED without memory.
   absl::Status Reserve(size_t bytes);
 
-  // At least `bytes`, with unspecified content. FAILED_PRECONDITION if that is
-  // more than was reserved, or if memory would have to be allocated within a
-  // capture; RESOURCE_EXHAUSTED without memory.
+  // Returns at least `bytes` with unspecified content. FAILED_PRECONDITION if
+  // that is more than was reserved, or if memory would have to be allocated
+  // within a capture; RESOURCE_EXHAUSTED without memory.
   absl::StatusOr<void*> Get(size_t bytes, const Launch& on);
 
  private:

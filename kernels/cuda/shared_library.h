@@ -11,8 +11,8 @@ namespace bole::cuda {
 // Never unloaded.
 class SharedLibrary {
  public:
-  // `file` is a name that the loader looks for. `what` the library does, for
-  // errors: "the GPU's matrix products".
+  // `file` is a name that the loader looks for. `what` says in errors what the
+  // library provides: "the GPU's matrix products".
   SharedLibrary(const char* file, const char* what);
 
   // Sets `function` to the function of that name.
@@ -21,8 +21,8 @@ class SharedLibrary {
     function = reinterpret_cast<Function>(Address(name));
   }
 
-  // UNAVAILABLE, with the loader's words, if it is not installed, or has not
-  // all that was looked for.
+  // UNAVAILABLE, with the loader's message, if the library is not installed or
+  // lacks a function that was looked for.
   const absl::Status& status() const { return status_; }
 
  private:

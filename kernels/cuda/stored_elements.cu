@@ -1,5 +1,5 @@
-// Stored elements as the GPU's: one element a thread, on their bits, so that
-// the results are those of the host.
+// Converts stored elements to the GPU's, one element per thread. The conversion
+// works on their bits, so that the results equal those of the host.
 #include "kernels/cuda/stored_elements.h"
 
 #include "kernels/cuda/check.h"

@@ -1,4 +1,4 @@
-// Stored elements of a checkpoint as the GPU's.
+// Converts the stored elements of a checkpoint to those of the GPU.
 #ifndef BOLE_KERNELS_CUDA_STORED_ELEMENTS_H_
 #define BOLE_KERNELS_CUDA_STORED_ELEMENTS_H_
 

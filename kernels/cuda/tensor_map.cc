@@ -11,7 +11,8 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// From the driver, which is not linked with: a program must start without one.
+// Gets the function from the driver, which is not linked, because a program
+// must start without one.
 absl::StatusOr<Encode> FindEncode() {
   constexpr unsigned kSince = 12000;
   void* function = nullptr;

@@ -1,10 +1,11 @@
 // Gated attention of tree rows over paged keys and values, of any shape.
 //
-// One block for each row and each set of up to 8 query heads of a KV head,
-// whose keys and values are read once for the set. Its warps take the visible
-// tokens in turn, each with a softmax of its own that is rescaled as larger
-// scores come; then they are merged. A row's bits depend on its own query and
-// the keys and values it sees, in order, and not on where they are.
+// There is one block for each row and each set of up to 8 query heads of a KV
+// head, whose keys and values are read once for the set. Its warps take the
+// visible tokens in turn. Each has a softmax of its own that is rescaled when a
+// larger score comes; at the end these are merged. A row's bits depend on its
+// own query and on the sequence of keys and values it sees, but not on where
+// they are stored.
 #include <cmath>
 #include <cstdint>
 
@@ -24,7 +25,8 @@ constexpr int kMaxHeadDim = 32 * kMaxPerLane;
 // The path's node numbers must fit beside the rest of a block's memory.
 constexpr int kMaxMaskWords = 256;
 
-// Columns lane, lane + 32, .. of a row of head_dim elements; 0 beyond.
+// Loads columns lane, lane + 32, .. of a row of head_dim elements; columns
+// beyond it are 0.
 template <int kPerLane, typename T>
 __device__ void LoadColumns(const T* row, int head_dim,
                             float (&out)[kPerLane]) {
@@ -42,7 +44,8 @@ struct HeadSet {
   int count;
 };
 
-// Set `index` of all KV heads' sets of at most kHeads.
+// Returns set `index`, where the heads of every KV head are divided into sets
+// of at most kHeads.
 template <int kHeads>
 __device__ HeadSet HeadSetOf(const AttentionShape& s, int index) {
   const int group = s.query_heads / s.kv_heads;
@@ -96,10 +99,10 @@ __device__ Visible VisibleTo(const RowBatch& batch, int row, int32_t* path) {
           .path = path};
 }
 
-// Attention to some of the tokens, of kHeads query heads: with weights
-// exp(score - max), their sum and the weighted sum of the values. Of nothing:
-// -infinity, 0 and 0. A lane holds its columns of `out`; the rest is the same
-// in every lane.
+// The attention of kHeads query heads to some of the tokens. Weights are
+// exp(score - max); `sum` is their sum and `out` the weighted sum of the
+// values. Without tokens, these are -infinity, 0 and 0. A lane holds its
+// columns of `out`; the rest is the same in every lane.
 template <int kHeads, int kPerLane>
 struct Partial {
   float max[kHeads];
@@ -131,14 +134,14 @@ struct Partial {
   }
 };
 
-// What a block attends with, and to what.
+// The queries of a block and the tokens that they see.
 struct Task {
   int row;
   HeadSet heads;
   Visible visible;
 };
 
-// Adds the visible tokens [first, last), of which the warps take turns.
+// Adds the visible tokens [first, last), which the warps take in turn.
 template <typename T, int kHeads, int kPerLane>
 __device__ void AttendTo(const AttentionParams& p, const Task& task, int first,
                          int last, Partial<kHeads, kPerLane>& partial) {

@@ -1,15 +1,16 @@
-// A token of every request through full attention, from its projection to its
+// Full attention for one token of every request, from its projection to its
 // gated output, in one launch.
 //
-// A cluster of blocks has a KV head of a row. Each block prepares the queries
-// and takes tiles of 64 committed tokens, which a warp copies to a ring: the
-// other warps multiply the queries with the keys of 8 tokens each, then the
-// weights of all 64 with 32 dimensions of their values. The row's own key and
-// value are one block's. What the blocks found goes to the one of them that
-// merges those dimensions, always in the same order.
+// A cluster of blocks processes a KV head of a row. Each block prepares the
+// queries and takes tiles of 64 committed tokens, which one warp copies to a
+// ring. Each of the other warps multiplies the queries with the keys of 8
+// tokens, then the weights of all 64 with 32 dimensions of their values. One
+// block also processes the row's own key and value. Each block sends its
+// partial results to the blocks that merge their dimensions, always in the same
+// order.
 //
-// Committed keys and values are older than the forward pass: they are asked for
-// while the projection still runs.
+// Committed keys and values were written before the forward pass, so their
+// loads start while the projection still runs.
 #include "kernels/cuda/attention/attention_decode.h"
 
 #include <cstddef>
@@ -34,14 +35,15 @@ constexpr int kThreads = kConsumers + 32;
 
 #if __CUDA_ARCH__ >= 900
 
-// The warps that prepare the row's own key and value; those before have a query
-// head each.
+// The warps that prepare the row's own key and value; each of those before them
+// prepares a query head.
 constexpr int kKeyWarp = kDecodeWarps - 2;
 constexpr int kValueWarp = kDecodeWarps - 1;
 
 using RingAt = StageAt<kDecodeSlots>;
 
-// Keys and values in turn, of every tile of the block's. By one thread.
+// Loads keys and values in turn for every tile of the block. Called by one
+// thread.
 template <int kHeads>
 __device__ void LoadTiles(const AttentionDecodeArgs& args,
                           const DecodePlace& place, const KvRows& rows,
@@ -65,8 +67,9 @@ __device__ void LoadTiles(const AttentionDecodeArgs& args,
   }
 }
 
-// Queries, the row's key and its value, in shared memory; the owner writes key
-// and value to the pages as well. `turn` is there.
+// Prepares the queries, the row's key and its value in shared memory; the
+// row's owner also writes the key and value to the pages. `turn` must have been
+// computed.
 template <int kHeads>
 __device__ void PrepareRow(const QkvParams& p, const DecodePlace& place,
                            const Weight& weight, int64_t own_row,
@@ -96,7 +99,7 @@ __device__ void PrepareRow(const QkvParams& p, const DecodePlace& place,
 
 __device__ void SyncConsumers() { SyncThreads(1, kConsumers); }
 
-// All tiles of the block, by the warps that multiply.
+// Processes all tiles of the block, by the warps that multiply.
 template <int kHeads>
 __device__ void AttendRow(const AttentionDecodeParams& p,
                           const DecodePlace& place, const KvRows& rows,
@@ -114,7 +117,7 @@ __device__ void AttendRow(const AttentionDecodeParams& p,
                                 sinf(angle) * qkv.rotary_scale};
   }
   SyncConsumers();
-  WaitForCluster();  // All blocks have started: their barriers are there.
+  WaitForCluster();  // All blocks have initialised their barriers.
   WaitForPrevious();
   MergedPair<kHeads> merged;
   merged.LoadGates(p.attend, place);
@@ -176,7 +179,7 @@ __global__ void __maxnreg__(120)
   }
   ReleaseToCluster();
   __syncthreads();
-  // The topology is older than the forward pass.
+  // The topology was written before the forward pass.
   if (place.row >= __ldcg(batch.rows.count)) {
     WaitForCluster();
     WaitForPrevious();
@@ -226,8 +229,8 @@ absl::Status Run(const AttentionDecodeArgs& args, const Launch& on) {
 }  // namespace
 
 bool CanDecodeAttention(const AttentionDecodeParams& params, const Launch& on) {
-  // Half of the multiprocessors: where all have such a block, the next kernels
-  // lose more than this one wins.
+  // Units fill at most half of the multiprocessors. If all had such a block,
+  // the next kernels would lose more time than this one saves.
   constexpr int kMaxUnits = 4;
   const AttentionShape& s = params.qkv.shape;
   const int group = QueryGroup(params);

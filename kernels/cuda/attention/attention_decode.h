@@ -1,4 +1,4 @@
-// A token of every request through full attention in one launch, for Hopper:
+// Full attention for one token of every request in one launch, on Hopper:
 // bfloat16, heads of 256 dimensions, pages of whole tiles of 64 tokens.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_DECODE_H_
 #define BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_DECODE_H_
@@ -17,11 +17,11 @@ struct AttentionDecodeArgs {
   AttentionDecodeParams p;
 };
 
-// Whether there is a kernel for the query heads of a KV head, and it is faster
-// than the operators one by one: for few rows.
+// Whether there is a kernel for this number of query heads per KV head, and it
+// is faster than running the operators one by one, as it is for few rows.
 bool CanDecodeAttention(const AttentionDecodeParams& params, const Launch& on);
 
-// REQUIRES: CanDecodeAttention(), and what the first lines say.
+// REQUIRES: CanDecodeAttention(), and the conditions at the top of this file.
 absl::Status LaunchAttentionDecode(const AttentionDecodeArgs& args,
                                    const Launch& on);
 

@@ -18,10 +18,10 @@ namespace bole::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// What a lane has found of head Group(), where there is one: a part of the sum
-// of the weights, and the weighted values of dimensions 8 j + 2 InGroup() + i,
-// i < 2, of the warp's 32. Weights are relative to `largest`, which is the
-// block's.
+// A lane's partial result for head Group(), if that head exists: a part of the
+// sum of the weights, and the weighted values of dimensions
+// 8 j + 2 InGroup() + i, i < 2, of the warp's 32. Weights are relative to
+// `largest`, which is the block's.
 template <int kHeads>
 struct FoundOfRow {
   float largest;
@@ -44,9 +44,9 @@ struct FoundOfRow {
     }
   }
 
-  // To weights relative to `now`, which is no less than before.
+  // Makes weights relative to `now`, which is not below the old `largest`.
   __device__ void Rescale(float now) {
-    // Before any score is finite, the difference would not be a number.
+    // While no score is finite, the difference would be NaN.
     const float scale = now == -INFINITY ? 0.0f : PowerOfTwo(largest - now);
     largest = now;
     sum *= scale;
@@ -76,8 +76,8 @@ struct FoundOfRow {
     return PackTwo(a, b);
   }
 
-  // Values of tokens that are not committed may be anything, also NaN: they
-  // become 0.
+  // Adds a tile's weighted values. Those of tokens that are not committed may
+  // be anything, also NaN, so they are replaced by 0.
   __device__ void Add(const DecodePlace& place, int tile, uint32_t values,
                       int turn, const DecodeShared<kHeads>& shared) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -105,7 +105,7 @@ struct FoundOfRow {
     }
   }
 
-  // The row itself.
+  // Adds the row's own token.
   __device__ void AddOwn(float score, const DecodeShared<kHeads>& shared) {
     Rescale(fmaxf(largest, score));
     const float weight = PowerOfTwo(score - largest);
@@ -117,7 +117,7 @@ struct FoundOfRow {
     }
   }
 
-  // To the blocks that merge it, which have started.
+  // Sends the result to the blocks that merge it, which must have started.
   __device__ void Send(const DecodePlace& place, DecodeShared<kHeads>& shared) {
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
@@ -135,7 +135,7 @@ struct FoundOfRow {
   }
 };
 
-// Two dimensions of a head, which a thread merges; of some threads.
+// The two dimensions of a head that a thread merges. Some threads have none.
 template <int kHeads>
 struct MergedPair {
   static constexpr int kPairs = kMergedDims / 2;  // Pairs of one head.
@@ -153,8 +153,8 @@ struct MergedPair {
     return place.rank * kMergedDims + 2 * pair;
   }
 
-  // When the projection is there: early, because nothing hides the wait for
-  // them at the end.
+  // Called as soon as the projection is available, because nothing would hide
+  // the latency of the load at the end.
   __device__ void LoadGates(const AttentionParams& p,
                             const DecodePlace& place) {
     if (!exists()) return;

@@ -28,7 +28,7 @@ inline constexpr int kDecodeSlots = 3;
 // a streamed product, also for one of a pair (kClusterBlockBytes).
 template <int kHeads>
 struct alignas(1024) DecodeShared {
-  // So that lanes of different heads find theirs in different banks.
+  // Puts what lanes of different heads read into different banks.
   static constexpr int kPadding = 8;
 
   unsigned char slots[kDecodeSlots][kDecodeTileBytes];
@@ -42,7 +42,7 @@ struct alignas(1024) DecodeShared {
   float largest[2][kHeads][kDecodeWarps];
   uint64_t full[kDecodeSlots];
   uint64_t empty[kDecodeSlots];
-  uint64_t received;                       // Expects the bytes of the rest.
+  uint64_t received;  // Counts the bytes of the members below.
   float2 weights[kDecodeCluster][kHeads];  // Largest score, sum.
   float2 out[kDecodeCluster][kHeads][kMergedDims / 2];
 };
@@ -53,7 +53,7 @@ static_assert(kDecodeHeadDim == 256);
 
 #if __CUDA_ARCH__ >= 900
 
-// What a block works on.
+// The part of the work that a block does.
 struct DecodePlace {
   int row;
   int kv_head;
@@ -77,14 +77,14 @@ __device__ inline float PowerOfTwo(float x) {
   return y;
 }
 
-// Where 8 columns of a tile's row are: the unit-th 8 of the row.
+// The address of 8 columns of a tile's row: the unit-th 8 of the row.
 __device__ inline uint32_t UnitOfTile(uint32_t tile, int row, int unit) {
   return tile + unit / 8 * kDecodeBlockBytes + row * 128 +
          (unit % 8 ^ row % 8) * 16;
 }
 
-// What a warp has: the queries of all heads as left operands, the scores of its
-// 8 tokens, and the largest of these.
+// The queries of all heads as a warp's left operands. With them the warp
+// computes the scores of its 8 tokens, and the largest of these.
 template <int kHeads>
 struct QueryRows {
   uint32_t q[kDecodeHeadDim / 16][2];

@@ -1,10 +1,10 @@
 // The pieces that tiled attention is cut into. A request's rows are its nodes
-// times the query heads that share a KV head, heads first; an item is up to
-// M consecutive ones of them. The nodes of a request ascend.
+// times the query heads that share a KV head, and heads vary fastest. An item
+// is up to item_rows() consecutive rows. The nodes of a request ascend.
 //
-// The topology is older than the forward pass, so it may be read before the
-// kernels before have ended; past the first cache, which may hold what was
-// there earlier.
+// The topology is written before the forward pass, so it may be read before the
+// previous kernels have ended. Its loads bypass L1, which may hold stale
+// values.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_ITEMS_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_ITEMS_CUH_
 
@@ -123,9 +123,9 @@ class VisibleIndices {
   }
 
   int first_key_;
-  int plain_;  // All before, from first_key_ on, are visible.
+  int plain_;  // Indices from first_key_ up to this one are visible.
   int node_;
-  const uint32_t* ancestors_ = nullptr;  // Null: nothing else is.
+  const uint32_t* ancestors_ = nullptr;  // Null: no others are visible.
 };
 
 // The KV indices of an item's rows.

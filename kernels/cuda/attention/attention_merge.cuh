@@ -1,6 +1,7 @@
-// The end of tiled attention: what the blocks of a cluster, and then clusters,
-// saw of the same rows is merged in a fixed order, gated and stored. The code
-// is kept short, because every launch finds the instruction cache without it.
+// The end of tiled attention: the partial results that the blocks of a cluster,
+// and then clusters, have for the same rows are merged in a fixed order, gated
+// and stored. The code is kept short, because it is not in the instruction
+// cache when a launch begins.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_MERGE_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_MERGE_CUH_
 
@@ -14,7 +15,7 @@
 
 namespace bole::cuda {
 
-// Where a cluster leaves rows: [groups, N, Hq].
+// Where a cluster stores a partial row in scratch: [groups, N, Hq].
 __device__ inline PartialRow* RowInScratch(const TileArgs& args, int group,
                                            int64_t head_row) {
   const int64_t rows =
@@ -96,7 +97,8 @@ __device__ inline bool ArrivesLast(const TileArgs& args, const TileWork& work,
   return *InBlock(&is_last, 0) != 0;
 }
 
-// The rows that this warp merges, kMergeRows from `first` on; `step` apart.
+// The rows that this warp merges at a time: kMergeRows rows from `first` on,
+// `step` apart.
 struct MergeRows {
   int first;
   int step;
@@ -112,7 +114,7 @@ struct MergeRows {
   }
 };
 
-// Where those rows go, with their gates on the way.
+// Finds where those rows go, and starts to load their gates.
 __device__ inline void FindTargets(const TileArgs& args, const TileWork& work,
                                    const MergeRows& rows,
                                    HeadRow (&to)[kMergeRows]) {
@@ -129,7 +131,8 @@ __device__ void MergeSome(const TileArgs& args, const TileWork& work,
                           const HeadRow (&to)[kMergeRows], bool in_scratch,
                           TileShared<kWarpgroups>& shared) {
   const bool is_final = in_scratch || work.active_groups == 1;
-  // Blocks begin with themselves, so that they do not all read the same one.
+  // A block begins with its own part, so that the blocks do not all read the
+  // same one.
   const MergeOrder order = {
       .first = in_scratch ? 0 : ClusterRank(),
       .count = in_scratch ? work.active_groups : args.plan.cluster};
@@ -153,13 +156,13 @@ __device__ void MergeSome(const TileArgs& args, const TileWork& work,
   }
 }
 
-// Once the block's results are in its shared memory. The blocks of a cluster
-// take the rows in turn, and if there are several clusters, those of the last
-// one to come take them once more.
+// Called once the block's results are in its shared memory. The blocks of a
+// cluster divide the rows among them. If there are several clusters, the last
+// one to arrive then merges the results of all of them.
 //
-// The next kernel is not told to start. Its blocks would all go to the
-// multiprocessors that have none of these blocks, which fill theirs; a product
-// that is to be read with all multiprocessors would then be read with half.
+// The next kernel is not launched early. These blocks fill their
+// multiprocessors, so its blocks would all go to the other ones; a product that
+// all multiprocessors should load would then be loaded by half of them.
 template <int kWarpgroups>
 __device__ void MergeAndStore(const TileArgs& args, const TileWork& work,
                               TileShared<kWarpgroups>& shared) {

@@ -1,4 +1,5 @@
-// Parts of rows of tiled attention, each of other tokens, become one.
+// Merges parts of the rows of tiled attention, each of which covers other
+// tokens.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_PARTS_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_ATTENTION_PARTS_CUH_
 
@@ -14,7 +15,8 @@ namespace bole::cuda {
 // Rows that a warp merges at a time, so that their loads overlap.
 constexpr int kMergeRows = 4;
 
-// A row of which a lane holds columns 4 lane .. and 128 + 4 lane ..
+// A row, of which a lane holds the four columns from 4 lane on, and the four
+// from 128 + 4 lane on.
 struct MergedRow {
   float max;
   float sum;
@@ -33,7 +35,7 @@ __device__ inline float4 LoadPart(const float* from, bool in_scratch) {
   return x;
 }
 
-// The largest of the warp, in every lane.
+// Returns the warp's largest value in every lane.
 __device__ inline float WarpMax(float x) {
   for (int offset = 16; offset > 0; offset /= 2) {
     x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));
@@ -48,7 +50,7 @@ __device__ inline void AddScaled(float scale, const float4& x, float4& sum) {
   sum.w += scale * x.w;
 }
 
-// The parts that are merged, from `first` on around.
+// The order in which parts are merged: from `first` on, wrapping around.
 struct MergeOrder {
   int first;
   int count;  // <= 32
@@ -59,8 +61,9 @@ struct MergeOrder {
   }
 };
 
-// Merges the parts of each of the first `live` rows; lane i has where part i
-// is. Loads of kMergeRows parts overlap: of several rows, or of one.
+// Merges the parts of each of the first `live` rows; lane i has the addresses
+// of part i. The loads of kMergeRows parts overlap: one part of each row, or
+// several parts if there is only one row.
 __device__ inline void Merge(const MergeOrder& order, int live, bool in_scratch,
                              const PartialRow* const (&parts)[kMergeRows],
                              MergedRow (&merged)[kMergeRows]) {

@@ -10,16 +10,16 @@
 
 namespace bole::cuda {
 
-// Columns of a row between swizzles; a tile is as many blocks of them, one
-// after the other, as fill the head.
+// Columns that are swizzled together. A tile consists of blocks of so many
+// columns, one after the other, which together span the head.
 constexpr int kBlockColumns = 64;
 constexpr int kColumnBlocks = kTileHeadDim / kBlockColumns;
 constexpr int kBlockBytes = kTileTokens * kBlockColumns * 2;
 constexpr int kTileBytes = kColumnBlocks * kBlockBytes;
 
-// What was found of a row so far: values weighted by 2^(kExponent (score -
-// max)), and the sum of the weights. The padding puts the same column of eight
-// rows into different banks.
+// The partial result of a row: values weighted by 2^(kExponent (score - max)),
+// and the sum of the weights. The padding puts the same column of eight rows
+// into different banks.
 struct alignas(16) PartialRow {
   float out[kTileHeadDim];
   float max;
@@ -27,7 +27,7 @@ struct alignas(16) PartialRow {
   float padding[6];
 };
 
-// As many slots as fit.
+// As many slots as fit into shared memory.
 template <int kWarpgroups>
 constexpr int kRingSlots = kWarpgroups == 1 ? 6 : 5;
 
@@ -41,18 +41,19 @@ struct TileShared {
   unsigned char q[kWarpgroups][kTileBytes];
   union {
     unsigned char slots[kSlots][kTileBytes];
-    PartialRow rows[kRows];  // When the ring has been drained.
+    PartialRow rows[kRows];  // Used once the ring is drained.
   };
   uint64_t full[kSlots];
   uint64_t empty[kSlots];
-  uint64_t landed;  // A tile that is not yet for the readers.
-  uint64_t asked;   // The queries are on their way.
-  uint64_t masked;  // `visible` is there.
-  // Which tokens of tiles at the end each node sees, where they fit.
+  uint64_t
+      landed;  // A tile has arrived that is still to be cleaned for readers.
+  uint64_t asked;   // The queries have been requested.
+  uint64_t masked;  // `visible` has been written.
+  // Which tokens of the tiles at the end each node sees, as far as they fit.
   uint64_t visible[kVisibleEntries];
-  int is_last;  // The cluster is the last of its item's to arrive.
+  int is_last;  // This cluster is the item's last one to arrive.
 
-  // One thread, before all others use it.
+  // Called by one thread before any other one uses the barriers.
   __device__ void InitBarriers() {
     for (int slot = 0; slot < kSlots; ++slot) {
       InitBarrier(AddressOf(&full[slot]), 1);
@@ -65,8 +66,8 @@ struct TileShared {
   }
 };
 
-// A position in the ring. The writer and every reader has its own, and they
-// take the slots in the same order.
+// A position in the ring. The writer and every reader have their own ones, and
+// all take the slots in the same order.
 template <int kWarpgroups>
 class Ring {
  public:
@@ -84,7 +85,7 @@ class Ring {
     Advance();
     return slot;
   }
-  // The warp has read it, and all its lanes have seen it come.
+  // Marks the slot as read by the warp, all of whose lanes have taken it.
   __device__ void Release(int slot) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) Arrive(empty_ + 8 * slot);

@@ -23,20 +23,23 @@ __device__ inline float Exp2(float x) {
   return y;
 }
 
-// What is left of weights relative to 2^(kExponent max) when the largest score
-// is `largest`. Nothing of nothing, where both are -infinity.
+// The factor that makes weights relative to 2^(kExponent max) relative to
+// 2^(kExponent largest). It is 0 if there are no weights yet; `largest` may
+// then be -infinity, too.
 __device__ inline float Rescale(float max, float largest) {
   return max == -INFINITY ? 0.0f : Exp2((max - largest) * kExponent);
 }
 
-// A thread's rows of a warpgroup's 64: RowOf(0) and RowOf(1).
+// A thread has two of the item's rows, RowOf(0) and RowOf(1), which are among
+// its warpgroup's 64.
 __device__ inline int RowOf(int half) {
   const int thread = static_cast<int>(threadIdx.x);
   return thread / 32 * 16 + thread % 32 / 4 + 8 * half;
 }
 
-// By how much scores may exceed the one that weights are relative to, so that
-// sums are seldom rescaled: weights are up to 2^8. One warpgroup has the time.
+// How far scores may exceed the one that weights are relative to, so that sums
+// are seldom rescaled; weights are then up to 2^8. A block of one warpgroup has
+// the time to rescale for every tile.
 template <int kWarpgroups>
 constexpr float kSlack = kWarpgroups == 1 ? 0 : 8 / kExponent;
 
@@ -47,8 +50,8 @@ struct RowWeights {
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};
 
-  // Turns a tile's scores into weights. If it returns true, to the whole warp,
-  // what was summed before must be multiplied by `rescale`.
+  // Turns a tile's scores into weights. If it returns true, which is the same
+  // for the whole warp, earlier sums of values must be multiplied by `rescale`.
   __device__ bool Add(float (&scores)[32], float (&rescale)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -95,8 +98,8 @@ __device__ void Hide(const VisibleTokens<kWarpgroups>& visible, int tile,
   }
 }
 
-// A warpgroup's queries on their way to shared memory, swizzled as tiles are.
-// Rows that there are not are 0.
+// Starts to copy a warpgroup's queries to shared memory, swizzled as tiles are.
+// Rows that do not exist become 0.
 __device__ inline void BeginQueries(const TileArgs& args, const TileWork& work,
                                     unsigned char* q) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
@@ -118,7 +121,7 @@ __device__ inline void BeginQueries(const TileArgs& args, const TileWork& work,
   }
 }
 
-// scores = q k^T, begun.
+// Starts scores = q k^T.
 __device__ inline void MultiplyKeys(uint32_t q, uint32_t k,
                                     float (&scores)[32]) {
   WgmmaFence();
@@ -130,7 +133,7 @@ __device__ inline void MultiplyKeys(uint32_t q, uint32_t k,
   WgmmaCommit();
 }
 
-// out += weights v, begun.
+// Starts out += weights v.
 __device__ inline void MultiplyValues(const uint32_t (&weights)[16], uint32_t v,
                                       float (&out)[128]) {
   WgmmaFence();
@@ -152,7 +155,7 @@ __device__ inline void Pack(const float (&scores)[32],
   }
 }
 
-// The first `count` of the item's.
+// Stores the thread's rows that are among the item's first `count`.
 template <int kWarpgroups>
 __device__ void StoreRows(const RowWeights<kWarpgroups>& rows,
                           const float (&out)[128], int count,
@@ -178,8 +181,9 @@ __device__ void StoreRows(const RowWeights<kWarpgroups>& rows,
   }
 }
 
-// The block's tiles, for one warpgroup with rows, whose queries are there. The
-// result goes to shared memory when all warpgroups are done with the ring.
+// Processes the block's tiles for a warpgroup that has rows and whose queries
+// have arrived. The result goes to shared memory once all warpgroups are done
+// with the ring.
 template <int kWarpgroups>
 __device__ void AttendRows(const TileArgs& args, const TileWork& work,
                            const VisibleTokens<kWarpgroups>& visible,
@@ -187,7 +191,7 @@ __device__ void AttendRows(const TileArgs& args, const TileWork& work,
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   const Divisor& group = args.plan.group;
   const uint32_t q = AddressOf(shared.q[warpgroup]);
-  // Rows beyond the last are as the last, and nobody reads them.
+  // Rows beyond the last one see what it sees; their results are not used.
   const int nodes[2] = {
       work.item.Node(min(RowOf(0), work.item.rows - 1), group),
       work.item.Node(min(RowOf(1), work.item.rows - 1), group)};
@@ -210,7 +214,8 @@ __device__ void AttendRows(const TileArgs& args, const TileWork& work,
     }
     rows.Add(scores, rescale);
     Pack(scores, weights);
-    // The scores of a tile are computed beside the values of the one before.
+    // The scores of a tile are computed while the values of the previous one
+    // are added.
     for (int tile = work.first_tile + 1; tile < work.last_tile; ++tile) {
       keys = ring.Take();
       MultiplyKeys(q, ring.Tile(keys), scores);
@@ -238,7 +243,7 @@ __device__ void AttendRows(const TileArgs& args, const TileWork& work,
   StoreRows(rows, out, work.item.rows, shared);
 }
 
-// For a warpgroup without rows.
+// Takes and releases the block's tiles for a warpgroup without rows.
 template <int kWarpgroups>
 __device__ void AttendNothing(const TileWork& work,
                               TileShared<kWarpgroups>& shared) {

@@ -1,7 +1,7 @@
 // Attention on tensor cores. A block has up to 64 or 128 rows (nodes x query
-// heads) of one KV head and a share of the tokens they see: one warp copies
+// heads) of one KV head and a share of the tokens they see. One warp copies
 // keys and values to shared memory, warpgroups of 64 rows multiply them, and
-// the blocks that share the tokens merge what they found.
+// the blocks that share the tokens merge their results.
 #include "kernels/cuda/attention/attention_tiles.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 namespace bole::cuda {
 namespace {
 
-// The loader is a warp. Beside two warpgroups it is in one of its own, which
-// gives them its registers.
+// The loader is a warp. If there are two warpgroups, it is in a third one,
+// which gives them its registers.
 constexpr int Threads(int warpgroups) {
   return 128 * warpgroups + (warpgroups == 1 ? 32 : 128);
 }
@@ -36,8 +36,9 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
     PrefetchMap(args.keys);
     PrefetchMap(args.values);
   }
-  // The topology, and what is committed, is from before this forward pass.
-  // The blocks of a cluster have the same item and group, and return together.
+  // The topology and the committed tokens were written before this forward
+  // pass. The blocks of a cluster have the same item and group, and return
+  // together.
   const TileWork work = WorkOf(args);
   if (work.group >= work.active_groups) {
     WaitForPrevious();
@@ -67,8 +68,8 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
   } else {
     AttendNothing(work, shared);
   }
-  // Decoding is followed by a product of few rows, of whose blocks there never
-  // are two on a multiprocessor.
+  // Decoding is followed by a product of few rows, which never has two blocks
+  // on a multiprocessor.
   if constexpr (kWarpgroups == 1) StartNext();
   MergeAndStore(args, work, shared);
   SyncCluster();  // Others may still read this block's memory.
@@ -77,7 +78,8 @@ __global__ void __launch_bounds__(Threads(kWarpgroups), 1)
 #endif
 }
 
-// All the memory of a multiprocessor, and clusters of more than 8 blocks.
+// Allows blocks that use all shared memory of a multiprocessor, and clusters of
+// more than 8 blocks.
 template <int kWarpgroups>
 absl::Status AllowLargeBlocks() {
   absl::Status status = ToStatus(
@@ -121,9 +123,9 @@ void PlanItems(const AttentionParams& params, TilePlan& plan) {
       batch.max_requests * ((request_nodes * group + rows - 1) / rows));
 }
 
-// How many of the blocks that run at a time a plan must use. Decoding waits for
-// memory, which fewer blocks keep busy as well. Merging the many rows of trees
-// in scratch takes as long as some tiles of each block.
+// The share of the blocks that can run at a time that a plan must use. Decoding
+// is limited by memory, which fewer blocks keep just as busy. Merging the many
+// rows of trees in scratch takes as long as some tiles of each block.
 int LeastPercent(const TilePlan& plan, int units, int tiles) {
   constexpr int kShortContext = 96;  // Tiles.
   constexpr int kFewUnits = 8;
@@ -136,7 +138,7 @@ int LeastPercent(const TilePlan& plan, int units, int tiles) {
 absl::Status QueryClusters(ClusterLimits& limits) {
   absl::Status status = AllowLargeBlocks<2>();
   if (!status.ok()) return status;
-  constexpr int kPortableCluster = 8;  // Larger ones are up to the GPU.
+  constexpr int kPortableCluster = 8;  // GPUs need not support larger ones.
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeClusterDimension;
   cudaLaunchConfig_t config = {};
@@ -162,7 +164,7 @@ absl::Status QueryClusters(ClusterLimits& limits) {
 }
 
 TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits) {
-  constexpr int kMaxGroups = 32;  // What a warp merges.
+  constexpr int kMaxGroups = 32;  // The most that a warp merges.
   TilePlan plan = {
       .group = Divisor(params.shape.query_heads / params.shape.kv_heads),
       .warpgroups = 1,

@@ -18,11 +18,11 @@ namespace bole::cuda {
 
 inline constexpr int kTileTokens = 64;
 inline constexpr int kTileHeadDim = 256;
-// Rows that a warpgroup has; a block has one or two.
+// Rows of a warpgroup. A block has one or two warpgroups.
 inline constexpr int kWarpgroupRows = 64;
 
-// How a launch is cut up: from capacities alone, so that a captured launch
-// serves every content.
+// How a launch is divided. It follows from capacities alone, so that a captured
+// launch serves every content.
 struct TilePlan {
   Divisor group;   // Query heads of a KV head.
   int warpgroups;  // Warpgroups of a block: 1 or 2.
@@ -37,22 +37,22 @@ struct TilePlan {
 inline constexpr int kMaxCluster = 16;
 
 // How many clusters of 1 .. kMaxCluster blocks a GPU runs at a time; [0] is 0.
-// Larger ones leave multiprocessors over.
+// Larger clusters leave some multiprocessors unused.
 using ClusterLimits = std::array<int, kMaxCluster + 1>;
 
-// Asks the current device, which LaunchAttendTiles() must support.
+// Queries the current device, which must be able to run LaunchAttendTiles().
 absl::Status QueryClusters(ClusterLimits& limits);
 
-// Cut so that all blocks run at a time and are three quarters as many as can
-// (of trees in short contexts half as many, of many large trees in others
-// nearly as many), if there are tokens for them; larger clusters are preferred
-// to more groups.
+// Plans a launch whose blocks all run at the same time. If there are enough
+// tokens, it has three quarters as many blocks as can run (half as many for
+// trees in short contexts, nearly as many for many large trees in others).
+// Larger clusters are preferred to more groups.
 TilePlan PlanTiles(const AttentionParams& params, const ClusterLimits& limits);
 
 // Floats of scratch; 0 if one cluster does all of an item.
 size_t TileScratchFloats(const AttentionParams& params, const TilePlan& plan);
 
-// What a plan with several groups may have in items x KV heads.
+// The most items x KV heads that a plan with several groups may have.
 inline constexpr int kMaxGroupedUnits = 64;
 
 struct TileArgs {
@@ -61,7 +61,7 @@ struct TileArgs {
   AttentionParams p;
   TilePlan plan;
   float* scratch;    // [TileScratchFloats]
-  int32_t* arrived;  // [kMaxGroupedUnits] 0, before and after.
+  int32_t* arrived;  // [kMaxGroupedUnits]; all 0 before and after.
 };
 
 absl::Status LaunchAttendTiles(const TileArgs& args, const Launch& on);

@@ -23,13 +23,13 @@ struct TileWork {
   int first_tile;     // In tiles of 64 tokens.
   int last_tile;      // Not included.
 
-  // Whether some row does not see all of a tile: at the end, and before the
-  // layer's first key.
+  // Whether some row does not see all of a tile, because it is at the end or
+  // begins before the layer's first key.
   __device__ bool HasHidden(int tile) const {
     return (tile + 1) * kTileTokens > span.plain ||
            tile * kTileTokens < first_key;
   }
-  // The first such tile of the block's at the end.
+  // The first tile at the end, among the block's, that has hidden tokens.
   __device__ int FirstHidden() const {
     return max(first_tile, span.plain / kTileTokens);
   }
@@ -39,13 +39,13 @@ struct TileWork {
   }
 };
 
-// Grid: splits, items, KV heads. Few tokens are left to fewer clusters, because
-// merging in scratch costs about as much as some tiles.
+// Grid: splits, items, KV heads. Few tokens are divided among fewer clusters,
+// because merging in scratch costs about as much as some tiles.
 __device__ inline TileWork WorkOf(const TileArgs& args) {
   constexpr int kMinTilesPerBlock = 3;
   const RowBatch& batch = args.p.batch;
   const TilePlan& plan = args.plan;
-  // The items of chains that see most tokens come first.
+  // In batches of chains, the items that see most tokens start first.
   const int index = static_cast<int>(
       batch.mask_words == 0 ? gridDim.y - 1 - blockIdx.y : blockIdx.y);
   TileWork work = {};
@@ -78,8 +78,8 @@ class VisibleTokens {
 
   __device__ int nodes() const { return nodes_; }
 
-  // By the warpgroups together; the loader waits at `masked`, and they must
-  // wait for each other.
+  // Called by all warpgroups together. The loader waits at `masked`; the
+  // warpgroups must synchronise before they read the result.
   __device__ void Prepare() {
     const int tiles = work_.last_tile - work_.FirstHidden();
     const int entries = min(kVisibleEntries, tiles * nodes_);
@@ -113,7 +113,7 @@ class VisibleTokens {
   int nodes_;
 };
 
-// What fills the ring: a warp.
+// Fills the ring. A whole warp runs it.
 template <int kWarpgroups>
 class TileLoader {
  public:
@@ -128,9 +128,10 @@ class TileLoader {
         masked_(AddressOf(&shared.masked)),
         kv_(args.p.batch, args.p.shape, args.p.pages, work.item.request) {}
 
-  // K0 K1 V0 K2 V1 .. : in the order in which they are needed. What is
-  // committed does not wait for the kernel before. Where K0 does, the queries
-  // are needed with it, and do not wait behind the others.
+  // Loads K0 K1 V0 K2 V1 .., which is the order in which they are needed.
+  // Committed tokens do not wait for the previous kernel. If K0 has to, the
+  // queries are needed together with it, so they are requested before the
+  // other tiles.
   __device__ void LoadAll() {
     bool waited = false;
     for (int tile = work_.first_tile; tile <= work_.last_tile; ++tile) {
@@ -178,8 +179,8 @@ class TileLoader {
     }
   }
 
-  // Values that no row sees may be anything, also NaN: they become 0, for their
-  // weights of 0 to have an effect.
+  // Values that no row sees may be anything, also NaN. They are set to 0, so
+  // that their products with weights of 0 are 0.
   __device__ void LoadValues(int tile) {
     const int slot = ring_.Claim();
     if (!work_.HasHidden(tile)) {

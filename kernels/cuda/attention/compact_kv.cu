@@ -1,4 +1,4 @@
-// Accepted keys and values move to where later rounds look.
+// Moves accepted keys and values to where later rounds look for them.
 #include "kernels/cuda/attention/compact_kv.cuh"
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Accepted keys and values of a request move to where later rounds look.
+// Moves the accepted keys and values of a request to where later rounds look
+// for them.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_COMPACT_KV_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_COMPACT_KV_CUH_
 
@@ -9,7 +10,7 @@
 
 namespace bole::cuda {
 
-inline constexpr int kKvMoves = 8;  // On their way at a time.
+inline constexpr int kKvMoves = 8;  // Moves in flight at a time.
 
 // Bytes move as they are, in units that divide a row of the pools.
 struct KvMove {
@@ -22,14 +23,14 @@ struct KvMove {
   }
 };
 
-// Where entries of a path come from and go, for a block of kThreads.
+// The sources and destinations of path entries, for a block of kThreads.
 template <int kThreads>
 struct KvPlaces {
   int64_t from[kThreads];
   int64_t to[kThreads];
 };
 
-// The loads before the stores.
+// Moves up to kKvMoves units, with all loads before the stores.
 template <typename Unit>
 __device__ void MoveSome(Unit* pool, const int64_t* from, const int64_t* to,
                          int count) {
@@ -44,11 +45,11 @@ __device__ void MoveSome(Unit* pool, const int64_t* from, const int64_t* to,
   }
 }
 
-// One request's path, kThreads entries at a time. A thread owns one unit of one
-// layer and head, in k or, from pool_columns() on, in v, and takes the path in
-// order, some entries at a time: nodes ascend and are not below their places,
-// so nothing is overwritten before it has moved, and nothing moves twice. By
-// all threads of the block.
+// Moves one request's path, kThreads entries at a time. A thread owns one unit
+// of one layer and head, in k or, from pool_columns() on, in v. It processes
+// the path in order, some entries at a time. Nodes ascend and are not below
+// their destinations, so nothing is overwritten before it has moved, and
+// nothing moves twice. Called by all threads of the block.
 template <typename Unit, int kThreads>
 __device__ void MovePath(const KvMove& move, int request, int64_t column,
                          KvPlaces<kThreads>& places) {
@@ -75,7 +76,7 @@ __device__ void MovePath(const KvMove& move, int request, int64_t column,
       places.from[threadIdx.x] = rows.Row(committed + node) * move.units;
       places.to[threadIdx.x] = rows.Row(committed + i - first) * move.units;
     }
-    // Also waits until `places` are there.
+    // Also waits until `places` has been written.
     if (__syncthreads_or(moves) == 0) continue;
     const int count = min(kThreads, last - begin);
     for (int j = 0; j < count && column < 2 * pool_columns; j += kKvMoves) {

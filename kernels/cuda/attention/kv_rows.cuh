@@ -1,4 +1,4 @@
-// Where keys and values of a request are.
+// Locates the keys and values of a request.
 #ifndef BOLE_KERNELS_CUDA_ATTENTION_KV_ROWS_CUH_
 #define BOLE_KERNELS_CUDA_ATTENTION_KV_ROWS_CUH_
 
@@ -30,7 +30,8 @@ class KvRows {
                page_size_ +
            (index - place * page_size_);
   }
-  // What leads from there to the same index of another layer and head.
+  // The distance from that row to the one of the same index in another layer
+  // and head.
   __device__ int64_t Distance(int layer, int head) const {
     return layer * layer_rows_ + head * page_size_;
   }

@@ -1,5 +1,5 @@
-// What full attention does to a projected row: norm, rotation, and the write to
-// the KV pages. A warp for each head.
+// Prepares a projected row for full attention: norm, rotation, and the write to
+// the KV pages. There is a warp for each head.
 #include <cstdint>
 
 #include "kernels/cuda/attention/kv_rows.cuh"
@@ -15,9 +15,9 @@ namespace {
 constexpr int kWarps = 8;
 
 // out = rotate(norm(x)): the first rotary_dim dimensions are turned in pairs
-// (i, i + rotary_dim / 2) by position * inverse_frequency[i]. In float32,
-// rounded once; sine and cosine are those of the angle in float32, however
-// large.
+// (i, i + rotary_dim / 2) by position * inverse_frequency[i]. It is computed in
+// float32 and rounded once; sine and cosine are accurate for the float32 angle,
+// however large it is.
 template <typename T>
 __device__ void NormAndRotate(const QkvParams& p, const T* x,
                               const float* weight, int position, T* out) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(32 * kWarps) PrepareQkvKernel(QkvParams p) {
   }
 }
 
-// As PrepareQkvKernel.
+// The same as PrepareQkvKernel, with the vectors of qkv_units.cuh.
 __global__ void __launch_bounds__(32 * kWarps)
     PrepareQkvUnitsKernel(QkvParams p) {
   __shared__ float2 turn[kUnitHeadDim / 2];
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   const bool is_query = kv_head < 0;
   const bool is_key = !is_query && kv_head < s.kv_heads;
   StartNext();
-  // No kernel writes weights, and the topology is older than the forward pass.
+  // No kernel writes weights, and the topology was written before the forward
+  // pass.
   const Weight weight(is_query ? p.q_norm : p.k_norm);
   const bool exists = row < __ldcg(p.batch.rows.count);
   int64_t kv_row = 0;

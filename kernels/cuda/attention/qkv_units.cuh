@@ -10,7 +10,8 @@
 
 namespace bole::cuda {
 
-// bfloat16, heads of 8 dimensions a lane, rotated in whole units of 8.
+// The kernels need bfloat16 and heads of 8 dimensions per lane, rotated in
+// whole units of 8.
 inline constexpr int kUnit = 8;
 inline constexpr int kUnitHeadDim = 32 * kUnit;
 
@@ -42,7 +43,8 @@ struct Weight {
   }
 };
 
-// As NormAndRotate. turn[i]: cosine and sine of the row's i-th angle, scaled.
+// Does what NormAndRotate does. turn[i] holds the cosine and sine of the row's
+// i-th angle, scaled.
 __device__ inline Unit NormAndRotateUnit(const QkvParams& p, const Unit& in,
                                          const Weight& weight,
                                          const float2* turn) {

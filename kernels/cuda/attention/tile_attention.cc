@@ -19,7 +19,8 @@ int64_t PoolRows(const AttentionParams& p) {
          p.shape.kv_heads * p.pages.page_size;
 }
 
-// All keys or values of the pools, in boxes of a tile's rows and 64 columns.
+// Maps all keys or all values of the pools, in boxes of a tile's rows and 64
+// columns.
 absl::StatusOr<CUtensorMap> MapOfPool(const AttentionParams& p,
                                       const Activation* pool) {
   return MapOf({.data = pool,

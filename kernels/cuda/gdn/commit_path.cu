@@ -1,11 +1,11 @@
-// Accepted paths become part of their sequences, in all layers, in one launch.
+// Makes accepted paths part of their sequences, in all layers, in one launch.
 //
-// A block takes 64 rows of a head's state through all nodes of the path in
-// registers: four rows for each group of eight lanes, so that what a lane does
-// for a node beside the recurrence is shared by 64 elements. The block's next
-// rows and nodes are on their way meanwhile. Windows, keys and values move
-// while the first ones are. Equal shares take unequal times, so blocks take
-// tiles as they get on.
+// A block advances 64 rows of a head's state through all nodes of the path in
+// registers. Each group of eight lanes has four rows, so that the work of a
+// lane for a node besides the recurrence is amortised over 64 elements. The
+// block's next rows and nodes are loaded meanwhile. Windows, keys and values
+// are moved while the first rows and nodes are loaded. Equal shares take
+// unequal times, so blocks claim tiles dynamically.
 #include "kernels/cuda/gdn/commit_path.h"
 
 #include <algorithm>
@@ -29,19 +29,20 @@ namespace {
 
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// What a launch does. Parts that are not wanted have no columns.
+// The work of a launch. Parts that were not requested have no columns.
 struct CommitWork {
   GdnCommitParams linear;
   FoldPlan plan;
-  int32_t* num_claimed;  // 0, before and after.
+  int32_t* num_claimed;  // 0 before and after.
   KvMove kv;
   int window_words;  // Words of a row of the windows.
   int window_parts;  // Blocks that move one request's window of a layer.
   int kv_parts;      // Blocks that move one request's keys and values.
-  bool reads_early;  // States, while the kernel before still runs.
+  bool reads_early;  // States are read while the previous kernel runs.
 };
 
-// In shared memory, followed by as many requests as there may be.
+// A block's shared memory. `active` extends beyond the struct, to as many
+// requests as there may be.
 template <typename T>
 struct CommitShared {
   StagedRows::Rows state[kFoldWarps];
@@ -51,7 +52,7 @@ struct CommitShared {
     KvPlaces<kFoldThreads> places;
   };
   uint64_t arrived[kFoldWarps];
-  int next;  // Tile of the block.
+  int next;  // The block's next tile.
   int num_active;
   ActiveRequest active[1];
 };
@@ -61,7 +62,7 @@ size_t SharedBytes(int max_requests) {
   return sizeof(CommitShared<T>) + (max_requests - 1) * sizeof(ActiveRequest);
 }
 
-// By the first warp.
+// Lists the requests that have paths. Called by the first warp.
 template <typename T>
 __device__ void ListActive(const GdnCommitParams& p, CommitShared<T>& shared) {
   const int lane = static_cast<int>(threadIdx.x);
@@ -90,14 +91,15 @@ __device__ void ListActive(const GdnCommitParams& p, CommitShared<T>& shared) {
   if (lane == 0) shared.num_active = found;
 }
 
-// The warp's rows of a tile of a request with a path.
+// The warp's old rows of a tile, which belongs to a request with a path; null
+// stands for zeros.
 __device__ const float* OldRows(const GdnCommitParams& p, const FoldTile& tile,
                                 const ActiveRequest& request) {
   return request.from_zero ? nullptr : tile.WarpRows(p, request.slot);
 }
 
-// And of a tile of all requests, before it is known which have paths. Requests
-// that do not exist may have any slot.
+// The same if tiles are counted over all requests, before it is known which of
+// them have paths. Requests that do not exist may have any slot.
 __device__ const float* EarlyRows(const GdnCommitParams& p,
                                   const FoldTile& tile) {
   const int slot = __ldcg(p.batch.slot + tile.active);
@@ -106,8 +108,8 @@ __device__ const float* EarlyRows(const GdnCommitParams& p,
   return tile.WarpRows(p, slot);
 }
 
-// All blocks read this first of all behind the wait; the second-level cache may
-// have lost it since the launch before.
+// Prefetches the beginning of the paths into L2, because all blocks read it
+// first after the wait and it may have been evicted since the previous launch.
 __device__ void FetchPaths(const RowPath& path) {
   asm volatile(
       "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(path.first)));
@@ -115,7 +117,7 @@ __device__ void FetchPaths(const RowPath& path) {
       "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(path.row)));
 }
 
-// Words of one request's window of a layer.
+// Moves a word of each row of one request's window of a layer.
 __device__ void MoveWindow(const CommitWork& work, const ActiveRequest& request,
                            int layer, int word) {
   if (word >= work.window_words) return;
@@ -137,14 +139,15 @@ __device__ void MoveWindow(const CommitWork& work, const ActiveRequest& request,
        .row_words = work.window_words});
 }
 
-// The block's share of windows, keys and values. Overwrites the nodes.
+// Moves the block's share of windows, keys and values. Overwrites the nodes.
 template <typename T>
 __device__ void MoveRows(const CommitWork& work, CommitShared<T>& shared) {
   const int thread = static_cast<int>(threadIdx.x);
   const int layers = work.linear.num_layers;
   const int kv_parts = work.kv_parts * shared.num_active;
   const int parts = kv_parts + work.window_parts * layers * shared.num_active;
-  // The last blocks begin: the first ones may have a tile more.
+  // The last blocks take the first parts, because the first blocks may have one
+  // tile more.
   for (int part = static_cast<int>(gridDim.x - 1 - blockIdx.x); part < parts;
        part += static_cast<int>(gridDim.x)) {
     if (part < kv_parts) {
@@ -162,9 +165,9 @@ __device__ void MoveRows(const CommitWork& work, CommitShared<T>& shared) {
   }
 }
 
-// A tile behind those that the blocks begin with. Every block that has tiles
-// asks until there are none left, and the last to ask makes the count 0 for the
-// next launch.
+// Claims a tile after those that the blocks begin with. Every block that has
+// tiles claims more until none are left, and the last claim resets the count to
+// 0 for the next launch.
 __device__ int ClaimTile(const CommitWork& work, int num_tiles) {
   const int blocks = static_cast<int>(gridDim.x);
   const int claims = max(num_tiles - blocks, 0) + min(num_tiles, blocks);
@@ -173,7 +176,7 @@ __device__ int ClaimTile(const CommitWork& work, int num_tiles) {
   return blocks + claim;
 }
 
-// The block's tiles. The first one has been staged.
+// Processes the block's tiles. The first one has been staged.
 template <typename T>
 __device__ void FoldTiles(const CommitWork& work, int num_tiles,
                           StagedRows& rows, CommitShared<T>& shared) {
@@ -187,7 +190,7 @@ __device__ void FoldTiles(const CommitWork& work, int num_tiles,
     rows.Take(state);
     if (claims) shared.next = claimed;
     WaitForCopies<0>();
-    __syncthreads();  // All copies are there, and `nodes` have been read.
+    __syncthreads();  // All copies have arrived, and `nodes` was read.
     index = shared.next;
     const FoldTile next(work.plan, p.first_layer, index);
     if (index < num_tiles) {
@@ -226,7 +229,7 @@ __global__ void __launch_bounds__(kFoldThreads, kFoldBlocksPerSm)
   const FoldTile tile(work.plan, p.first_layer, block);
   StagedRows rows(shared.state[warp], shared.arrived[warp]);
   if (threadIdx.x == 0) FetchPaths(p.path);
-  // Mostly all requests have paths, and what is staged first is known.
+  // Usually all requests have paths, so the first tile is known in advance.
   const bool stages_early =
       work.reads_early && block < work.plan.num_tiles(p.batch.max_requests);
   if (stages_early) rows.Stage(EarlyRows(p, tile));

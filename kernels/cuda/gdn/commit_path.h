@@ -11,19 +11,20 @@
 
 namespace bole::cuda {
 
-// Keys of 128 and values by 16, states replayed rather than copied.
+// Whether keys have 128 dimensions, values have a multiple of 16, and states
+// are replayed rather than copied.
 bool CanFoldStates(const GdnCommitParams& params);
 
 // GdnCommitStates: one read and one write of every state. A request whose path
 // is empty costs nothing. REQUIRES: CanFoldStates().
 //
-// num_claimed: on the device, 0 before and after; of launches that follow each
-// other on one stream.
+// num_claimed is on the device and 0 before and after. Only launches that
+// follow each other on one stream may share it.
 absl::Status FoldStates(const GdnCommitParams& params, int32_t* num_claimed,
                         const Launch& on);
 
-// Whether CommitPath has both: states as above, rows of windows, keys and
-// values that are multiples of 16 bytes.
+// Whether CommitPath() supports both: states as above, and rows of windows,
+// keys and values that are multiples of 16 bytes.
 bool CanCommitPath(const GdnCommitParams& linear,
                    const CompactKvParams& attention, const Launch& on);
 

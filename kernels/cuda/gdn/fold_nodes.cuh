@@ -30,7 +30,7 @@ struct alignas(16) RawNodes {
   float beta[kFoldNodes];
 };
 
-// And as the recurrence takes them.
+// The same nodes in the form that the recurrence uses.
 struct alignas(16) Nodes {
   float k[kFoldNodes][kStateKeyDim];  // Normalised.
   float v[kFoldNodes][kFoldTileValues];
@@ -45,8 +45,8 @@ __device__ inline void CopyAsync4(uint32_t to, const float* from) {
                : "memory");
 }
 
-// What a thread copies of each of a tile's nodes: 16 bytes of the key or of the
-// values, and a number. A thread has the same place in some of the nodes.
+// The copies of a thread for a tile: the same 16 bytes of the key or of the
+// values in some of the nodes, and a number of one node.
 template <typename T>
 class NodeCopies {
  public:
@@ -70,7 +70,7 @@ class NodeCopies {
     }
   }
 
-  // Queues them for the path's first nodes.
+  // Starts the copies for the path's first nodes.
   __device__ void Stage(const ActiveRequest& request, RawNodes<T>& to) const {
     const int count = min(request.count, kFoldNodes);
     if (copies_) {
@@ -155,7 +155,7 @@ __device__ void ConvertNodes(const RawNodes<T>& raw, int count, Nodes& nodes) {
   }
 }
 
-// The nodes of a long path from `begin` on, straight from memory.
+// Loads `count` nodes of a long path from `begin` on, straight from memory.
 template <typename T>
 __device__ void LoadNodes(const GdnCommitParams& p, const FoldTile& tile,
                           const ActiveRequest& request, int begin, int count,
@@ -163,7 +163,7 @@ __device__ void LoadNodes(const GdnCommitParams& p, const FoldTile& tile,
   const FactorRows<T> factors(p.shape, p.factors, tile.layer);
   for (int node = 0; node < count; ++node) {
     const int row = p.path.row[request.first + begin + node];
-    const int i = static_cast<int>(threadIdx.x);  // kFoldThreads are a key.
+    const int i = static_cast<int>(threadIdx.x);  // A thread per key element.
     nodes.k[node][i] = __fmul_rn(ToFloat(factors.k(row, tile.key_head)[i]),
                                  factors.k_scale(row, tile.key_head));
     if (i < min(kFoldTileValues, p.shape.value_dim - tile.first_value)) {

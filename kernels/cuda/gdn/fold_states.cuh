@@ -1,4 +1,4 @@
-// States on their way to those who fold paths into them.
+// Loads states for the warps that fold paths into them.
 #ifndef BOLE_KERNELS_CUDA_GDN_FOLD_STATES_CUH_
 #define BOLE_KERNELS_CUDA_GDN_FOLD_STATES_CUH_
 
@@ -12,8 +12,8 @@ namespace bole::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// CopyBulk (hopper.cuh) of what is written soon: the second-level cache keeps
-// it until then, so that the write finds its lines there.
+// CopyBulk (hopper.cuh) for data that is written back soon. L2 keeps it until
+// then, so that the write hits.
 __device__ inline void CopyKept(const void* from, uint32_t to, int bytes,
                                 uint32_t barrier) {
   uint64_t policy;
@@ -27,16 +27,16 @@ __device__ inline void CopyKept(const void* from, uint32_t to, int bytes,
 
 #endif
 
-// A warp's rows of a tile: the copy engine brings them to shared memory, so
-// that nobody waits for a full memory system to take their loads. Where there
-// is none they are loaded when they are taken. Called by whole warps; what has
-// been staged must be taken or dropped before anything else is staged, and
+// A warp's rows of a tile. The copy engine brings them to shared memory, so
+// that no warp stalls until a busy memory system accepts its loads. On GPUs
+// without one, they are loaded when they are taken. Called by whole warps; what
+// has been staged must be taken or dropped before anything else is staged, and
 // before the block ends.
 class StagedRows {
  public:
   using Rows = float[kFoldWarpValues][kStateKeyDim];
 
-  // In shared memory, the warp's own.
+  // Both arguments are in shared memory and used by this warp only.
   __device__ StagedRows(Rows& rows, uint64_t& arrived)
       : rows_(rows), arrived_(arrived) {
 #if __CUDA_ARCH__ >= 900
@@ -48,7 +48,7 @@ class StagedRows {
 #endif
   }
 
-  // Null: zeros.
+  // A null pointer stands for zeros.
   __device__ void Stage(const float* from) {
     from_ = from;
 #if __CUDA_ARCH__ >= 900
@@ -68,7 +68,7 @@ class StagedRows {
     WaitBarrier(AddressOf(&arrived_), parity_);
     parity_ ^= 1;
     state.Load(&rows_[0][0]);
-    FenceForAsync();  // They may be overwritten.
+    FenceForAsync();  // The rows may be overwritten now.
     __syncwarp();
 #else
     state.Load(from_);

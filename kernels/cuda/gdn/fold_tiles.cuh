@@ -1,4 +1,4 @@
-// What a commit folds a path into: tiles of a head's state.
+// The tiles of a head's state, into which a commit folds a path.
 #ifndef BOLE_KERNELS_CUDA_GDN_FOLD_TILES_CUH_
 #define BOLE_KERNELS_CUDA_GDN_FOLD_TILES_CUH_
 
@@ -19,7 +19,7 @@ inline constexpr int kFoldWarps = 4;
 inline constexpr int kFoldThreads = 32 * kFoldWarps;
 inline constexpr int kFoldTileValues = kFoldWarps * kFoldWarpValues;
 inline constexpr int kFoldBlocksPerSm = 3;
-inline constexpr int kFoldNodes = 10;  // At a time.
+inline constexpr int kFoldNodes = 10;  // Nodes staged at a time.
 
 // A request with a path.
 struct ActiveRequest {
@@ -49,7 +49,7 @@ struct FoldPlan {
   }
 };
 
-// kFoldTileValues rows of one head's state, or what is left of them.
+// kFoldTileValues rows of one head's state, or fewer in its last tile.
 struct FoldTile {
   int active;  // Which of the requests with paths.
   int layer;
@@ -83,8 +83,8 @@ __device__ inline int SummedRow() {
   return static_cast<int>(threadIdx.x / 2 % 4);
 }
 
-// AdvanceRow for four rows with the same bits: every lane sums up one of them,
-// whose value is `v`, with a third fewer exchanges.
+// AdvanceRow for four rows, with bitwise equal results. Every lane sums up one
+// of the rows, whose value is `v`, which takes a third fewer shuffles.
 __device__ inline void AdvanceFourRows(KeyElements (&state)[4],
                                        const KeyElements& k, float decay,
                                        float beta, float v) {

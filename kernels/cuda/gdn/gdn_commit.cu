@@ -1,5 +1,5 @@
 // The exact fold of accepted paths into the states of all layers, for
-// dimensions that commit_path.cu does not have.
+// dimensions that commit_path.cu does not support.
 #include <cstdint>
 
 #include "kernels/cuda/check.h"
@@ -60,7 +60,7 @@ __device__ HeadRun<T> RunOf(const GdnCommitParams& p, const CommitTile& tile) {
           .core = nullptr};
 }
 
-// Keys of 128. A block for each tile.
+// For keys of 128 dimensions, with a block for each tile.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads) TileKernel(GdnCommitParams p) {
   WaitForPrevious();
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kTileThreads) TileKernel(GdnCommitParams p) {
   if (tile.count > 0) RunTile(RunOf<T>(p, tile));
 }
 
-// Keys of any dimension to 256. A block for each tile.
+// For keys of up to 256 dimensions, with a block for each tile.
 template <typename T, int kPerLane>
 __global__ void __launch_bounds__(32 * kRowWarps)
     CommitKernel(GdnCommitParams p) {
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(32 * kRowWarps)
   if (tile.count > 0) Run<T, kPerLane>(RunOf<T>(p, tile));
 }
 
-// What runs for a shape.
+// The kernel that runs for a shape.
 struct CommitChoice {
   void (*kernel)(GdnCommitParams) = nullptr;
   int values;  // Values of a tile.

@@ -1,9 +1,9 @@
 // The front of a linear layer: tree convolution, SiLU, scales, gates.
 //
-// A block takes two neighbouring heads of some rows, all of whose raw values it
-// has brought to shared memory at once: most taps of a row are among them. A
-// warp computes a row at a time, 16 lanes a head. The gates are one more task
-// beside the heads.
+// A block processes two neighbouring heads of some rows. It loads all their raw
+// values to shared memory at once; they include most taps of a row. A warp
+// computes a row at a time, with 16 lanes for each head. The gates are one more
+// task besides the heads.
 #include "kernels/cuda/gdn/gdn_conv.cuh"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kMaxRows = 64;  // Rows of a block.
 
-// The gates take the place of the first pair behind the heads.
+// The gates take the place of the first pair after the heads.
 __host__ __device__ int GatesTask(int num_heads) {
   return (num_heads + 1) / 2 * 2;
 }
 
-// What a block brings from memory for its heads; of both a lane has 8 channels.
+// What a block loads for its heads. A lane has 8 channels of both members.
 struct HeadRows {
   uint4 raw[kMaxRows][32];
   float4 weight[32][kVector];  // Permuted, so that a lane's neighbours read
@@ -69,7 +69,7 @@ struct HeadRows {
   }
 };
 
-// The gates of a row, a lane for each head.
+// Writes the gates of a row, with a lane for each head.
 __device__ void WriteGates(const GdnConvParams& p, int row) {
   const GdnShape& s = p.shape;
   const FactorRows<BFloat16> factors(s, p.factors, p.layer);
@@ -85,7 +85,7 @@ __device__ void WriteGates(const GdnConvParams& p, int row) {
   }
 }
 
-// Stores what half a warp has computed of a head.
+// Stores the results of half a warp for a head.
 __device__ void StoreHead(const GdnConvParams& p, int row, int head,
                           const uint4& raw, const uint4& value) {
   const GdnShape& s = p.shape;
@@ -109,8 +109,8 @@ __device__ void StoreHead(const GdnConvParams& p, int row, int head,
   }
 }
 
-// The raw vectors under the taps: of the block's rows, `count` from `first` on,
-// from shared memory.
+// Reads the raw vectors under the taps. Those of the block's rows, which are
+// `count` rows from `first` on, come from shared memory.
 __device__ void ReadTaps(const GdnConvParams& p, const TapRows& taps,
                          const HeadRows& rows, int first, int count,
                          int channel, uint4 (&raw)[kConvTaps]) {
@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(kThreads, 3)
                       static_cast<int>(threadIdx.x) % kHeadLanes * kVector;
   rows.LoadWeights(p.conv_weight + block_head * kHeadDim * kConvTaps,
                    (num_heads - block_head) * kHeadDim);
-  // The topology is older than this forward pass, whose first kernel (Embed)
-  // waited for all before it.
+  // The topology was written before this forward pass, whose first kernel
+  // (Embed) waited for all earlier ones.
   const int first = static_cast<int>(blockIdx.y) * rows_per_block;
   const int count = min(rows_per_block, __ldcg(p.batch.rows.count) - first);
   // A lane has the taps of one of the warp's rows.
@@ -168,7 +168,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   }
 }
 
-// Few rows: spread over the GPU. Many: most taps of a tree among the block's.
+// Few rows are spread over the GPU. If there are many, a block has so many that
+// they include most taps of a tree.
 int RowsPerBlock(int num_rows) {
   return std::clamp((num_rows + kMaxRows - 1) / kMaxRows * kWarps, kWarps,
                     kMaxRows);

@@ -53,7 +53,7 @@ class Ancestors {
     Next();  // The row itself.
   }
 
-  // -1 behind the last.
+  // Returns -1 after the last one.
   __device__ int Next() {
     if (words_ == 0) {
       number_ = max(number_ - 1, -1);
@@ -75,7 +75,7 @@ class Ancestors {
   const int words_;
   const int32_t* const parent_;
   int number_;
-  uint64_t low_ = 0;  // Bits of the mask that were not taken.
+  uint64_t low_ = 0;  // Bits of the mask still to be returned.
   uint64_t high_ = 0;
 };
 
@@ -118,8 +118,8 @@ struct TapRows {
     return taps;
   }
 
-  // Whether all but the last lie where those behind the first of another row
-  // do.
+  // Whether all but the last of these taps are the other row's taps after its
+  // first.
   __device__ bool Follows(const TapRows& other) const {
     bool follows = slot == other.slot;
 #pragma unroll
@@ -129,7 +129,7 @@ struct TapRows {
     return follows;
   }
 
-  // That of another lane.
+  // Returns the taps that another lane holds.
   __device__ TapRows FromLane(int lane) const {
     TapRows taps;
 #pragma unroll
@@ -202,7 +202,7 @@ __device__ inline float InverseNormOfHead(const uint4& head) {
   return 1.0f / sqrtf(SquaresOfHead(x) + kKeyNormEpsilon);
 }
 
-// What the gated norm multiplies a head by, given the lane's elements of it.
+// The factor by which the gated norm scales a head, given the lane's elements.
 __device__ inline float RmsScaleOfHead(const float (&o)[kVector],
                                        float epsilon) {
   const float mean = SquaresOfHead(o) / static_cast<float>(kHeadDim);

@@ -1,5 +1,6 @@
-// The front of a linear layer (tree convolution, SiLU, scales, gates), and the
-// gated norm behind it: plain versions, for any element and any shape.
+// Plain versions of the front of a linear layer (tree convolution, SiLU,
+// scales, gates) and of the gated norm at its end, for any element type and any
+// shape.
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +23,9 @@ __device__ const T* ProjectedRow(const GdnConvParams& p, int row) {
          static_cast<int64_t>(row) * p.shape.projected_width();
 }
 
-// The raw rows under the taps, oldest first: the row, its ancestors, then the
-// slot's window. Null: before the sequence, zero.
+// Finds the raw rows under the taps, oldest first. They are the row, its
+// ancestors, and then rows of the slot's window. Null stands for a row of zeros
+// before the sequence.
 template <typename T>
 __device__ void RowsUnderTaps(const GdnConvParams& p, int row,
                               const T* taps[kMaxTaps]) {
@@ -43,7 +45,7 @@ __device__ void RowsUnderTaps(const GdnConvParams& p, int row,
   }
 }
 
-// 1 / |x| of a head, by one warp; x as it is stored.
+// Returns 1 / |x| of a head as it is stored. Called by one warp.
 template <typename T>
 __device__ float InverseNorm(const T* x, int n) {
   float sum = 0;

@@ -1,4 +1,4 @@
-// One row of every request on its state, and chains of rows as the same
+// Applies one row of every request to its state; chains of rows use the same
 // recurrence.
 #include <cstdint>
 
@@ -15,8 +15,8 @@
 namespace bole::cuda {
 namespace {
 
-// A tile of a head's values and the rows of a request; none if those are none.
-// Grid: value tiles, heads, requests.
+// A tile of a head's values and the rows of a request, of which there may be
+// none. Grid: value tiles, heads, requests.
 template <typename T>
 __device__ HeadRun<T> RunOf(const GdnCoreParams& p, int values) {
   const int head = blockIdx.y;
@@ -35,7 +35,7 @@ __device__ HeadRun<T> RunOf(const GdnCoreParams& p, int values) {
           .core = &p};
 }
 
-// Keys of 128.
+// For keys of 128 dimensions.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads) TileKernel(GdnCoreParams p) {
   WaitForPrevious();
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kTileThreads) TileKernel(GdnCoreParams p) {
   if (run.count > 0) RunTile(run);
 }
 
-// Keys of any dimension to 256.
+// For keys of up to 256 dimensions.
 template <typename T, int kPerLane>
 __global__ void __launch_bounds__(32 * kRowWarps) CoreKernel(GdnCoreParams p) {
   WaitForPrevious();

@@ -1,10 +1,11 @@
-// A token of every request through a linear layer, from its projection to the
-// gated norm, in one launch: GdnConv, GdnDecode, GdnCommitWindows and
-// GdnGatedNorm in the arithmetic of each.
+// Runs a linear layer for one token of every request, from its projection to
+// the gated norm, in one launch: GdnConv, GdnDecode, GdnCommitWindows and
+// GdnGatedNorm, each with its own arithmetic.
 //
-// A cluster of blocks takes a key head of a request with the value heads that
-// read it; a block has a tile of one head's values. Every block convolves what
-// it needs; the outputs of a head meet in the shared memory of its blocks.
+// A cluster of blocks processes a key head of a request with the value heads
+// that read it; a block has a tile of one head's values. Every block convolves
+// what it needs, and the outputs of a head are gathered in the shared memory of
+// its blocks.
 #include <algorithm>
 #include <cstdint>
 
@@ -35,13 +36,13 @@ struct Shared {
   float k[kHeadDim];
   float v[kHeadDim];
   float o[kHeadDim];  // The whole head, as the blocks of its tiles send it.
-  uint64_t received;  // Expects the bytes of `o`.
+  uint64_t received;  // Counts the bytes of `o`.
   float norm_weight[kHeadDim];
   float beta;
   float decay;
 };
 
-// What a block works on.
+// The part of the work that a block does.
 struct Tile {
   int request;
   int key_head;
@@ -69,7 +70,7 @@ struct HalfWarp {
   }
 };
 
-// The window's rows that the row itself comes after.
+// Loads the rows of the window that precede the row itself.
 __device__ void LoadOwnWindow(const GdnConvParams& p, const Tile& tile,
                               int channel, uint4 (&raw)[kConvTaps]) {
   const BFloat16* window =
@@ -85,8 +86,8 @@ __device__ void LoadOwnWindow(const GdnConvParams& p, const Tile& tile,
   }
 }
 
-// Writes the scaled keys and queries, and the values, to shared memory. By the
-// first two warps.
+// Writes the scaled keys and queries, and the values, to shared memory. Called
+// by the first two warps.
 __device__ void ConvolveHead(const HalfWarp& half, const ConvWeights& weights,
                              const uint4 (&raw)[kConvTaps], Shared& shared) {
   const uint4 vector = Convolve(weights, raw);
@@ -129,7 +130,7 @@ __device__ uint4 LoadOwnRow(const GdnConvParams& p, const Tile& tile,
                     channel);
 }
 
-// The lane's channels of the window move on by the row.
+// Shifts the row into the lane's channels of the window.
 __device__ void ShiftOwnWindow(const GdnConvParams& p, const Tile& tile,
                                int channel, const uint4 (&raw)[kConvTaps]) {
   BFloat16* window =
@@ -165,7 +166,8 @@ __device__ void AdvanceTile(StateRows<kTileRows>& state, const Tile& tile,
   }
 }
 
-// By the first warp; z is the lane's vector of the gate.
+// Applies the gated norm to the tile. Called by the first warp; z is the lane's
+// vector of the gate.
 __device__ void NormTile(const GdnGatedNormParams& p, const Tile& tile,
                          const uint4& z, const Shared& shared) {
   WaitBarrier(AddressOf(&shared.received), 0);
@@ -195,9 +197,9 @@ __device__ uint4 LoadGateVector(const GdnGatedNormParams& p, const Tile& tile) {
                     static_cast<int>(threadIdx.x) % kHeadLanes * kVector);
 }
 
-// What a block loads while the projection still runs: weights, and what was
-// written before this forward pass. The pass's first kernel (Embed) waits
-// before it lets others start, so that needs no wait of theirs.
+// What a block loads while the projection still runs: weights, and data written
+// before this forward pass. The pass's first kernel (Embed) waits before it
+// lets others start, so they need not wait for this data.
 struct Loaded {
   ConvWeights weights;       // For a lane that convolves.
   GateWeights gate_weights;  // For the lane that finds the gates.
@@ -205,7 +207,7 @@ struct Loaded {
   uint4 raw[kConvTaps];  // The window; the row itself comes last.
 };
 
-// All that follows the projection.
+// Does everything that depends on the projection.
 __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
                            int tiles, Loaded& loaded, Shared& shared) {
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -227,7 +229,7 @@ __device__ void DecodeTile(const GdnDecodeLayerParams& p, const Tile& tile,
   if (warp == 0) {
     NormTile(p.norm, tile, z, shared);
   }
-  WaitForCluster();  // All have read the window.
+  WaitForCluster();  // All blocks have read the window.
   const bool owns_keys = blockIdx.x == 0;
   if (half.convolves() && tile.index == 0 && (half.index == 2 || owns_keys)) {
     ShiftOwnWindow(p.conv, tile, channel, loaded.raw);
@@ -256,8 +258,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
                       int tiles) {
 #if __CUDA_ARCH__ >= 900
   __shared__ Shared shared;
-  // So that the product behind fills its ring beside the projection: when that
-  // has ended, its loads would delay the end of this one.
+  // This lets the next product fill its ring while the projection runs. Once
+  // that has ended, the product's loads would delay the end of this kernel.
   StartNext();
   const GdnShape& s = p.conv.shape;
   Tile tile = {
@@ -303,7 +305,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
     return;
   }
   LoadMemory(p, tile, loaded);
-  WaitForCluster();  // All blocks have started: their memory is there.
+  WaitForCluster();  // All blocks have started; their memory exists.
   if (threadIdx.x == 0) {
     ArriveExpecting(AddressOf(&shared.received), sizeof(shared.o));
   }
@@ -312,7 +314,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 2)
 #endif
 }
 
-// As many tiles of a head as give the GPU enough blocks.
+// Returns as many tiles of a head as give the GPU enough blocks.
 int TilesOfHead(int group) { return group <= 2 ? 4 : 2; }
 
 absl::Status LaunchDecodeLayer(const GdnDecodeLayerParams& params,
@@ -339,8 +341,8 @@ absl::Status LaunchDecodeLayer(const GdnDecodeLayerParams& params,
                   "GdnDecodeLayer");
 }
 
-// Blocks that wait for each other hide no latency: more than run at a time cost
-// more than the launches they save.
+// Blocks that wait for each other hide no latency. If there are more of them
+// than run at a time, they cost more than the launches they save.
 bool FitsOneLaunch(const GdnDecodeLayerParams& params, const Launch& on) {
   constexpr int kThreadsAtATime = 132 * 512;
   const GdnShape& s = params.conv.shape;

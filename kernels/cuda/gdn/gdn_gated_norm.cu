@@ -1,5 +1,5 @@
-// The gated norm behind the core of a linear layer: half a warp for each row
-// and value head.
+// The gated norm after the core of a linear layer, with half a warp for each
+// row and value head.
 #include <cstdint>
 
 #include "kernels/cuda/bf16x8.cuh"
@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kThreads)
   float weight[kVector];
 #pragma unroll
   for (int c = 0; c < kVector; ++c) weight[c] = p.weight[lane * kVector + c];
-  // The count is older than this forward pass, whose first kernel (Embed)
-  // waited for all before it.
+  // The count was written before this forward pass, whose first kernel (Embed)
+  // waited for all earlier ones.
   const bool is_used = row < __ldcg(p.rows.count);
   WaitForPrevious();
   uint4 vector = make_uint4(0, 0, 0, 0);

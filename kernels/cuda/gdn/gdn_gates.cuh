@@ -9,7 +9,7 @@ namespace bole::cuda {
 inline constexpr float kKeyNormEpsilon = 1e-6f;
 
 __device__ inline float Softplus(float x) {
-  // Beyond this log(1 + e^x) is x in float32.
+  // Above this, log(1 + e^x) is x in float32.
   constexpr float kIdentity = 20.0f;
   return x > kIdentity ? x : log1pf(expf(x));
 }

@@ -1,5 +1,5 @@
-// Linear-layer operators for any element and any shape: what runs where the
-// fast versions do not fit, and what they are compared with.
+// Linear-layer operators for any element type and any shape. They run where the
+// fast versions do not apply, and tests compare the fast versions with them.
 #ifndef BOLE_KERNELS_CUDA_GDN_GDN_PLAIN_H_
 #define BOLE_KERNELS_CUDA_GDN_GDN_PLAIN_H_
 
@@ -14,9 +14,9 @@ absl::Status PlainGdnConv(const GdnConvParams& params, const Launch& on);
 absl::Status PlainGdnGatedNorm(const GdnGatedNormParams& params,
                                const Launch& on);
 
-// Row after row: writes `out` of every row of chains, and moves the states on
-// by all of them. `what` names the operator in errors. UNIMPLEMENTED for keys
-// wider than 256.
+// Runs the rows of chains one after the other: writes `out` of every row and
+// advances the states by all of them. `what` names the operator in errors.
+// UNIMPLEMENTED for keys wider than 256.
 // COST: one read and write of the states, and for each row, one after the
 // other, a pass over the tile of the state that a warp has in registers.
 absl::Status RunRows(const char* what, const GdnCoreParams& params,

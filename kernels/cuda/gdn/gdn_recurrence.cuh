@@ -41,7 +41,7 @@ struct WarpVector {
   }
 };
 
-// The sum of products, in every lane.
+// Returns the sum of products in every lane.
 template <int kPerLane>
 __device__ float Dot(const WarpVector<kPerLane>& a,
                      const WarpVector<kPerLane>& b) {
@@ -53,8 +53,8 @@ __device__ float Dot(const WarpVector<kPerLane>& a,
   return WarpSum(sum);
 }
 
-// One row of the state moves on by one token. Every rounding is spelt out, so
-// that whoever calls this with the same operands gets the same bits.
+// Advances one row of the state by one token. Every rounding is explicit, so
+// that all callers get the same bits from the same operands.
 template <int kPerLane>
 __device__ void Advance(WarpVector<kPerLane>& state,
                         const WarpVector<kPerLane>& k, float decay, float beta,
@@ -70,9 +70,9 @@ __device__ void Advance(WarpVector<kPerLane>& state,
   }
 }
 
-// Calls f with the elements per lane that hold `dim`, as a type:
-// f(std::integral_constant<int, kPerLane>()). False, and no call, where the
-// table has none.
+// Calls f(std::integral_constant<int, kPerLane>()) with the number of elements
+// per lane that suffices for `dim`. Returns false without a call if no version
+// is wide enough.
 template <typename F>
 bool WithPerLane(int dim, const F& f) {
   if (dim <= 32) {

@@ -1,6 +1,6 @@
-// Rows one after the other on the state of a head: decode, plain prefill and
-// the exact fold of an accepted path are this one function, so that a commit
-// leaves the bits that decoding would have left.
+// Applies rows one after the other to the state of a head. Decode, plain
+// prefill and the exact fold of an accepted path share this code, so that a
+// commit leaves the bits that decoding would have left.
 #ifndef BOLE_KERNELS_CUDA_GDN_GDN_ROWS_CUH_
 #define BOLE_KERNELS_CUDA_GDN_GDN_ROWS_CUH_
 
@@ -21,7 +21,7 @@ inline constexpr int kRowWarps = 8;
 inline constexpr int kRowsPerWarp = 4;
 inline constexpr int kRowsPerBlock = kRowWarps * kRowsPerWarp;
 
-// What is run on the state of one request, layer and head.
+// The rows that are applied to the state of one request, layer and head.
 template <typename T>
 struct HeadRun {
   const GdnShape& shape;
@@ -34,7 +34,7 @@ struct HeadRun {
   const int32_t* rows;
   int first;
   int count;
-  // Where outputs go, if they are wanted.
+  // Where queries and outputs are; null if no outputs are wanted.
   const GdnCoreParams* core;
 
   __device__ int row(int i) const { return rows ? rows[i] : first + i; }

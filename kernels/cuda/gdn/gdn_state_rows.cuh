@@ -1,7 +1,7 @@
 // The gated delta rule (Eq. 1) for keys of 128, the dimension of every model:
 // eight lanes hold a row of the state, so that a warp advances four rows with
-// three exchanges instead of one with five. Other dimensions:
-// gdn_recurrence.cuh.
+// three shuffles instead of one row with five. gdn_recurrence.cuh is for other
+// dimensions.
 #ifndef BOLE_KERNELS_CUDA_GDN_GDN_STATE_ROWS_CUH_
 #define BOLE_KERNELS_CUDA_GDN_GDN_STATE_ROWS_CUH_
 
@@ -36,7 +36,8 @@ __device__ inline void LoadElements(const float* from, KeyElements& to) {
   }
 }
 
-// A lane's elements as they are in memory: loaded now, widened later.
+// A lane's elements as they are in memory, to load them early and widen them
+// later.
 template <typename T>
 struct RawElements {
   struct alignas(4 * sizeof(T)) Four {
@@ -50,7 +51,7 @@ struct RawElements {
       four[i] = *reinterpret_cast<const Four*>(from + FirstElement(i));
     }
   }
-  // Times `scale`, rounded to float32.
+  // Multiplies them by `scale`; products are rounded to float32.
   __device__ void Scale(float scale, KeyElements& to) const {
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
@@ -67,8 +68,8 @@ __device__ void LoadScaledElements(const T* from, float scale,
   raw.Scale(scale, to);
 }
 
-// The sum of products over the eight lanes, in each of them. The order of the
-// sum depends on nothing but the vectors.
+// Returns the sum of products over the eight lanes in each of them. The order
+// of the summation is fixed.
 __device__ inline float DotOfRow(const KeyElements& a, const KeyElements& b) {
   float sum = 0;
 #pragma unroll
@@ -80,8 +81,8 @@ __device__ inline float DotOfRow(const KeyElements& a, const KeyElements& b) {
   return sum;
 }
 
-// One row moves on by one token. Every rounding is spelt out, so that whoever
-// calls this with the same operands gets the same bits.
+// Advances one row by one token. Every rounding is explicit, so that all
+// callers get the same bits from the same operands.
 __device__ inline void AdvanceRow(KeyElements& state, const KeyElements& k,
                                   float decay, float beta, float v) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Where the linear layers' operands are in the flat buffers of kernels/gdn.h.
+// Locates the operands of linear layers in the flat buffers of kernels/gdn.h.
 #ifndef BOLE_KERNELS_CUDA_GDN_GDN_VIEWS_CUH_
 #define BOLE_KERNELS_CUDA_GDN_GDN_VIEWS_CUH_
 

@@ -1,4 +1,4 @@
-// Accepted rows shifted into the windows of the convolution.
+// Shifts accepted rows into the windows of the convolution.
 #include "kernels/cuda/gdn/gdn_windows.cuh"
 
 #include <cstdint>

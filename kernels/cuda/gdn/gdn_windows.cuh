@@ -1,4 +1,4 @@
-// The window of a sequence moves on by some rows; nothing is computed, so
+// Advances the window of a sequence by some rows. Nothing is computed, so
 // elements are moved in words of any size.
 #ifndef BOLE_KERNELS_CUDA_GDN_GDN_WINDOWS_CUH_
 #define BOLE_KERNELS_CUDA_GDN_GDN_WINDOWS_CUH_
@@ -9,7 +9,7 @@ namespace bole::cuda {
 
 inline constexpr int kMaxWindowTaps = 8;
 
-// One word of every row.
+// The shift of one word of every row.
 template <typename Word>
 struct WindowShift {
   const Word* raw;      // The word of row 0.
@@ -21,8 +21,8 @@ struct WindowShift {
   int row_words;
 };
 
-// The new window is the last `taps` rows of the old one and the path's. All is
-// read before anything is written.
+// The new window consists of the last `taps` rows of the old window followed by
+// the path. Everything is read before anything is written.
 template <typename Word>
 __device__ void ShiftWindow(const WindowShift<Word>& shift) {
   Word rows[kMaxWindowTaps];

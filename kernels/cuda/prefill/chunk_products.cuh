@@ -1,6 +1,6 @@
 // Products of a warpgroup (wgmma.cuh) whose left operand is in registers, so
-// that what one product leaves is an operand of the next without a way through
-// shared memory.
+// that the result of one product becomes an operand of the next without passing
+// through shared memory.
 #ifndef BOLE_KERNELS_CUDA_PREFILL_CHUNK_PRODUCTS_CUH_
 #define BOLE_KERNELS_CUDA_PREFILL_CHUNK_PRODUCTS_CUH_
 

@@ -12,26 +12,29 @@ namespace bole::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// Item i is in stage i % kStages. kLoaders loading threads, kReaders reading
-// warps.
+// Item i is in stage i % kStages. There are kLoaders loading threads and
+// kReaders reading warps.
 template <int kStages, int kLoaders, int kReaders>
 class Ring {
  public:
-  // By one thread; a barrier of the block must follow.
+  // Called by one thread; a barrier of the block must follow.
   __device__ void Init() {
     for (int i = 0; i < kStages; ++i) {
-      // Every thread's own copies, and the copy engine's.
+      // One arrival for every thread's own copies, and one for the copy
+      // engine's.
       Init(full_[i], kLoaders + 1);
       Init(empty_[i], 32 * kReaders);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
-  // By all loading threads: stage i % kStages may be written.
+  // Called by all loading threads; waits until stage i % kStages may be
+  // written.
   __device__ void WaitEmpty(int i) {
     if (i >= kStages) Wait(empty_[i % kStages], (i / kStages - 1) & 1);
   }
-  // By one of them: `bytes` from the copy engine belong to item i.
+  // Called by one of them; copies `bytes` that belong to item i with the copy
+  // engine.
   __device__ void CopyBytes(int i, void* to, const void* from, int bytes) {
     const uint32_t barrier = SharedBytes(&full_[i % kStages]);
     asm volatile(
@@ -41,19 +44,20 @@ class Ring {
         : "memory");
     CopyBulk(from, SharedBytes(to), bytes, barrier);
   }
-  // By all of them: the cp.async queued so far belong to item i or before.
+  // Called by all of them; the cp.async copies started so far belong to item i
+  // or earlier ones.
   __device__ void FinishCopies(int i) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
                      SharedBytes(&full_[i % kStages]))
                  : "memory");
   }
 
-  // By all reading threads: item i is there.
+  // Called by all reading threads; waits until item i has arrived.
   __device__ void WaitFull(int i) {
     Wait(full_[i % kStages], (i / kStages) & 1);
   }
-  // By all lanes of the reading warps, when they have read item i. The fence
-  // orders what they read before the copy engine's next write.
+  // Called by all lanes of the reading warps when they have read item i. The
+  // fence orders their reads before the copy engine's next write.
   __device__ void Release(int i) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(

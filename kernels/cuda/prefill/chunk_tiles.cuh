@@ -1,6 +1,7 @@
-// Tiles of 64 columns of bfloat16 in shared memory, in the order that wgmma
-// reads: rows of 128 bytes whose eight vectors are permuted by the row, so that
-// a column of vectors meets all banks. Tiles start at multiples of 1024 bytes.
+// Tiles of 64 columns of bfloat16 in shared memory, in the layout that wgmma
+// reads: rows of 128 bytes whose eight vectors are permuted depending on the
+// row, so that a column of vectors covers all banks. Tiles start at multiples
+// of 1024 bytes.
 #ifndef BOLE_KERNELS_CUDA_PREFILL_CHUNK_TILES_CUH_
 #define BOLE_KERNELS_CUDA_PREFILL_CHUNK_TILES_CUH_
 
@@ -19,8 +20,8 @@ __device__ inline uint32_t SharedBytes(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// 16 bytes to shared memory in the background; zeros if `is_there` is false,
-// and then `from` is not read.
+// Starts an asynchronous copy of 16 bytes to shared memory. If `is_there` is
+// false, it writes zeros and does not read `from`.
 __device__ inline void CopyVectorAsync(uint32_t to, const void* from,
                                        bool is_there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
@@ -30,8 +31,7 @@ __device__ inline void CopyVectorAsync(uint32_t to, const void* from,
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// What ordinary instructions have written to shared memory can be read by wgmma
-// and the copy engine.
+// Makes ordinary writes to shared memory visible to wgmma and the copy engine.
 __device__ inline void FenceShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -1,6 +1,7 @@
-// What a chunk's rows are to each other: (I + G)^-1, C and the decays, for all
-// chunks at the same time (Eq. 5). One block, a warpgroup, for each chunk and
-// key head; the value heads that read the key head share its products.
+// Computes how a chunk's rows depend on each other: (I + G)^-1, C and the
+// decays, for all chunks at the same time (Eq. 5). There is one block, of one
+// warpgroup, for each chunk and key head; the value heads that read the key
+// head share its products.
 #include <cstdint>
 
 #include "kernels/cuda/bf16x8.cuh"
@@ -25,8 +26,8 @@ struct ChunkAt {
   int count;  // 0: no chunk has this number.
 };
 
-// One head's coefficients of the rows. Gamma is a sum of two floats, so that a
-// strong decay does not blur the differences of those after it.
+// One head's coefficients of the rows. Gamma is stored as a sum of two floats,
+// so that differences after a strong decay stay accurate.
 struct RowGates {
   float gamma_high[kChunkRows];
   float gamma_low[kChunkRows];
@@ -55,14 +56,15 @@ struct Workspace {
 
 constexpr int kDim = 128;
 
-// exp(Gamma_i - Gamma_j), of j <= i. The argument x is not positive, where the
-// fast exponential is off by some 2^-24 (2 - x) at most.
+// exp(Gamma_i - Gamma_j) for j <= i. The argument x is not positive, so the
+// error of the fast exponential is at most about 2^-24 (2 - x).
 __device__ float Decay(const RowGates& gates, int i, int j) {
   return __expf((gates.gamma_high[i] - gates.gamma_high[j]) +
                 (gates.gamma_low[i] - gates.gamma_low[j]));
 }
 
-// The chunk of that number: a search over the requests, by each warp alone.
+// Finds the chunk with this number by a search over the requests, which each
+// warp does by itself.
 __device__ ChunkAt FindChunk(const RowBatch& batch, int number) {
   for (int first = 0; first < batch.max_requests; first += 32) {
     const int request = first + static_cast<int>(threadIdx.x % 32);
@@ -83,7 +85,7 @@ __device__ ChunkAt FindChunk(const RowBatch& batch, int number) {
   return {.first_row = 0, .count = 0};
 }
 
-// The rows of a key head, zeros behind the last.
+// Loads the rows of a key head, with zeros after the last one.
 __device__ void LoadTiles(const GdnCoreParams& p, const ChunkAt& chunk,
                           int key_head, Workspace& w) {
   const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);
@@ -108,7 +110,7 @@ __device__ void LoadTiles(const GdnCoreParams& p, const ChunkAt& chunk,
   }
 }
 
-// What a thread loads of its row, ahead of its use; zeros where there is none.
+// What a thread loads for its row before it is used; zeros if there is no row.
 struct OwnGates {
   float beta = 0;
   float log_decay = 0;
@@ -137,8 +139,8 @@ struct OwnGates {
   }
 };
 
-// By the first two warps, a row for each thread; sums in double. The second
-// warp adds up the first one's rows by itself.
+// Called by the first two warps, with a row for each thread. Sums are in
+// double. The second warp adds up the first one's rows by itself.
 __device__ void StoreGates(const OwnGates& own, RowGates& gates) {
   const int i = static_cast<int>(threadIdx.x);
   double through = own.log_decay;
@@ -157,7 +159,8 @@ __device__ void StoreGates(const OwnGates& own, RowGates& gates) {
   gates.q_scale[i] = own.q_scale;
 }
 
-// Two neighbouring elements of a matrix of the record, as high and low part.
+// Stores two neighbouring elements of a matrix of the record, as high and low
+// parts.
 __device__ void StorePair(__nv_bfloat16* high, __nv_bfloat16* low, int row,
                           int column, const float (&x)[2]) {
   const int at = TileOffset(row, column / kVector) + column % kVector * 2;
@@ -182,7 +185,8 @@ __device__ void BuildMatrices(const float (&kk)[32], const float (&qk)[32],
     const float c_scale = gates.q_scale[i];
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      // Above the diagonal blocks of 16 nothing is written: zero, or not read.
+      // Nothing is written above the diagonal blocks of 16, where elements are
+      // already zero or not read.
       if (n > 2 * warp + 1) continue;
       const int first = 8 * n + lane % 4 * 2;
       float g[2];
@@ -216,7 +220,8 @@ __device__ void StoreCoefficients(Workspace& w) {
   if (i == kEnd) w.record.decay = decay;
 }
 
-// X - I, from the inverse. A warp takes 16 rows up to their diagonal block.
+// Stores X - I, from the inverse. A warp stores 16 rows up to their diagonal
+// block.
 __device__ void StoreInverse(Workspace& w) {
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -247,7 +252,7 @@ __device__ void WaitForTiles() {
   __syncthreads();
 }
 
-// The products of every key and every query with every key.
+// Computes the products of every key and every query with every key.
 __device__ void MultiplyRows(const Workspace& w, float (&kk)[32],
                              float (&qk)[32]) {
   WgmmaFence();
@@ -293,7 +298,8 @@ __device__ void FactorChunk(const GdnCoreParams& p, const ChunkAt& chunk,
     if (threadIdx.x == 0) {
       asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     }
-    // Gates are there, the tiles and the record before are read.
+    // The gates have been written, and the tiles and the previous record have
+    // been read.
     __syncthreads();
     if (i + 1 < group) own = OwnGates::Load(p, chunk, head + 1);
     BuildMatrices(kk, qk, w);

@@ -1,5 +1,5 @@
-// What a block of the scan over chunks reads: rows of keys, queries and values,
-// and the chunks' records, some chunks ahead (sm_90a alone).
+// The loads of a block of the scan over chunks: rows of keys, queries and
+// values, and the chunks' records, some chunks in advance (sm_90a only).
 #ifndef BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNK_LOADS_CUH_
 #define BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNK_LOADS_CUH_
 
@@ -25,7 +25,7 @@ inline constexpr int kRowsHalfBytes = 2 * kTileBytes;
 struct alignas(1024) ScanStage {
   // For each half of dk: the keys of all rows, then the queries.
   unsigned char rows[2][kRowsHalfBytes];
-  unsigned char values[kTileBytes];  // Later the outputs.
+  unsigned char values[kTileBytes];  // Outputs overwrite them.
   alignas(1024) ChunkRecord record;
 };
 
@@ -37,7 +37,7 @@ struct ScanWorkspace {
   Ring<kScanStages, kLoaders, 4 * kGroups> ring;
 };
 
-// What a block works on.
+// The part of the work that a block does.
 struct HeadTile {
   int request;
   int head;
@@ -47,7 +47,7 @@ struct HeadTile {
   ChunkRange chunks;
 };
 
-// One thread's share of the rows of chunk i, zeros behind the last.
+// Loads one thread's share of the rows of chunk i, with zeros after the last.
 __device__ inline void LoadRows(const GdnCoreParams& p, const HeadTile& tile,
                                 int i, ScanStage& stage) {
   const FactorRows<BFloat16> factors(p.shape, p.factors, p.layer);

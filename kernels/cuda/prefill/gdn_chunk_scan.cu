@@ -1,14 +1,14 @@
-// The states from chunk to chunk (Eq. 2 and 10), and every row's output. One
-// block for each request, value head and tile of the head's values: one
-// warpgroup loads, the others compute 32 values each.
+// Advances the states from chunk to chunk (Eq. 2 and 10) and computes every
+// row's output. There is one block for each request, value head and tile of the
+// head's values; one warpgroup loads, and the others compute 32 values each.
 //
-// All is transposed: U^T K advances the state S [32 of dv, dk], which is the
-// left operand of S K^T and S Q^T, as R and U are in their products. Left
+// Everything is transposed: U^T K advances the state S [32 of dv, dk], which is
+// the left operand of S K^T and S Q^T, as R and U are in their products. Left
 // operands are in registers as the sum of two bfloat16, one in each half of the
 // 64 rows of a product, so that both halves of its result belong to the same
-// thread and are added there. Nothing but the inputs passes through shared
-// memory. Raw keys and queries are exact as bfloat16; X - I and C are sums of
-// two, which leaves 2^-16 of relative error.
+// thread and are added there. Only the inputs pass through shared memory. Raw
+// keys and queries are exact as bfloat16; X - I and C are sums of two bfloat16,
+// which leaves a relative error of 2^-16.
 #include <cstdint>
 
 #include "kernels/cuda/bf16x8.cuh"
@@ -62,8 +62,8 @@ __device__ __forceinline__ void MultiplyState(const Fragment (&s)[8],
   WgmmaCommit();
 }
 
-// The address of a lane's row for the transposed access of four 8x8 blocks:
-// rows 8 j .. 8 j + 31 of a tile, the warp's 8 columns.
+// The address of a lane's row for the transposed access of four 8x8 blocks,
+// which are rows 8 j .. 8 j + 31 of a tile in the warp's 8 columns.
 __device__ uint32_t BlockAddress(const void* tile, int j) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return SharedBytes(tile) + TileOffset(8 * j + lane, Warp());
@@ -94,8 +94,8 @@ __device__ __forceinline__ void BuildRightSide(const ScanStage& stage,
   }
 }
 
-// sums += x m^T, of an m [64, 64] that is the sum of two tiles, and the
-// fragments of x.
+// sums += x m^T, for the fragments of x and an m [64, 64] that is the sum of
+// two tiles.
 __device__ __forceinline__ void MultiplyTokens(const Fragment (&x)[4],
                                                const void* m_high,
                                                const void* m_low,
@@ -136,8 +136,8 @@ __device__ __forceinline__ void AdvanceState(const Fragment (&u)[4],
   WgmmaCommit();
 }
 
-// The group turns its 32 values of all rows in the place of the inputs that it
-// has read, and stores them row by row.
+// The group transposes its 32 values of all rows in the place of the inputs
+// that it has read, and stores them row by row.
 __device__ __forceinline__ void StoreOut(const GdnCoreParams& p,
                                          const HeadTile& tile, int i,
                                          const float (&o)[16],
@@ -170,8 +170,8 @@ __device__ __forceinline__ void StoreOut(const GdnCoreParams& p,
   }
 }
 
-// U of a chunk, given the fragments of the state; sums of the queries' rows are
-// left in `queries`. Waits for all products.
+// Computes U of a chunk from the products of the state with its keys. Waits for
+// all products, so those with its queries are complete, too.
 __device__ __forceinline__ void SolveChunk(const ScanStage& stage,
                                            float (&keys)[32], float (&u)[16]) {
   WgmmaWait<1>();
@@ -184,8 +184,8 @@ __device__ __forceinline__ void SolveChunk(const ScanStage& stage,
   AddHalves<64>(keys, u);
 }
 
-// From U and the sums of the queries' rows: the state after the chunk, and its
-// outputs. Waits for all products.
+// Computes the state after the chunk and the chunk's outputs from U and the
+// sums of the queries' rows. Waits for all products.
 __device__ __forceinline__ void FinishChunk(const ScanStage& stage,
                                             const float (&u)[16],
                                             float (&queries)[32],
@@ -207,8 +207,8 @@ __device__ __forceinline__ void FinishChunk(const ScanStage& stage,
   AddHalves<64>(queries, o);
 }
 
-// The outputs of a chunk are stored while the products of the next are on their
-// way.
+// Processes all chunks. The outputs of a chunk are stored while the products of
+// the next one run.
 template <int kGroups>
 __device__ void ComputeChunks(const GdnCoreParams& p, const HeadTile& tile,
                               ScanWorkspace<kGroups>& w) {
@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(128 * kGroups + kLoaders, 1)
 #endif
 }
 
-// The workspace, which the host's compiler does not see.
+// The size of the workspace, which the host's compiler does not see.
 constexpr int kSharedBytes = kScanStages * sizeof(ScanStage) + 1024;
 
 template <int kGroups>
@@ -309,8 +309,8 @@ absl::Status LaunchScan(const GdnCoreParams& params, const ChunkRecord* records,
 
 absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
                         const Launch& on) {
-  // A block of two warpgroups does more at a time, two blocks of one more on
-  // the whole where there are multiprocessors for them.
+  // On one multiprocessor, a block of two warpgroups is faster. Two blocks of
+  // one warpgroup are faster if there are multiprocessors for all of them.
   const int warpgroups = params.batch.max_requests * params.shape.value_heads *
                          (kScanDim / kGroupValues);
   constexpr int kMultiprocessors = 132;

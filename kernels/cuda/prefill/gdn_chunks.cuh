@@ -1,4 +1,4 @@
-// Where the chunks of a batch are.
+// Locates the chunks of a batch.
 #ifndef BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_CUH_
 #define BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_CUH_
 
@@ -9,8 +9,9 @@
 
 namespace bole::cuda {
 
-// The chunks of one request. Their numbers are consecutive, and none is another
-// request's: MaxChunks of the rows before it lie below the first.
+// The chunks of one request. Their numbers are consecutive and differ from
+// those of other requests, because MaxChunks() numbers are reserved for the
+// rows and requests before it.
 struct ChunkRange {
   int first_row;
   int end_row;
@@ -30,7 +31,8 @@ struct ChunkRange {
     return i == 0 ? 0 : i * kChunkRows - first_position % kChunkRows;
   }
   __device__ int first_row_of(int i) const { return first_row + Before(i); }
-  // Not positive: there is no such chunk.
+  // The number of rows of chunk i. If it is not positive, there is no such
+  // chunk.
   __device__ int rows_of(int i) const {
     return min(Before(i + 1), end_row - first_row) - Before(i);
   }

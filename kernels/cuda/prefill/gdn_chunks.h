@@ -1,10 +1,11 @@
 // Prefill in chunk form (Eq. 2, 5 and 10 on chains): a kernel that solves every
 // chunk's triangular system, and one that carries the states from chunk to
-// chunk. For bfloat16 heads of 128, on sm_90.
+// chunk. They are for bfloat16 heads of 128, on sm_90.
 //
-// A chunk is what a request has between two multiples of 64 of the absolute
-// position. All that does not depend on the state is kept as one record for
-// each chunk and value head, laid out as the tensor cores read it.
+// A chunk consists of the rows of a request between two multiples of 64 of the
+// absolute position. Everything that does not depend on the state is stored in
+// one record for each chunk and value head, in the layout that the tensor cores
+// read.
 #ifndef BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_H_
 #define BOLE_KERNELS_CUDA_PREFILL_GDN_CHUNKS_H_
 
@@ -21,8 +22,8 @@ namespace bole::cuda {
 inline constexpr int kChunkRows = 64;
 
 // Rows that the chunk does not have are zero. Matrices are in the swizzled
-// layout of tiles (chunk_tiles.cuh), as a sum of two bfloat16 of which the
-// second holds what the first has rounded away.
+// layout of tiles (chunk_tiles.cuh). Each is the sum of two bfloat16 matrices,
+// of which the second holds the rounding errors of the first.
 struct ChunkRecord {
   static constexpr int kMatrix = kChunkRows * kChunkRows;
 
@@ -39,8 +40,8 @@ struct ChunkRecord {
 };
 static_assert(sizeof(ChunkRecord) % 16 == 0);
 
-// Records that `rows` rows of `requests` requests may need, for each head: the
-// grid cuts a request's rows into at most rows / 64 + 2 pieces.
+// The records that `rows` rows of `requests` requests may need for each head: a
+// request's rows are divided into at most rows / 64 + 2 chunks.
 constexpr int MaxChunks(int rows, int requests) {
   return rows / kChunkRows + 2 * requests;
 }
@@ -49,12 +50,12 @@ constexpr int MaxChunks(int rows, int requests) {
 absl::Status ComputeChunkFactors(const GdnCoreParams& params,
                                  ChunkRecord* records, const Launch& on);
 
-// Reads them: writes `out`, and moves the states on.
+// Reads the records, writes `out` and advances the states.
 absl::Status ScanChunks(const GdnCoreParams& params, const ChunkRecord* records,
                         const Launch& on);
 
-// Whether GdnPrefill() runs the two, which are compiled for sm_90a and nothing
-// else, or goes row after row.
+// Whether GdnPrefill() runs these two kernels, which are compiled for sm_90a
+// only, rather than row after row.
 bool PrefillsInChunks(const GdnShape& shape, const Launch& on);
 
 }  // namespace bole::cuda

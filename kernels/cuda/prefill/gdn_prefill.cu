@@ -1,5 +1,5 @@
-// Prefill of chains: in chunk form where the GPU and the heads allow it, else
-// row after row.
+// Prefill of chains. It runs in chunk form where the GPU and the heads allow
+// it, otherwise row after row.
 #include <cstddef>
 
 #include "absl/status/status.h"

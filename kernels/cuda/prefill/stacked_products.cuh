@@ -1,7 +1,7 @@
-// Float32 operands of a warpgroup's products, to 2^-17 of each element: the
-// high parts of 32 rows in the upper half of a left operand of 64, the low
-// parts in the lower half, so that the two halves of each sum belong to the
-// same thread.
+// Float32 operands of a warpgroup's products, exact to 2^-17 of each element.
+// The high parts of 32 rows are in the upper half of a left operand of 64 rows
+// and the low parts in the lower half, so that both halves of each sum belong
+// to the same thread.
 #ifndef BOLE_KERNELS_CUDA_PREFILL_STACKED_PRODUCTS_CUH_
 #define BOLE_KERNELS_CUDA_PREFILL_STACKED_PRODUCTS_CUH_
 
@@ -16,7 +16,7 @@ namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// f(0) .. f(kCount - 1), with constants.
+// Calls f(0) .. f(kCount - 1), with compile-time constants.
 template <typename F, int... kSteps>
 __device__ __forceinline__ void ForSteps(
     const F& f, std::integer_sequence<int, kSteps...> /*steps*/) {
@@ -27,9 +27,10 @@ __device__ __forceinline__ void ForSteps(const F& f) {
   ForSteps(f, std::make_integer_sequence<int, kCount>());
 }
 
-// Elements of a matrix [32, ...] that a thread has: 2 j + e is in row Row() of
-// the group, column 8 j + Column() + e. In an accumulator [64, ...], which sums
-// what the high and what the low parts give, they are 4 j + e and 4 j + 2 + e.
+// A thread's elements of a matrix [32, ...]: element 2 j + e is in row Row() of
+// the group, column 8 j + Column() + e. In an accumulator [64, ...], where the
+// high and the low parts have separate sums, these are 4 j + e and
+// 4 j + 2 + e.
 __device__ inline int Warp() { return static_cast<int>(threadIdx.x / 32); }
 __device__ inline int Row() {
   return Warp() % 4 * 8 + static_cast<int>(threadIdx.x % 32) / 4;
@@ -40,8 +41,8 @@ __device__ inline float2 PairAt(const float* values, int column) {
   return *reinterpret_cast<const float2*>(values + column);
 }
 
-// The high parts of 16 columns of x in the upper rows, the low ones in the
-// lower rows.
+// A fragment of 16 columns of x, with the high parts in the upper rows and the
+// low parts in the lower rows.
 template <int kAt, int kSize>
 __device__ __forceinline__ Fragment Stacked(const float (&x)[kSize]) {
   Fragment fragment;

@@ -1,18 +1,18 @@
-// The inverse of a unit lower triangular matrix of 64 rows by a block of 128
-// threads, in float32: blocks of 16 rows by substitution, then the blocks below
-// them by products, pairs of 16 rows first.
+// Inverts a unit lower triangular matrix of 64 rows with a block of 128
+// threads, in float32: diagonal blocks of 16 rows by substitution, then the
+// blocks below them by products, first those that pair blocks of 16 rows.
 #ifndef BOLE_KERNELS_CUDA_PREFILL_UNIT_LOWER_INVERSE_CUH_
 #define BOLE_KERNELS_CUDA_PREFILL_UNIT_LOWER_INVERSE_CUH_
 
 namespace bole::cuda {
 
 inline constexpr int kInverseRows = 64;
-// Floats from row to row: rows are read as vectors, and 8 rows at the same
-// column meet all banks.
+// The stride of rows in floats. Rows can be read as vectors, and the same
+// column of 8 rows covers all banks.
 inline constexpr int kInverseRow = 68;
 
-// Column `thread % 16` of the inverse of diagonal block thread / 16. What is
-// above the diagonal becomes zero within the block.
+// Computes column `thread % 16` of the inverse of diagonal block thread / 16.
+// Elements above the diagonal of the block become zero.
 __device__ inline void InvertDiagonalBlock(const float* minus_g, float* inverse,
                                            int thread) {
   constexpr int kBlock = 16;
@@ -23,7 +23,7 @@ __device__ inline void InvertDiagonalBlock(const float* minus_g, float* inverse,
 #pragma unroll
   for (int i = 0; i < kBlock; ++i) {
     const float* row = minus_g + corner + i * kInverseRow;
-    // Two sums, for half the latency.
+    // Two sums halve the latency.
     float even = i == column ? 1.0f : 0.0f;
     float odd = 0;
 #pragma unroll
@@ -39,8 +39,8 @@ __device__ inline void InvertDiagonalBlock(const float* minus_g, float* inverse,
   }
 }
 
-// Rows first_row .. first_row + kRows - 1, columns first_column .. + 3 of
-// out = a b, all with rows of kInverseRow floats.
+// Computes rows first_row .. first_row + kRows - 1 and columns first_column ..
+// first_column + 3 of out = a b, all with rows of kInverseRow floats.
 template <int kDepth, int kRows>
 __device__ void MultiplyBlock(const float* a, const float* b, float* out,
                               int first_row, int first_column) {
@@ -79,10 +79,10 @@ __device__ void MultiplyBlock(const float* a, const float* b, float* out,
 }
 
 // inverse = (I - minus_g)^-1 on and below the diagonal blocks; what is above
-// them is left as it was. minus_g is strictly lower triangular, zeros included
-// in its diagonal blocks, and is overwritten above them. Both are [64, 64] with
-// rows of kInverseRow floats, aligned to 16 bytes. Synchronises the block, but
-// not at its end.
+// them is unspecified. minus_g is strictly lower triangular, with explicit
+// zeros in its diagonal blocks, and is overwritten above them. Both are
+// [64, 64] with rows of kInverseRow floats, aligned to 16 bytes. Synchronises
+// the block, but not at its end.
 __device__ inline void InvertUnitLower(float* minus_g, float* inverse) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kInverseRows) InvertDiagonalBlock(minus_g, inverse, thread);
@@ -100,7 +100,7 @@ __device__ inline void InvertUnitLower(float* minus_g, float* inverse) {
   __syncthreads();
   MultiplyBlock<16, 1>(inverse + corner + kDiagonal, product,
                        inverse + corner + kBelow, row, column);
-  // Read as part of a block of 32.
+  // These are read as part of a block of 32 rows.
   *reinterpret_cast<float4*>(inverse + corner + 16 + row * kInverseRow +
                              column) = make_float4(0, 0, 0, 0);
   __syncthreads();

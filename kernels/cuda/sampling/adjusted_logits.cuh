@@ -1,6 +1,6 @@
 // The logits that a row's token is drawn from: clean, with biases and
-// penalties, and without banned tokens. They are computed anew whenever they
-// are read, and stored nowhere.
+// penalties, and without banned tokens. They are not stored, but computed
+// whenever they are read.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_ADJUSTED_LOGITS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_ADJUSTED_LOGITS_CUH_
 
@@ -14,20 +14,20 @@
 
 namespace bole::cuda {
 
-// Whether the draws of a request depend on the tokens before.
+// Whether the draws of a request depend on its earlier tokens.
 __device__ inline bool HasPenalties(const SamplingControl& control) {
   return control.presence_penalty != 0 || control.frequency_penalty != 0 ||
          control.repetition_penalty != 1;
 }
 
-// Whether the draw of a row may not be a stop token. position: of the row's own
-// token.
+// Whether stop tokens are banned from a row's draw. `position` is that of the
+// row's own token.
 __device__ inline bool BansStops(const SamplingControl& control,
                                  int32_t position) {
   return max(position + 1 - control.prompt_length, 0) < control.min_tokens;
 }
 
-// Rounded after every operation, as the reference is: no fused products.
+// Rounds after every operation, as the reference does; no products are fused.
 __device__ inline float Penalized(const SamplingControl& control, int32_t count,
                                   float logit) {
   if (count == 0) return logit;
@@ -42,7 +42,7 @@ __device__ inline float Penalized(const SamplingControl& control, int32_t count,
   return logit;
 }
 
-// The row of the same request that has the node before, or -1.
+// The row of the same request that has the parent node, or -1.
 __device__ inline int ParentRow(const RowBatch& batch, int first, int row) {
   const int32_t parent = batch.parent[row];
   if (parent < 0) return -1;
@@ -55,7 +55,7 @@ __device__ inline int ParentRow(const RowBatch& batch, int first, int row) {
   return -1;
 }
 
-// Whether a row's draw is from the logits as they are, but for NaN.
+// Whether a row's draw is from the unmodified logits, except for NaN.
 __device__ inline bool HasPlainLogits(const SampleParams& p, int request,
                                       const SamplingControl& control,
                                       int32_t position) {
@@ -63,28 +63,28 @@ __device__ inline bool HasPlainLogits(const SampleParams& p, int request,
          !HasPenalties(control) && !BansStops(control, position);
 }
 
-// The logits of one row, for a block of kThreads or each of its warps.
+// The adjusted logits of one row, for a block of kThreads or each of its warps.
 template <int kThreads, int kRanks>
 class AdjustedLogits {
  public:
-  // The tokens of the row and its ancestors, from the row up. Of longer paths
-  // the rest is read where it lies.
+  // The most tokens of the row and its ancestors, from the row up, that are
+  // kept in shared memory. The rest of longer paths is read from global memory.
   static constexpr int kPathTokens = 256;
   struct Shared {
-    int32_t node[kPathTokens];  // Nodes of the rows before, to find the path.
+    int32_t node[kPathTokens];  // Of the last rows, to find the path.
     int32_t parent[kPathTokens];
     int32_t token[kPathTokens];
     int32_t path_token[kPathTokens];
     int num_path_tokens;
-    int rest_row;  // The first that is not among them, or -1.
+    int rest_row;  // The path's first row not among them, or -1.
   };
-  // The bytes of `touched` for so many tokens, a bit each.
+  // The size of `touched` for `num_tokens` tokens: a bit for each.
   __host__ __device__ static constexpr size_t TouchedBytes(int num_tokens) {
     return (static_cast<size_t>(num_tokens) + 31) / 32 * sizeof(uint32_t);
   }
 
-  // For the tokens begin .. end - 1, where `begin` is a multiple of 32.
-  // Synchronises the threads.
+  // Gives the logits of the tokens begin .. end - 1, where `begin` is a
+  // multiple of 32. Synchronises the threads.
   __device__ AdjustedLogits(const SampleParams& p, const CutRow<kRanks>& raw,
                             int row, int begin, int end, uint32_t* touched,
                             Shared& shared)
@@ -128,7 +128,7 @@ class AdjustedLogits {
   __device__ int num_tokens() const { return p_.num_valid_tokens; }
   // The position of the row's own token.
   __device__ int32_t position() const { return position_; }
-  // Where the noise of the row's draw comes from.
+  // The position that determines the noise of the row's draw.
   __device__ uint64_t next_position() const { return uint64_t{1} + position_; }
 
   // The logit of token v, begin <= v < end.
@@ -139,7 +139,7 @@ class AdjustedLogits {
     raw_.Load(group, logit);
     Adjust(group, logit);
   }
-  // The same, of logits that are loaded.
+  // The same for logits that have been loaded.
   __device__ void Adjust(int group, float (&logit)[kThreadTokens]) const {
     if (IsPlain()) return;
     int32_t count[kThreadTokens];
@@ -189,8 +189,8 @@ class AdjustedLogits {
     atomicOr(touched_ + bit / 32, 1u << (bit % 32));
   }
 
-  // The path from the row up, as far as it is among the kPathTokens rows
-  // before.
+  // Finds the path from the row up, as far as it is among the last kPathTokens
+  // rows.
   __device__ void FindPath(int row) {
     const int first = p_.batch.first_row[request_];
     const int begin = max(first, row + 1 - kPathTokens);
@@ -233,7 +233,7 @@ class AdjustedLogits {
     }
   }
 
-  // count: of the committed tokens.
+  // `count` is that of the committed tokens.
   __device__ __noinline__ float Adjusted(int32_t v, float logit,
                                          int32_t count) const {
     const bool is_touched = IsTouched(v);
@@ -289,8 +289,8 @@ class AdjustedLogits {
   const bool has_penalties_;
   const int32_t position_;
   const bool bans_stops_;
-  const int32_t* const count_;  // [V], or null: no tokens were counted.
-  uint32_t* const touched_;     // Tokens that a bias, a ban or the path names.
+  const int32_t* const count_;  // [V]; null if no tokens were counted.
+  uint32_t* const touched_;     // Tokens with a bias or ban, or on the path.
   Shared& shared_;
 };
 

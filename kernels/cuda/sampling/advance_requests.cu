@@ -1,4 +1,5 @@
-// What a path changes for the round that follows: one warp for each request.
+// Updates what a path changes for the next round, with one warp for each
+// request.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What a block of kThreads does together over a row of logits. The order of
+// Operations of a whole block of kThreads on a row of logits. The order of
 // every sum is fixed, so that the bits depend on the row alone.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_BLOCK_OPS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_BLOCK_OPS_CUH_
@@ -11,8 +11,8 @@
 namespace bole::cuda {
 
 // Calls f(v, logits[v]) for the tokens begin .. end - 1, each in one thread,
-// with so many loads on their way at a time. Another GPU's logits are loaded as
-// this one's are: never as what no kernel writes.
+// with several loads in flight at a time. Logits of this and of other GPUs are
+// loaded alike, and never as read-only data.
 template <int kThreads, typename F>
 __device__ void ForEachLogit(const float* logits, int begin, int end,
                              const F& f) {
@@ -40,12 +40,12 @@ __device__ inline double WarpSum(double x) {
   return x;
 }
 
-// The sum over the block, in every thread; `shared` holds one for each warp.
-// Synchronises the block, as the functions below do.
+// Returns the sum over the block in every thread; `shared` holds one value for
+// each warp. Synchronises the block, as the functions below do.
 template <int kThreads>
 __device__ double BlockSum(double x, double* shared) {
   x = WarpSum(x);
-  __syncthreads();  // `shared` may still be read from a call before.
+  __syncthreads();  // An earlier call may still read `shared`.
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
   double sum = 0;
@@ -114,7 +114,8 @@ __device__ double BlockSumBefore(double x, double* shared) {
   return before + (through - x);
 }
 
-// Ascending, by all threads of a block. The size is a power of two.
+// Sorts in ascending order. Called by all threads of a block. The size is a
+// power of two.
 __device__ inline void SortShared(uint64_t* key, int size) {
   for (int run = 2; run <= size; run *= 2) {
     for (int stride = run / 2; stride > 0; stride /= 2) {

@@ -1,5 +1,5 @@
-// Counting the tokens that became part of their sequences: some blocks for each
-// request, each with its share of the vocabulary.
+// Counts the tokens that became part of their sequences. There are some blocks
+// for each request, each with its share of the vocabulary.
 #include <cstdint>
 
 #include "kernels/cuda/launch.cuh"
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A thread for each token of the vocabulary.
+// There is a thread for each token of the vocabulary.
 __global__ void __launch_bounds__(kThreads)
     OutputToPromptKernel(const __grid_constant__ OutputToPromptParams p) {
   WaitForPrevious();

@@ -1,4 +1,4 @@
-// The bookkeeping of drafting: one block for each request.
+// The bookkeeping of drafting, with one block for each request.
 #include <cstddef>
 #include <cstdint>
 
@@ -67,7 +67,8 @@ class Level {
     }
   }
 
-  // After the candidates, and a synchronisation. Synchronises.
+  // Called after the candidates are written and the block is synchronised.
+  // Synchronises.
   __device__ void ChooseFrontier() {
     const uint32_t* masks = p_.ancestors + lanes_ * p_.mask_words;
     for (int i = threadIdx.x; i < k_ * p_.mask_words && p_.level > 0;
@@ -93,7 +94,7 @@ class Level {
     return rank;
   }
 
-  // The level's i-th candidate goes to this lane.
+  // Puts the level's i-th candidate into this lane.
   __device__ void SetLane(int lane, int i) {
     const int64_t out = lanes_ + lane;
     const int parent_lane = i / k_;

@@ -1,4 +1,4 @@
-// What is found in the parts of rows, on whichever rank they are.
+// The results of the parts of rows, on whichever rank the parts are.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_PART_RESULTS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_PART_RESULTS_CUH_
 
@@ -12,11 +12,11 @@
 
 namespace bole::cuda {
 
-// Which parts of rows each rank has: whole ones, that begin where its columns
-// begin.
+// Which parts of rows each rank has. A rank's parts begin where its columns
+// begin, so every part is on one rank.
 struct PartCut {
-  int num_parts;  // P: all ranks together have so many.
-  int own_parts;  // This rank has so many, from first_part on.
+  int num_parts;  // P, the parts of all ranks.
+  int own_parts;  // This rank's parts, from first_part on.
   int first_part;
   int first_token;  // Where this rank's columns begin.
   int max_k;
@@ -41,16 +41,16 @@ struct PartCut {
   }
 };
 
-// What the parts of rows leave for the rows; device memory.
+// The results of parts, from which those of rows are computed; device memory.
 struct PartResults {
   double* sum;   // [rows, P] of exp(logit - max) of the part.
-  Rank* rank;    // [rows, P * max_k] P lists of the k best, best first.
+  Rank* rank;    // [rows, P * max_k] P lists of the k best, in order.
   float* max;    // [rows, P]
-  float* drawn;  // [rows] the logit of the token drawn, if there is one.
+  float* drawn;  // [rows] the logit of the drawn token, if any.
   int num_parts;
   int max_k;
 
-  // k <= max_k, as the row wants.
+  // `k` <= max_k is the number that the row requests.
   __device__ Rank* RanksOf(int row, int part, int k) const {
     return rank + static_cast<int64_t>(row) * num_parts * max_k + part * k;
   }
@@ -69,11 +69,11 @@ struct PartResults {
   }
 };
 
-// What a block finds in its part of rows, for all ranks.
+// Sends the results of a block's part of a row to all ranks.
 template <int kRanks>
 class PartSender {
  public:
-  // For `rows` rows of results.
+  // The results have `rows` rows.
   __device__ PartSender(const Exchange<kRanks>& x, int64_t rows,
                         const PartCut& cut)
       : x_(x), cut_(cut), rows_(rows), call_(NumberOf(x)) {}
@@ -83,7 +83,8 @@ class PartSender {
   __device__ PartResults On(int rank) const {
     return PartResults::In(ResultsOn(x_, rank, call_), rows_, cut_);
   }
-  // The same token's, counted among all columns.
+  // Converts a rank whose token is numbered within this rank's columns into
+  // that with the token's number among all columns.
   __device__ Rank Whole(Rank own) const {
     return own == kNoRank ? kNoRank : own - cut_.first_token;
   }

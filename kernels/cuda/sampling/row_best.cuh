@@ -27,7 +27,8 @@ struct LogSoftmax {
 
 template <int kMaxK>
 struct PartShared {
-  // The best lanes of each warp; then, of the block, all that may be the best.
+  // The best lanes of each warp, then all ranks of the block that may be among
+  // the k best.
   Rank lane_best[kPartWarps][kMaxK];
   Rank listed[kMaxK * kThreadTokens];
   float max[kPartWarps];
@@ -36,7 +37,7 @@ struct PartShared {
   int num_listed;
 };
 
-// The k largest of a warp's ranks, in order.
+// Writes the k largest of a warp's ranks in order.
 __device__ inline void SortBest(Rank own, int k, Rank* out) {
   for (int i = 0; i < k; ++i) {
     const Rank best = WarpMax(own);
@@ -60,10 +61,10 @@ __device__ Rank KthOfLists(const PartShared<kMaxK>& shared, int k) {
   return best;
 }
 
-// The k best of a part: calls tell(place, rank) for each, in one thread. The
-// k-th best lane of the block tells what the k best logits are no less than,
-// and few others are. By a block; its logits are in the threads' registers.
-// Synchronises.
+// Finds the k best of a part, and calls tell(place, rank) for each in one
+// thread. The rank of the block's k-th best lane is a lower bound of the k best
+// ranks that few others reach. Called by a block that has the logits in its
+// threads' registers. Synchronises.
 template <int kMaxK, typename F>
 __device__ void FindBest(const LogitRow& row, int group,
                          const float (&logit)[kThreadTokens], int k,
@@ -89,7 +90,7 @@ __device__ void FindBest(const LogitRow& row, int group,
     }
   }
   __syncthreads();
-  // Each goes to where as many are better.
+  // The place of each one is the number of better ones.
   const int count = shared.num_listed;
   for (int i = threadIdx.x; i < count; i += kPartThreads) {
     int place = 0;
@@ -104,9 +105,9 @@ __device__ void FindBest(const LogitRow& row, int group,
   }
 }
 
-// Part `part` of the rank's `row`, by a block of kPartThreads that has loaded
-// its groups; what it finds is sent as of row `out_row`. k may be 0.
-// Synchronises.
+// Processes part `part` of the rank's `row` by a block of kPartThreads that has
+// loaded its groups, and sends the results as those of row `out_row`. k may be
+// 0. Synchronises.
 template <int kMaxK, int kRanks>
 __device__ void FindPartBest(const LogitRow& row, int part,
                              const float (&logit)[kThreadTokens], int k,
@@ -123,7 +124,7 @@ __device__ void FindPartBest(const LogitRow& row, int part,
   __syncthreads();
 #pragma unroll
   for (int w = 0; w < kPartWarps; ++w) max = fmaxf(max, shared.max[w]);
-  float own[4] = {};  // Fewer roundings in a row than in one sum.
+  float own[4] = {};  // Four sums accumulate smaller errors.
   if (max > Impossible()) {
 #pragma unroll
     for (int i = 0; i < kThreadTokens; ++i) {
@@ -153,7 +154,7 @@ __device__ void FindPartBest(const LogitRow& row, int part,
   results.max[out] = max;
 }
 
-// What a row's parts give together, by one warp.
+// Merges the results of a row's parts, by one warp.
 class RowBest {
  public:
   // The bytes of shared memory that `shared` needs.
@@ -198,7 +199,7 @@ class RowBest {
     softmax_.log_sum = log(WarpSum(own));
   }
 
-  // Takes, k times, the best of what is left in all parts.
+  // Takes the best one of those left in all parts, k times.
   template <int kLists>
   __device__ void Merge(const Rank* lists, int num_parts, int k) {
     const int lane = threadIdx.x % 32;

@@ -1,5 +1,5 @@
-// Rows of logits in parts, each for a block of its own. What a part gives does
-// not depend on how many rows or blocks there are.
+// Rows of logits are divided into parts, each for a block of its own. The
+// result of a part does not depend on how many rows or blocks there are.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_ROW_PARTS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_ROW_PARTS_CUH_
 
@@ -17,10 +17,10 @@ inline constexpr int kPartThreads = 256;
 inline constexpr int kThreadTokens = 16;  // A thread's tokens, in registers.
 inline constexpr int kPartTokens = kPartThreads * kThreadTokens;
 inline constexpr int kPartWarps = kPartThreads / 32;
-// What a warp has: so many consecutive tokens.
+// A group is the tokens of one warp, which are consecutive.
 inline constexpr int kGroupTokens = 32 * kThreadTokens;
 static_assert(kGroupTokens == kHeadGroupTokens);
-// A row's parts are merged by a warp, of which each lane takes so many.
+// A warp merges a row's parts; each lane takes up to this many.
 inline constexpr int kMaxPartsPerLane = 8;
 inline constexpr int kMaxParts = 32 * kMaxPartsPerLane;
 
@@ -46,7 +46,7 @@ __device__ inline int TokenAt(int group, int i) {
 // One row of logits, or the columns of it that a rank has.
 struct LogitRow {
   const float* logits;
-  int num_tokens;   // That count.
+  int num_tokens;   // Valid ones.
   bool is_aligned;  // To 16 bytes.
 
   // A lane's logits of a group, clean; -inf beyond the end of the row. Returns
@@ -79,7 +79,7 @@ struct LogitRow {
   }
 };
 
-// Whether every row of a rank's logits [., columns] is.
+// Whether every row of a rank's logits [., columns] is aligned to 16 bytes.
 inline bool IsAligned(const float* logits, int columns) {
   return columns % 4 == 0 && reinterpret_cast<uintptr_t>(logits) % 16 == 0;
 }
@@ -97,7 +97,7 @@ __device__ LogitRow OwnRow(const LogitParts<kRanks>& cut, int row,
 template <int kRanks>
 class CutRow {
  public:
-  // is_aligned: the rows of all ranks whose logits are read.
+  // is_aligned: whether the rows of all ranks whose logits are read are.
   __device__ CutRow(const LogitParts<kRanks>& cut, int row, int num_tokens,
                     bool is_aligned)
       : cut_(cut),
@@ -112,7 +112,7 @@ class CutRow {
     while (rank + 1 < cut_.ranks.count() && v >= cut_.first[rank + 1]) ++rank;
     return rank;
   }
-  // The columns of a rank, in the places of their tokens.
+  // The columns of a rank, indexed by their tokens among all columns.
   __device__ LogitRow PartOf(int rank) const {
     return {cut_.part[rank] + static_cast<int64_t>(row_) * cut_.Columns(rank) -
                 cut_.first[rank],
@@ -121,7 +121,7 @@ class CutRow {
   __device__ float operator[](int32_t v) const {
     return PartOf(RankOf(v)).logits[v];
   }
-  // As LogitRow::Load().
+  // Does what LogitRow::Load() does.
   __device__ bool Load(int group, float (&logit)[kThreadTokens]) const {
     return PartOf(RankOf(group * kGroupTokens)).Load(group, logit);
   }

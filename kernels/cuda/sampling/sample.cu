@@ -1,9 +1,9 @@
-// Sampling in five launches. A draw depends on the row and its ancestors alone,
-// so the token of every row is drawn at once: many blocks look at parts of the
-// row, one puts together what they found. Then each request's tree is walked by
-// a warp, and the rows that were visited are reported, again by parts. Of
-// several ranks each looks at its own columns and tells the others what it
-// found; the rest all of them do alike.
+// Sampling in five launches. A draw depends only on the row and its ancestors,
+// so the tokens of all rows are drawn at once: many blocks scan parts of a row,
+// and one block merges their results. Then a warp walks each request's tree,
+// and the rows that were visited are reported, again by parts. If there are
+// several ranks, each scans its own columns and sends the results to the
+// others; all of them do the rest alike.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +31,8 @@ namespace {
 
 constexpr int kDrawThreads = 512;
 constexpr int kWalkThreads = 1024;
-// The most parts of a row that a block has, so that it looks up only once what
-// the row is. Few rows are shared among more blocks.
+// The most parts of a row that a block has, so that it looks up the row's
+// request only once for all of them. Few rows are divided among more blocks.
 constexpr int kMaxPartsPerBlock = 8;
 constexpr int PartsPerBlock(int rows) {
   return rows >= 128 ? kMaxPartsPerBlock : rows >= 32 ? 4 : 1;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kPartThreads, 4)
     const CutRow whole(in.cut, row, p.num_valid_tokens, in.are_aligned);
     const LogitRow raw = whole.PartOf(in.cut.ranks.rank());
     float logit[kThreadTokens];
-    // While the row's request is looked up.
+    // This load overlaps the lookup of the row's request.
     bool has_nan = raw.Load(group_of(0), logit);
     const int request = p.batch.request[row];
     const int32_t position = p.batch.committed[request] + p.batch.depth[row];
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kPartThreads, 4)
   EndSending(in.cut.ranks);
 }
 
-// What of the shared memory a draw needs at a time.
+// The shared memory of a draw. It needs one member of the union at a time.
 template <int kRanks>
 struct DrawShared {
   typename RowLogits<kRanks>::Shared logits;
@@ -110,11 +110,11 @@ struct DrawShared {
   };
 };
 
-// One row's token, by a block.
+// Draws one row's token, by a block.
 template <int kRanks>
 class RowDraw {
  public:
-  // row: of the groups' results.
+  // `row` is the row of the groups' results.
   __device__ RowDraw(const RowLogits<kRanks>& logits,
                      const GroupResults& groups, int row,
                      DrawShared<kRanks>& shared)
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kDrawThreads, 2)
   const auto groups =
       GroupResults::In(AwaitResults(in.cut.ranks), gridDim.x, in.num_groups);
   if (row >= *p.batch.rows.count) return;
-  // The groups have their best already; filters look at the tokens again.
+  // The best of every group is known; only filters read the logits again.
   const SamplingControl& control = p.control[p.batch.request[row]];
   const bool is_read = control.temperature > 0 && HasFilters(control);
   const CutRow raw(in.cut, row, p.num_valid_tokens, in.are_aligned);
@@ -215,7 +215,8 @@ __global__ void __launch_bounds__(kDrawThreads, 2)
   if (threadIdx.x == 0) drawn[row] = token;
 }
 
-// One block: every request's walk, and where in the paths they begin.
+// One block does the walks of all requests and computes where each begins in
+// the paths.
 __global__ void __launch_bounds__(kWalkThreads)
     WalkKernel(const __grid_constant__ SampleParams p, const int32_t* drawn,
                int32_t* visited) {
@@ -240,7 +241,7 @@ __global__ void __launch_bounds__(kWalkThreads)
   if (threadIdx.x == 0) first[0] = 0;
 }
 
-// The token of each of `count` rows, from first_row on, goes to `drawn`.
+// Draws the tokens of `count` rows, from first_row on, into `drawn`.
 template <int kRanks>
 absl::Status QueueDraws(const SampleParams& params,
                         const SampledLogits<kRanks>& in, int first_row,
@@ -262,7 +263,8 @@ absl::Status QueueDraws(const SampleParams& params,
   return status;
 }
 
-// What a rank keeps of its rows, before the results of an only rank.
+// Bytes of what a rank keeps for its rows. If there is only one rank, its
+// results follow.
 size_t KeptBytes(int rows) { return 2 * sizeof(int32_t) * rows; }
 
 template <int kRanks>

@@ -1,6 +1,6 @@
-// Draws with a top-k of few tokens. They are in the groups with the k largest
-// maxima, from which a short list is made and sorted; then top-k, top-p and
-// min-p are a matter of places in the list.
+// Draws with top-k of few tokens. These tokens are in the groups with the k
+// largest maxima, from which a short list is made and sorted. Then top-k, top-p
+// and min-p each keep a prefix of the list.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_BEST_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_BEST_CUH_
 
@@ -14,7 +14,7 @@
 
 namespace bole::cuda {
 
-// A block of kThreads; all members are called by all of it, and synchronise it.
+// All members are called by a whole block of kThreads, and synchronise it.
 template <int kThreads, int kRanks>
 class BestDraw {
  public:
@@ -37,10 +37,11 @@ class BestDraw {
         num_groups_(num_groups),
         shared_(shared) {}
 
-  // Whether the list has all of the k best tokens, and their equals.
+  // Makes the list. Returns whether it has all of the k best tokens, and their
+  // equals.
   __device__ bool List() {
     const int k = logits_.control().top_k;
-    uint32_t least = OrderedKey(-FLT_MAX);  // Below are impossible tokens.
+    uint32_t least = OrderedKey(-FLT_MAX);  // Impossible tokens are below.
     if (logits_.num_tokens() > kMaxListed) {
       if (num_groups_ < k || num_groups_ > kMaxListed) return false;
       SortGroups();
@@ -58,7 +59,7 @@ class BestDraw {
     return true;
   }
 
-  // After List().
+  // Called after List().
   __device__ int32_t Draw() {
     constexpr int kOwn = kMaxListed / kThreads;
     const SamplingControl& control = logits_.control();
@@ -130,7 +131,7 @@ class BestDraw {
     });
   }
 
-  // Ties at the k-th value stay.
+  // Ties at the k-th value are kept.
   __device__ void KeepTopK(int k) {
     const uint32_t least = KeyAt(k - 1);
     int kept = 0;

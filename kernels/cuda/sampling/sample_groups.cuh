@@ -1,5 +1,6 @@
-// What a draw needs to know of a row of logits, group by group: each warp looks
-// at kGroupTokens of them once, while they are in its registers.
+// What a draw needs to know about a row of logits, group by group. Each warp
+// scans the kGroupTokens logits of a group once, while they are in its
+// registers.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_GROUPS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_GROUPS_CUH_
 
@@ -36,16 +37,17 @@ struct GroupResults {
   }
 };
 
-// What a warp finds in its group of a row, for all ranks. Where it goes to is
-// computed when it is there: registers are short until then.
+// Sends the results of a warp's group of a row to all ranks. The destinations
+// are computed only when the results are known, because registers are scarce
+// until then.
 template <int kRanks>
 class GroupSender {
  public:
-  // For `rows` rows of results.
+  // The results have `rows` rows.
   __device__ GroupSender(const Exchange<kRanks>& x, int rows, int num_groups)
       : x_(x), rows_(rows), num_groups_(num_groups), call_(NumberOf(x)) {}
 
-  // Calls tell(results, place) in a lane for each rank.
+  // Calls tell(results, place) for each rank, in a lane of its own.
   template <typename F>
   __device__ void Tell(int row, int group, const F& tell) const {
     const int to = threadIdx.x % 32;
@@ -61,7 +63,7 @@ class GroupSender {
   const uint64_t call_;
 };
 
-// The ways to a row's token.
+// How a row's token is drawn.
 enum class DrawKind {
   kGreedy,
   kFromAll,   // From all tokens; then whether top-p and min-p keep it.
@@ -84,7 +86,7 @@ __device__ inline DrawKind KindOf(const SamplingControl& control,
 struct Scorer {
   uint64_t seed;
   uint64_t position;
-  float max;  // The largest logit, or of a part of the row.
+  float max;  // The largest logit of the row or of a part of it.
   float temperature;
 
   __device__ __noinline__ float Score(int32_t token, float logit) const {
@@ -92,15 +94,15 @@ struct Scorer {
   }
 };
 
-// No less than GumbelFromBits(), up to kBoundError, and cheaper: for a uniform
-// u it is -log(-log(1 - u)), and -log(1 - u) >= u.
+// An upper bound of GumbelFromBits(), up to kBoundError, that is cheaper. For a
+// uniform u the noise is -log(-log(1 - u)), and -log(1 - u) >= u.
 inline constexpr float kBoundError = 1e-3f;
 __device__ inline float NoiseBound(uint32_t bits) {
   constexpr float kLog2 = 0.69314718f;
   return kLog2 * (32 - __log2f(static_cast<float>(bits) + 0.5f));
 }
 
-// Finite, so that 0 times it is 0.
+// The inverse is finite, so that 0 times it is 0.
 __device__ inline float InverseOf(float temperature) {
   return fminf(1 / temperature, FLT_MAX);
 }
@@ -151,16 +153,16 @@ __device__ inline Rank FindCandidate(int group,
   return RankOf(__shfl_sync(kAllLanes, own_logit, lane), TokenOf(winner));
 }
 
-// What is drawn for a row.
+// The parameters of a row's draw.
 struct DrawnRow {
-  int row;  // Where its results are among those of the rows.
+  int row;  // The index of its results.
   SamplingControl control;
-  uint64_t next_position;  // Where the noise of the draw comes from.
+  uint64_t next_position;  // Determines the noise of the draw.
   int num_tokens;
 };
 
-// Finds the results of one group, by a warp that has its logits. has_nan: of
-// this lane's, before they were clean.
+// Finds the results of one group, by a warp that has its logits. has_nan:
+// whether any of this lane's was NaN before they were cleaned.
 template <int kRanks>
 __device__ void ScanGroup(const DrawnRow& drawn, int group,
                           const float (&logit)[kThreadTokens], bool has_nan,

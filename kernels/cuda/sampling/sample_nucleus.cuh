@@ -1,7 +1,7 @@
-// Draws with top-p and min-p, but without top-k. The best score of all tokens
-// is most often kept by both, which a sum over the likelier tokens tells; where
-// it is not, no token behind it is either, and the best score of those before
-// it is asked next.
+// Draws with top-p and min-p, but without top-k. Both filters usually keep the
+// token with the best score, which a sum over the likelier tokens shows. If
+// they do not, they keep no less likely token either, and the likelier token
+// with the best score is examined next.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_NUCLEUS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_NUCLEUS_CUH_
 
@@ -15,7 +15,7 @@
 
 namespace bole::cuda {
 
-// A block of kThreads; all members are called by all of it, and synchronise it.
+// All members are called by a whole block of kThreads, and synchronise it.
 template <int kThreads, int kRanks>
 class NucleusDraw {
  public:

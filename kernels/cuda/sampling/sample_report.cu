@@ -1,5 +1,5 @@
-// The rows that were visited, reported by parts: each rank looks at its own
-// columns and tells the others what it found.
+// Reports the rows that were visited, by parts. Each rank scans its own columns
+// and sends the results to the others.
 #include "kernels/cuda/sampling/sample_report.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bole::cuda {
 namespace {
 
-constexpr int kReportRows = 16;  // So many rows have blocks of their own.
+constexpr int kReportRows = 16;  // Rows that have blocks of their own.
 
 // An entry of the paths.
 struct Visit {

@@ -1,4 +1,4 @@
-// The probabilities of what was drawn, and of the alternatives.
+// Reports the probabilities of the drawn tokens and of the alternatives.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_REPORT_H_
 #define BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_REPORT_H_
 
@@ -13,9 +13,9 @@ namespace bole::cuda {
 template <int kRanks>
 struct SampledLogits;  // sampled_logits.cuh
 
-// For 1 and kMaxPeers. Of `count` entries of the paths, from first_place on,
-// after their walks. drawn: [N] by row; visited: [N] the rows of each request's
-// path, from its first_row on.
+// Queues the report of `count` entries of the paths, from first_place on, after
+// their walks. drawn: [N] by row; visited: [N] the rows of each request's path,
+// from its first_row on. Instantiated for 1 and kMaxPeers ranks.
 template <int kRanks>
 absl::Status QueueReport(const SampleParams& params,
                          const SampledLogits<kRanks>& in, int first_place,

@@ -1,4 +1,4 @@
-// The walk through a request's tree, when the token of every row is drawn.
+// The walk through a request's tree once the token of every row is drawn.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_WALK_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_SAMPLE_WALK_CUH_
 
@@ -17,8 +17,8 @@ class Walk {
         request_(request),
         end_(min(p.batch.first_row[request + 1], *p.batch.rows.count)) {}
 
-  // visited: the rows of the path, from the root. The length of the path goes
-  // to path_first[request + 1].
+  // Writes the rows of the path, from the root on, to `visited`, and the length
+  // of the path to path_first[request + 1].
   __device__ void Run(const int32_t* drawn, int32_t* visited) {
     const SamplingControl& control = p_.control[request_];
     int length = 0;

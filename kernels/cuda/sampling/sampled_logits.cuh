@@ -1,5 +1,5 @@
-// What the launches of Sample have in common: the logits, and what is exchanged
-// of them among ranks.
+// The input that the launches of Sample have in common: the logits, and how
+// their parts are divided among ranks.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SAMPLED_LOGITS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_SAMPLED_LOGITS_CUH_
 
@@ -15,17 +15,17 @@
 
 namespace bole::cuda {
 
-// The logits and what is exchanged of them.
+// The logits and their division into groups and parts.
 template <int kRanks>
 struct SampledLogits {
   LogitParts<kRanks> cut;
   bool are_aligned;
-  int num_groups;   // G: all ranks together have so many.
+  int num_groups;   // G, the groups of all ranks.
   int first_group;  // This rank has groups first_group .. end_group - 1.
   int end_group;
   PartCut parts;
 
-  // The most bytes that the ranks tell of a row in one exchange.
+  // The most bytes that the ranks exchange about a row at a time.
   size_t RowBytes() const {
     return std::max(GroupResults::Bytes(1, num_groups),
                     PartResults::RowBytes(parts.num_parts, parts.max_k));

@@ -1,6 +1,7 @@
-// Selection and packing of the next forest, in two launches of one block for
-// each request: the first sorts the candidates of its tree, the second finds
-// out how many of every tree the budget has room for, and writes its own rows.
+// Selection and packing of the next forest, in two launches with one block for
+// each request. The first sorts the candidates of its tree. The second finds
+// how many candidates of every tree fit into the budget, and writes the rows of
+// its own tree.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -17,7 +18,7 @@
 namespace bole::cuda {
 namespace {
 
-// Lists of up to so many requests are copied to shared memory.
+// The lists of up to this many requests are copied to shared memory.
 constexpr int kStagedRequests = 64;
 
 constexpr int kSortThreads = 1024;
@@ -28,13 +29,13 @@ constexpr int kMaxCandidates =
 constexpr int kMaxPadded = 4096;  // A power of two.
 static_assert(kMaxCandidates <= kMaxPadded);
 
-// Per request, between the launches.
+// The result of the first launch, for each request.
 struct Ranked {
   CandidateRank* rank;  // [B, kMaxTreeNodes] best first.
   int32_t* count;       // [B] -1: the request has no rows.
 };
 
-// A candidate's, by the order in which trees grow.
+// A candidate's depth, which follows from the order in which trees grow.
 __device__ int DepthOf(const DraftShape& shape, int candidate) {
   const int k = shape.top_k;
   return candidate < k ? 1 : 2 + (candidate - k) / (k * k);
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kSortThreads)
       min(min(p.cap[b], p.max_nodes_per_tree), p.node_limit[b]) - 1;
   for (int c = threadIdx.x; c < padded; c += blockDim.x) {
     const bool fits = c < num_candidates && DepthOf(p.shape, c) <= depth_limit;
-    // 0 - x, and not -x: so that both zeros are one.
+    // 0 - x, unlike -x, is the same for both zeros.
     rank[c] =
         fits ? static_cast<CandidateRank>(__float_as_uint(0.0f - log_rho[c]))
                        << 32 |
@@ -82,7 +83,7 @@ class Tree {
     int32_t parent[kMaxTreeNodes];
   };
 
-  // By kPackThreads threads. Synchronises.
+  // Used by kPackThreads threads. Synchronises.
   __device__ Tree(const SelectForestParams& p, int b, Shared& shared)
       : p_(p),
         request_(b),
@@ -172,7 +173,7 @@ class Tree {
 
   const SelectForestParams& p_;
   const int request_;
-  const int64_t candidates_;  // Where the request's begin.
+  const int64_t candidates_;  // Where the request's candidates begin.
   Shared& shared_;
 };
 

@@ -1,5 +1,5 @@
-// How many of a batch's ranked candidates the budget has room for, tree by
-// tree.
+// Decides how many of each tree's ranked candidates fit into the batch's
+// budget.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_SELECT_RANKS_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_SELECT_RANKS_CUH_
 
@@ -10,21 +10,21 @@
 
 namespace bole::cuda {
 
-// The smaller rank is the likelier candidate, then the earlier one: the bits of
-// -log_rho, which is no less than 0, before the number of the candidate.
+// A smaller rank means a likelier candidate, or an equally likely one with a
+// smaller number. The upper bits are those of -log_rho, which is not negative;
+// the lower ones are the number of the candidate.
 using CandidateRank = uint64_t;
 inline constexpr CandidateRank kNoCandidate = ~CandidateRank{0};
 
-// How many rows each request gets, by one warp: lane l has the requests l,
-// l + 32, ..., kLists of them. A request's rows are the root and the first of
-// its list: those of its floor, whatever they are worth, and then what is among
-// the likeliest of the batch.
+// Decides how many rows each request gets, by one warp. Lane l has the requests
+// l, l + 32, ..., kLists of them. A request's rows are the root and the first
+// entries of its list: those of its floor, however unlikely, and then those
+// that are among the likeliest of the batch.
 template <int kLists>
 class Selection {
  public:
-  // list: the ranks of every request, no more of one than its cap has room for.
-  // In each list, entries below `low` are selected and those from `high` on are
-  // not.
+  // `list` has the ranks of every request, no more than its cap allows. In each
+  // list, entries below `low` are selected and those from `high` on are not.
   __device__ Selection(const SelectForestParams& p, const CandidateRank* list,
                        const int32_t* count)
       : p_(p), list_(list) {
@@ -35,7 +35,7 @@ class Selection {
     });
     const int roots = Sum([&](int i) { return is_used_[i] ? 1 : 0; });
     const int all = Sum([&](int i) { return high_[i]; });
-    // With what the floors take.
+    // The room includes what the floors take.
     const int room = max(min(*p.budget, p.max_rows) - roots, 0);
     if (all <= room) return;
     FindValue(room);
@@ -58,7 +58,7 @@ class Selection {
       f(i, 32 * i + static_cast<int>(threadIdx.x % 32));
     }
   }
-  // Over all requests, in every lane.
+  // Returns the sum over all requests in every lane.
   template <typename F>
   __device__ int Sum(const F& f) const {
     int sum = 0;
@@ -106,7 +106,7 @@ class Selection {
   }
 
   // Selects equal candidates in the order of requests until there is no more
-  // room. Then high_ is where each list ends.
+  // room. Afterwards high_ is the number of selected entries of each list.
   __device__ void ShareTies(int room) {
     const int lane = threadIdx.x % 32;
     int left = room - Sum([&](int i) { return low_[i]; });

@@ -20,7 +20,7 @@ __device__ inline bool HasFilters(const SamplingControl& control) {
 template <int kThreads, int kRanks>
 class TokenFilter {
  public:
-  // Once there are so few candidates, they are copied together.
+  // Once there are at most this many candidates, they are copied to a list.
   static constexpr int kMaxListed = 2048;
   struct Shared {
     float logit[kMaxListed];
@@ -84,11 +84,11 @@ class TokenFilter {
     return BlockPrefix<kThreads>(own, shared_.count);
   }
 
-  // What a search goes by: the order of its keys, and their weights.
+  // The keys of a search and their weights.
   enum class Search {
     kCount,   // By logit; every candidate weighs 1.
     kWeight,  // By logit; WeightOf().
-    kTies,    // By id, the lower first; candidates at least_key_ weigh 1.
+    kTies,    // By id, lower first; those at least_key_ weigh 1.
   };
 
   __device__ uint32_t KeyIn(Search search, int v, float logit) const {
@@ -104,7 +104,7 @@ class TokenFilter {
 
   struct Threshold {
     uint32_t key;
-    double above;  // Weight of what has larger keys.
+    double above;  // Weight of the larger keys.
   };
 
   // The largest key such that the candidates with that key and larger ones
@@ -117,7 +117,7 @@ class TokenFilter {
       double bin[16] = {};
       ForEachCandidate([&](int v, float logit) {
         const uint32_t key = KeyIn(search, v, logit);
-        // Twice: a shift by 32 is none.
+        // Two shifts, because one by 32 would be undefined.
         if ((key ^ found.key) >> shift >> 4 != 0) return;
         const uint32_t digit = key >> shift & 15;
         const double weight = WeightIn(search, logit);
@@ -147,7 +147,7 @@ class TokenFilter {
 
   // Sums every bin over the block.
   __device__ void SumBins(double (&bin)[16]) {
-    __syncthreads();  // The bins may still be read from a call before.
+    __syncthreads();  // An earlier call may still read the bins.
 #pragma unroll
     for (int d = 0; d < 16; ++d) {
       const double sum = WarpSum(bin[d]);
@@ -163,7 +163,7 @@ class TokenFilter {
     }
   }
 
-  // Drops what is below `key`, and lists the candidates if they are few.
+  // Drops candidates below `key`, and lists the remaining ones if they are few.
   __device__ __noinline__ void RaiseLeast(uint32_t key) {
     if (key > least_key_) least_key_ = key;
     if (is_listed_) return;
@@ -179,14 +179,15 @@ class TokenFilter {
     num_listed_ = prefix.total;
   }
 
-  // Ties at the k-th value stay. A row with fewer possible tokens keeps them:
-  // the sum never gets to k.
+  // Ties at the k-th value are kept. A row with fewer possible tokens keeps all
+  // of them, because the sum never reaches k.
   __device__ void KeepTopK(int k) {
     RaiseLeast(FindThreshold(Search::kCount, k, kMaxListed).key);
     if (is_listed_) RaiseLeast(FindThreshold(Search::kCount, k, 0).key);
   }
 
-  // The best that weigh p of all, ties to the lower id; at least one.
+  // Keeps the best candidates whose weight reaches the share p of the total; of
+  // equal ones those with lower ids. At least one is kept.
   __device__ void KeepTopP(double p) {
     double own = 0;
     ForEachCandidate([&](int, float logit) { own += WeightOf(logit); });
@@ -202,8 +203,8 @@ class TokenFilter {
     KeepTies(missing > 1 ? ceil(missing) : 1);
   }
 
-  // Tokens lighter than an n-th of `spare` weigh less than that together. They
-  // are not among the best that weigh all but twice as much.
+  // Tokens lighter than an n-th of `spare` weigh less than `spare` together.
+  // They are not among the best that weigh all but twice `spare`.
   __device__ void DropLight(double spare) {
     const int n = CountCandidates().total;
     const double lowest = max_ + temperature_ * log(spare / n);

@@ -1,5 +1,5 @@
-// Logits in an order that integers have, so that the best token of a row is a
-// maximum, whatever order it is taken in.
+// Maps logits and tokens to integers of the same order, so that the best token
+// of a row is a maximum, which does not depend on the order of reduction.
 #ifndef BOLE_KERNELS_CUDA_SAMPLING_TOKEN_ORDER_CUH_
 #define BOLE_KERNELS_CUDA_SAMPLING_TOKEN_ORDER_CUH_
 
@@ -17,7 +17,8 @@ __device__ inline float CleanLogit(float logit) {
   return fminf(fmaxf(logit, Impossible()), FLT_MAX);
 }
 
-// Orders floats as they compare; both zeros are one. REQUIRES: not NaN.
+// Keys have the order of the floats; both zeros have the same key. REQUIRES:
+// not NaN.
 __device__ inline uint32_t OrderedKey(float x) {
   const uint32_t bits = x == 0 ? 0 : __float_as_uint(x);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;

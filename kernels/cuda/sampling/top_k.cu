@@ -1,5 +1,5 @@
-// The k likeliest tokens of every row: a block for each part of a row, then a
-// warp for each row.
+// Finds the k likeliest tokens of every row, with a block for each part of a
+// row, then a warp for each row.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace bole::cuda {
 namespace {
 
-// Rows first_row .. are looked at, as many as the grid has.
+// Scans as many rows as the grid has, from first_row on.
 template <int kRanks>
 __global__ void __launch_bounds__(kPartThreads, 6)
     PartKernel(const __grid_constant__ TopKParams p,
@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kPartThreads, 6)
   const int place = blockIdx.y;
   WaitForPrevious();
   StartNext();
-  // Before it is known whether the row is in use: that takes as long.
+  // The load starts before it is known whether the row is in use, because that
+  // takes as long.
   const LogitRow own =
       OwnRow(logits, first_row + place, p.num_valid_tokens, is_aligned);
   const int part = blockIdx.x;

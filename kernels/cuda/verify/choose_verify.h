@@ -1,4 +1,4 @@
-// Which kernel verifies the trees of a problem.
+// Chooses the kernel that verifies the trees of a problem.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_CHOOSE_VERIFY_H_
 #define BOLE_KERNELS_CUDA_VERIFY_CHOOSE_VERIFY_H_
 
@@ -7,7 +7,7 @@
 
 namespace bole::cuda {
 
-// Each is a header gdn_verify_*.h, but for the plain versions.
+// Each has a header gdn_verify_*.h, except the plain versions.
 enum class VerifyWay {
   kTwoStage,  // The finite series.
   kAlone,     // Few heads, trees of 33 to 64 nodes.
@@ -21,9 +21,9 @@ enum class VerifyWay {
   kSerial,    // Node by node.
 };
 
-// The fastest of those that take the problem. A function of the shape, the
-// solver and what the GPU is: nothing on the device is looked at, so that tests
-// can ask without one.
+// Returns the fastest of those that support the problem. The choice depends on
+// the shape, the solver and the kind of GPU only. Nothing is read from the
+// device, so tests can call this without one.
 VerifyWay ChooseVerify(const GdnCoreParams& params, const Launch& on);
 
 }  // namespace bole::cuda

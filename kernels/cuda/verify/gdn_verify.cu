@@ -1,5 +1,6 @@
-// Verification of a forest: which kernel does it, and plain versions, which the
-// fast ones are compared with: the closed form in float32, and node by node.
+// Verification of a forest: the dispatch to the kernels, and plain versions
+// that the fast ones are compared with. One is the closed form in float32, the
+// other goes node by node.
 #include <cstddef>
 #include <cstdint>
 
@@ -82,8 +83,8 @@ class HeadRows {
 
 // Shared memory of a block: one T x T matrix, and U.
 struct Workspace {
-  double* log_decay;  // [T] Gamma, in double: a strong decay near the root must
-                      // not blur the differences below it.
+  double* log_decay;  // [T] Gamma, in double, so that differences after a
+                      // strong decay near the root stay accurate.
   float* matrix;      // [T, T] -G, then C.
   float* u;           // [T, dv]
 
@@ -97,10 +98,10 @@ struct Workspace {
   }
 };
 
-// -G_ij = -beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i, or C_ij
-// = exp(Gamma_i - Gamma_j) q_i k_j for those and i itself: the rows of x with
-// `scale` before them. Only ancestors meet the exponential, so its argument is
-// never positive. One warp for each row.
+// Computes -G_ij = -beta_i exp(Gamma_i - Gamma_j) k_i k_j for ancestors j of i,
+// or C_ij = exp(Gamma_i - Gamma_j) q_i k_j for those and i itself. The
+// exponential is only computed for these, so its argument is never positive.
+// There is one warp for each row.
 template <typename T, int kPerLane, bool kIsC>
 __device__ void BuildMatrix(const HeadRows<T>& rows, const Workspace& w) {
   const int n = rows.count();
@@ -120,8 +121,9 @@ __device__ void BuildMatrix(const HeadRows<T>& rows, const Workspace& w) {
   }
 }
 
-// The products of the state with every k (to U, as the right side R) or with
-// every q (to out). One warp for each row of the state.
+// Computes the products of the state with every k (written to U as the right
+// side R) or with every q (written to out). There is one warp for each row of
+// the state.
 template <typename T, int kPerLane, bool kIsOut>
 __device__ void MultiplyState(const GdnCoreParams& p, const HeadRows<T>& rows,
                               const float* state, const Workspace& w) {
@@ -169,7 +171,7 @@ __global__ void __launch_bounds__(kThreads)
           ? nullptr
           : HeadState(p.shape, p.states, p.batch.slot[request], p.layer, head);
 
-  // Each node climbs to the root on its own: no order among the threads.
+  // Each node climbs to the root by itself, so threads need no order.
   for (int i = threadIdx.x; i < n; i += kThreads) {
     double sum = 0;
     for (int j = i; j >= 0; j = rows.parent(j)) sum += rows.log_decay(j);
@@ -196,8 +198,8 @@ __global__ void __launch_bounds__(kThreads)
   MultiplyState<T, kPerLane, /*kIsOut=*/true>(p, rows, state, w);
 }
 
-// The definition: every node replays its own path on the committed state, a
-// warp for each row of it. Grid: value tiles, heads, rows.
+// Follows the definition: every node replays its own path on the committed
+// state, with a warp for each row of the state. Grid: value tiles, heads, rows.
 template <typename T, int kPerLane>
 __global__ void __launch_bounds__(kThreads) SerialKernel(GdnCoreParams p) {
   const int row = blockIdx.z;

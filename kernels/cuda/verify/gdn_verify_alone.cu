@@ -1,6 +1,6 @@
-// Verification by itself of trees of 33 to 64 nodes of few requests: a block
-// for each tile of the columns of a head (verify_alone.cuh), one on a
-// multiprocessor.
+// Verification in a launch of its own, for few requests with trees of 33 to 64
+// nodes. There is a block for each tile of the columns of a head
+// (verify_alone.cuh), and one block on a multiprocessor.
 #include "kernels/cuda/verify/gdn_verify_alone.h"
 
 #include "absl/status/status.h"
@@ -19,8 +19,8 @@ namespace {
 using C = AloneConfig;
 
 // Grid: tiles of the heads of a key head, key heads, requests. Topology and
-// states are older than this forward pass, whose first kernel waited for all
-// before it: they are read while the kernel before may still run.
+// states were written before this forward pass, whose first kernel waited for
+// all earlier ones, so they are read while the previous kernel may still run.
 __global__ void __launch_bounds__(C::kThreads, 1)
     AloneKernel(const __grid_constant__ GdnCoreParams p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
     s.state.LoadAsync<kGroupWarps>(state);
     CommitCopies();
   }
-  __syncthreads();  // The barriers are there.
+  __syncthreads();  // The barriers have been initialised.
   WaitForPrevious();
   const int padded = (tile.count + kTileRows - 1) / kTileRows * kTileRows;
   if (warpgroup == 0) {

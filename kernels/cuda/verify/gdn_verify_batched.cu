@@ -9,7 +9,8 @@
 //   R^T = (V - D_P K S)^T D_beta     state in two bfloat16 parts times raw k
 //   O^T = (D_P Q S)^T + R^T M^T      R and M in two bfloat16 parts
 //
-// Left operands are in registers: the state as it lies in memory, and sums.
+// Left operands are in registers: the state in the layout that it has in
+// memory, and sums.
 #include "kernels/cuda/verify/gdn_verify_batched.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ __device__ void RunLoaders(const GdnCoreParams& p, const VerifyMaps& maps,
 
 #endif
 
-// One block for each multiprocessor, whose copies run ahead from head to head.
+// There is one block for each multiprocessor. It prefetches across heads.
 template <typename C>
 __global__ void __launch_bounds__(kBatchThreads, 1)
     BatchedKernel(const __grid_constant__ GdnCoreParams p,
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& s = *reinterpret_cast<BatchShared<C>*>(memory);
-  // On its way while the barriers are initialised.
+  // It is loaded while the barriers are initialised.
   const auto first = VerifyItem::First(p, task);
   BeginBlock(maps, s);
   const int group = static_cast<int>(threadIdx.x / 128);
@@ -83,7 +84,8 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// The two warps behind the columns', for trees of up to 16 kUsed nodes.
+// Run by the two warps after those of the columns, for trees of up to 16 kUsed
+// nodes.
 template <int kUsed>
 __device__ __forceinline__ void BuildSmall(const GdnCoreParams& p,
                                            const VerifyMaps& maps,
@@ -109,11 +111,12 @@ __device__ __forceinline__ void BuildSmall(const GdnCoreParams& p,
 
 #endif
 
-// Small trees. A block has half of the columns of one value head and keeps its
-// part of the state in shared memory. Blocks are many and independent, several
-// on a multiprocessor: while one waits or multiplies, others' states are on
-// their way, and those of the next launch come as soon as there is room for
-// them. Grid: halves of the value heads of a key head, key heads, requests.
+// The kernel for small trees. A block has half of the columns of one value head
+// and keeps its part of the state in shared memory. There are many independent
+// blocks, several on a multiprocessor. While one waits or multiplies, the
+// states of others are loaded, and blocks of the next launch start as soon as
+// there is room for them. Grid: halves of the value heads of a key head, key
+// heads, requests.
 __global__ void __launch_bounds__(kSmallThreads, kSmallBlocks)
     SmallKernel(const __grid_constant__ GdnCoreParams p,
                 const __grid_constant__ VerifyMaps maps) {
@@ -185,7 +188,7 @@ bool CanVerifyBatched(const GdnCoreParams& p, int max_nodes, const Launch& on) {
 
 absl::Status GdnVerifyBatched(const GdnCoreParams& p, int max_nodes,
                               const Launch& on) {
-  // Rows for trees that are small on an average.
+  // The capacity is that of trees that are small on average.
   if (max_nodes <= kSmallNodes &&
       p.batch.rows.max <= kTileRows * p.batch.max_requests) {
     return LaunchSmall(p, on);

@@ -1,5 +1,6 @@
-// Verification of trees with many heads: one block for each multiprocessor,
-// which has heads one after another, or for small trees blocks of half a head.
+// Verification of trees with many heads. There is one block for each
+// multiprocessor, which processes heads one after another; for small trees,
+// there are blocks of half a head.
 #ifndef BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_BATCHED_H_
 #define BOLE_KERNELS_CUDA_VERIFY_GDN_VERIFY_BATCHED_H_
 
@@ -9,18 +10,19 @@
 
 namespace bole::cuda {
 
-// Whether GdnVerifyBatched() takes a problem that GdnVerifyFused() takes, and
-// is the faster way: more than 64 heads, trees of at most 64 nodes, a GPU of
+// Whether GdnVerifyBatched() supports a problem that GdnVerifyFused() supports,
+// and is faster: more than 64 heads, trees of at most 64 nodes, a GPU of
 // sm_90a.
 bool CanVerifyBatched(const GdnCoreParams& params, int max_nodes,
                       const Launch& on);
 
-// O of every node (Eq. 2), U not stored: O = D_P Q S + C (I + G)^-1 R. As exact
-// as GdnVerifyFused(). No tree has more than max_nodes. Reads the state and v
-// once for each value head, q and k once for a key head's value heads, oftener
-// where that makes blocks more equal, and twice for a value head of small
-// trees. The states and the topology must be from before the forward pass: they
-// are read without a wait for the kernel before.
+// Computes O of every node (Eq. 2) without storing U:
+// O = D_P Q S + C (I + G)^-1 R. It is as exact as GdnVerifyFused(). No tree has
+// more than max_nodes nodes. It reads the state and v once for each value head,
+// and q and k once for a key head's value heads, more often where that balances
+// the blocks, and twice for a value head of small trees. States and topology
+// are read without a wait for the previous kernel, so they must have been
+// written before the forward pass.
 absl::Status GdnVerifyBatched(const GdnCoreParams& params, int max_nodes,
                               const Launch& on);
 

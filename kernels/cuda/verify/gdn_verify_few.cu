@@ -1,14 +1,15 @@
-// Verification of the trees of few requests, alone and with what is before and
-// behind it in its layer: GdnConv, GdnVerify and GdnGatedNorm in one launch.
+// Verification of the trees of few requests, alone or together with the
+// operators before and after it in its layer: GdnConv, GdnVerify and
+// GdnGatedNorm in one launch.
 //
 // A block has a tile of the columns of a value head (verify_few.cuh). In a
-// layer a cluster has all tiles of the value heads that read a key head: its
+// layer, a cluster has all tiles of the value heads that read a key head. Its
 // blocks send each other the keys and queries that they have convolved, and the
-// sums of squares of the norm. What is sent counts its bytes at a barrier of
-// the receiver, which does not wait for factors on their way to memory as a
-// barrier of the cluster would.
+// sums of squares of the norm. Messages count their bytes at a barrier of the
+// receiver. Unlike a barrier of the cluster, it does not wait for the stores of
+// factors to global memory.
 //
-// A layer does not tell the next kernel to start: its blocks fill some
+// A layer does not call StartNext(), because its blocks fill some
 // multiprocessors and leave the others empty (launch.cuh).
 #include "kernels/cuda/verify/gdn_verify_few.h"
 
@@ -39,7 +40,8 @@ namespace {
 constexpr int kMaxNodes = 64;
 constexpr int kMaxCluster = 8;
 
-// Warps of a layer that have the gates, the last; the others have the front.
+// In a layer, the last kGateWarps warps compute the gates; the others run the
+// front.
 template <typename C>
 constexpr int kGateWarps = C::kNodes / 32;
 
@@ -50,13 +52,14 @@ struct LayerShared {
       front;
   HeadSquares<C::kNodes> squares;
   TileNorm<C> norm;
-  // What blocks of the cluster send: keys and queries; squares, and the block's
-  // own outputs.
+  // These count what blocks of the cluster send: keys and queries; squares, and
+  // the block's own outputs.
   uint64_t keys_barrier;
   uint64_t squares_barrier;
 };
 
-// The block's tile, but for what is known of its request. cluster: blocks.
+// The block's tile without the data of its request. `cluster` is the number of
+// blocks of a cluster.
 template <typename C>
 __device__ LayerTile TileOfBlock(int cluster) {
   const int block = static_cast<int>(blockIdx.x);
@@ -75,8 +78,9 @@ __device__ LayerTile TileOfBlock(int cluster) {
           .owns_keys = block < cluster};
 }
 
-// The front: its factors go to memory, keys and queries to all blocks of the
-// cluster as well. The weights are on their way.
+// Runs the front. It writes its factors to global memory, and also sends keys
+// and queries to all blocks of the cluster. The copies of the weights must have
+// been started.
 template <typename C>
 __device__ void RunFront(const GdnVerifyLayerParams& p, const LayerTile& tile,
                          int padded, LayerShared<C>& s, Gates<C>& gates) {
@@ -123,9 +127,9 @@ __device__ void ReadFactors(const GdnCoreParams& p, const LayerTile& tile,
   __syncthreads();
 }
 
-// What the warps do with the tile: solve and read out, or build the matrices.
-// Calls put(group, j) in the warp of a group, when block j of its outputs is
-// where its values were.
+// Runs the roles of the warps: some solve and read out, the others build the
+// matrices. Calls put(group, j) in the warp of a group when block j of its
+// outputs has replaced its values.
 template <typename C, typename Put>
 __device__ void RunRoles(FewShared<C>& s, const Gates<C>& gates, int used,
                          const Put& put) {
@@ -175,9 +179,9 @@ __device__ void VerifyInLayer(const GdnVerifyLayerParams& p,
 #endif
 }
 
-// Topology, states and windows are older than this forward pass, whose first
-// kernel (Embed) waited for all before it: they are read while the kernel
-// before may still run.
+// Topology, states and windows were written before this forward pass, whose
+// first kernel (Embed) waited for all earlier ones, so they are read while the
+// previous kernel may still run.
 template <typename C, bool kIsLayer>
 __device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
                            LayerShared<C>& s) {
@@ -199,7 +203,7 @@ __device__ void VerifyTile(const GdnVerifyLayerParams& p, int cluster,
   if (tile.count <= 0) {
     WaitForPrevious();  // A kernel that has ended has waited.
     CommitCopies();
-    WaitForCopies<0>();  // Nothing comes to memory that is another block's.
+    WaitForCopies<0>();  // No copy may arrive after the block has ended.
     return;
   }
   if (tile.count > C::kNodes) __trap();
@@ -244,7 +248,7 @@ absl::Status AllowSharedMemory() {
       "shared memory of GdnVerify");
 }
 
-// How many clusters of so many blocks of a layer run at a time.
+// How many clusters of `blocks` blocks of a layer run at a time.
 template <typename C>
 int NumClusters(int blocks) {
   cudaLaunchAttribute attribute = {};
@@ -265,9 +269,9 @@ int NumClusters(int blocks) {
   return count;
 }
 
-// Blocks of a layer's cluster: those of as many heads of a key head as run all
-// at a time, since one that has to wait for another costs more than a second
-// convolution of the keys.
+// The blocks of a layer's cluster. It has as many heads of a key head as allow
+// all clusters to run at the same time, since a cluster that has to wait for
+// another costs more than a second convolution of the keys.
 template <typename C>
 int ClusterOfLayer(const GdnCoreParams& p) {
   static const std::array<int, kMaxCluster + 1> kAtATime = [] {
@@ -306,7 +310,7 @@ absl::Status LaunchFew(const GdnVerifyLayerParams& p, const Launch& on) {
       on, p, cluster);
 }
 
-// Room for so many nodes a tree.
+// The most nodes that a tree may have.
 int NodeCapacity(const RowBatch& batch) {
   return batch.mask_words > 0 ? std::min(32 * batch.mask_words, batch.rows.max)
                               : batch.rows.max;
@@ -316,14 +320,14 @@ int NumHeads(const GdnCoreParams& p) {
   return p.shape.value_heads * p.batch.max_requests;
 }
 
-// Calls f with the configuration for the problem: as many tiles of a head as
-// have a multiprocessor each.
+// Calls f with the configuration for the problem. A head has as many tiles as
+// can have a multiprocessor each.
 template <typename F>
 auto WithConfig(const GdnCoreParams& p, const F& f) {
   return NumHeads(p) <= 32 ? f(FewConfig<4, 2, 16>())
                            : f(FewConfig<4, 4, 20>());
 }
-// For a layer fewer blocks share more of the convolution.
+// In a layer, fewer blocks share more of the convolution.
 using LayerConfig = FewConfig<4, 4, 20>;
 
 bool FitsTiles(const GdnCoreParams& p, const Launch& on) {
