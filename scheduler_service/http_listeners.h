@@ -1,4 +1,4 @@
-// Where a scheduler listens for HTTP.
+// The HTTP servers of a scheduler.
 #ifndef BOLE_SCHEDULER_SERVICE_HTTP_LISTENERS_H_
 #define BOLE_SCHEDULER_SERVICE_HTTP_LISTENERS_H_
 
@@ -19,30 +19,31 @@ namespace bole {
 
 struct HttpListenersOptions {
   std::string http_address = {};     // Empty: no API.
-  std::string metrics_address = {};  // Empty: none for metrics alone.
-  Reach reach = Reach::kLoopback;    // For both, as is the next.
+  std::string metrics_address = {};  // Empty: no separate one.
+  Reach reach = Reach::kLoopback;    // For both addresses, as is `tls`.
   TlsFiles tls = {};
   HttpLimits limits = {};  // For `http_address`.
-  // As ServerTlsOptions has it.
+  // The same as in ServerTlsOptions.
   std::function<void(const std::string&)> note = nullptr;
 };
 
-// The API and the metrics, each at its address or nowhere. Thread-safe.
+// The servers of the API and of the metrics; each is optional. Thread-safe.
 class HttpListeners {
  public:
-  // Who may read metrics of `service` may read them at the other address. It
-  // must outlive the listeners. The errors of HttpServer::Start() and
-  // ServerTls::Open().
+  // Callers that may read the metrics of `service` may read them at the metrics
+  // address. `service` must outlive the listeners. Returns the errors of
+  // HttpServer::Start() and ServerTls::Open().
   static absl::StatusOr<HttpListeners> Start(
       const HttpListenersOptions& options, HttpService& service,
       std::shared_ptr<prometheus::Collectable> metrics);
 
-  HttpListeners() = default;  // Nowhere.
+  HttpListeners() = default;  // Listens nowhere.
 
   int http_port() const;     // 0: no API.
-  int metrics_port() const;  // 0: none for metrics alone.
+  int metrics_port() const;  // 0: no separate address.
 
-  // As HttpServer has them, of the API; metrics are there until the end.
+  // The same as in HttpServer, for the API only; the metrics are served until
+  // the end.
   void Drain();
   void Stop();
 

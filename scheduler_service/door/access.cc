@@ -122,7 +122,7 @@ std::variant<Identity, Refusal> Access::Authorize(
 
 TenantLimits Access::LimitsOf(const Identity& who) const {
   const std::shared_ptr<const GrantTable> current = table();
-  // It may have been read again since.
+  // The table may have been read again since.
   if (!current->HasTenant(who.tenant)) return {};
   return current->LimitsOf(who.tenant);
 }

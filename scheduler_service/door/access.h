@@ -1,4 +1,4 @@
-// Who may do what, by bearer tokens.
+// Decides what a caller may do, by its bearer token.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_ACCESS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_ACCESS_H_
 
@@ -27,19 +27,21 @@ namespace bole {
 struct AccessOptions {
   std::string path;  // A file that GrantTable::Parse() reads.
   std::chrono::milliseconds poll_interval{1000};
-  // Told by a thread that the file was read again, or why not. May be null.
+  // Called by a thread to say that the file was read again, or why it was not.
+  // May be null.
   std::function<void(const std::string&)> note = nullptr;
 };
 
-// Knows callers by the tokens of a file, which is read again when it has
-// changed and then stood still for an interval, so that it may be written in
-// place. What is no table then changes nothing. Whoever was let in stays in.
+// Identifies callers by the tokens of a file. The file is read again when it
+// has changed and then stayed the same for an interval, so that it may be
+// written in place. A file that is not a valid table changes nothing. Calls
+// that were let in are not ended by a change.
 //
 // Thread-safe.
 class Access {
  public:
-  // An error, naming the file, if it is no table, or if everybody may write it.
-  // `registry` must outlive the object.
+  // Returns an error that names the file if it is not a valid table, or if
+  // everybody may write it. `registry` must outlive the object.
   static absl::StatusOr<std::unique_ptr<Access>> Open(
       AccessOptions options, prometheus::Registry& registry);
   ~Access();
@@ -47,7 +49,8 @@ class Access {
   Access(const Access&) = delete;
   Access& operator=(const Access&) = delete;
 
-  // Whose token `authorization` has, which is "Bearer TOKEN".
+  // Returns the caller whose token is in `authorization`, which is "Bearer
+  // TOKEN".
   //
   //   kUnauthenticated  it has none that is known.
   //   kForbidden        the token lacks `scope`, if there is one; or `tenant`,
@@ -58,7 +61,7 @@ class Access {
                                             std::string_view tenant,
                                             std::optional<Scope> scope) const;
 
-  // As TenantAccount has them. All tokens of a tenant share its limits.
+  // The same as in TenantAccount. All tokens of a tenant share its limits.
   std::optional<Refusal> Check(const Identity& who);
   std::variant<std::shared_ptr<TenantSeat>, Refusal> Enter(const Identity& who);
 
@@ -78,11 +81,11 @@ class Access {
 
   mutable Mutex mutex_;
   std::shared_ptr<const GrantTable> table_ ABSL_GUARDED_BY(mutex_);
-  // As many as there were ever tenants in the file.
+  // One for each tenant that was ever in the file.
   std::map<std::string, std::shared_ptr<TenantAccount>> accounts_
       ABSL_GUARDED_BY(mutex_);
 
-  FileWatch watch_;  // Uses the rest: last.
+  FileWatch watch_;  // Uses the rest, so it comes last.
 };
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// The models behind the door.
+// The models that requests may name.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_ASKED_MODELS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_ASKED_MODELS_H_
 
@@ -14,8 +14,8 @@
 
 namespace bole {
 
-// A model as the door sees it at one moment: its name and text side, which
-// outlive every request, and what is known of its workers.
+// A model as the door sees it at one moment: its name, and its tokenizer and
+// chat template, which outlive every request; and what is known of its workers.
 struct AskedModel {
   ModelId id;
   const std::string& name;
@@ -32,7 +32,7 @@ class AskedModels {
 
   // As ModelCatalog::Find().
   absl::StatusOr<AskedModel> Find(std::string_view name) const;
-  // By their number.
+  // In the order of their ids.
   std::vector<AskedModel> All() const;
 
  private:

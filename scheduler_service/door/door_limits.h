@@ -1,4 +1,4 @@
-// The bounds on calls, by the names of bole-scheduler's flags.
+// The bounds on calls, named like the flags of bole-scheduler.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_DOOR_LIMITS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_DOOR_LIMITS_H_
 
@@ -8,7 +8,7 @@
 namespace bole {
 
 struct DoorLimits {
-  // Generate calls, those that are read slowly included.
+  // Open Generate calls, including those that are read slowly.
   size_t max_open_requests = 4096;
   // Messages above 16 KiB that wait to be read: this many of Generate, and as
   // many again of Tokenize and Detokenize together.

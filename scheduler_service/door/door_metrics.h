@@ -1,4 +1,4 @@
-// The metrics of what is refused, and of what calls hold.
+// The metrics of refused calls, and of the memory that calls hold.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_DOOR_METRICS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_DOOR_METRICS_H_
 
@@ -16,7 +16,7 @@ struct DoorLoad {
   size_t undelivered_bytes = 0;
   size_t kept_bytes = 0;
   size_t long_generates = 0;  // Messages that wait to be read.
-  size_t long_texts = 0;      // The same, of Tokenize and Detokenize.
+  size_t long_texts = 0;      // The same for Tokenize and Detokenize.
 };
 
 // All methods may be called from any thread. Names and units: README.md.

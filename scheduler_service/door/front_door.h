@@ -1,4 +1,4 @@
-// Who may ask what: the one way in for every protocol.
+// Admits requests: the one way in for every protocol.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_FRONT_DOOR_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_FRONT_DOOR_H_
 
@@ -31,45 +31,44 @@ namespace bole {
 
 class RequestWatcher;
 
-// Messages up to here are read within milliseconds.
+// Messages of up to this size are read within milliseconds.
 inline constexpr size_t kShortMessageBytes = 16 << 10;
 
 // What is known of a request before its message is read.
 struct RequestHead {
-  std::string tenant = {};  // As the client calls itself; empty: it does not.
+  std::string tenant = {};  // The one that the client names, if any.
   // The value of "authorization"; empty if there is none.
   std::string authorization = {};
-  std::string traceparent = {};  // As W3C's Trace Context has it; or empty.
-  std::string model = {};        // Empty: the only one.
+  std::string traceparent = {};  // As in W3C Trace Context; or empty.
+  std::string model = {};        // Empty: the only model.
   size_t bytes = 0;              // The size of the message.
 };
 
-// A message that was read: what is to be submitted, and the model that answers.
+// A message that was read: the requests to submit, and the model that answers.
 struct ReadMessage {
   AskedModel model;
   ChoiceRequests choices;
 };
 
-// Reads the message as what is asked of that model. An error is the client's
-// to mend.
+// Reads the message as a request to that model. Errors are the client's fault.
 using ReadBody = std::function<absl::StatusOr<RequestBody>(
     const ModelText& text, const WorkerDescription& worker)>;
 
-// Says who may ask what: it knows who asks, which model answers, and the bounds
-// on calls, messages and output; it makes tokens of a prompt, and hands
-// requests to the loop. What speaks a protocol is a thin writer in a folder
+// Admits requests: it identifies the caller, finds the model that answers,
+// applies the bounds on calls, messages and output, tokenizes the prompt, and
+// hands the requests to the loop. Each protocol is a thin layer in a folder
 // below: it opens a call in open_calls(), calls Read() and then Submit(), and
-// writes what comes on the streams of the requests.
+// writes what arrives on the streams of the requests.
 //
-// A refusal that time may lift says when to come again: when the scheduler
-// should have taken in what waits now.
+// A refusal that waiting may lift says when to retry: when the scheduler should
+// have taken in what waits now.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class FrontDoor {
  public:
-  // The references must outlive the door. Without `access`, which may be null,
-  // everybody may do everything, under whatever tenant they say. `watcher`,
-  // which may be null, is told of every request.
+  // The references must outlive the door. If `access` is null, everybody may do
+  // everything, as whatever tenant they name. `watcher` is told of every
+  // request; it may be null.
   FrontDoor(const DoorLimits& limits, const AskedModels& models,
             SchedulerLoop& loop, prometheus::Registry& registry,
             Access* access = nullptr, const RequestWatcher* watcher = nullptr);
@@ -82,28 +81,30 @@ class FrontDoor {
   // Long messages are read here, one after the other, so that they delay no
   // call whose message is short.
   TaskPool& long_generates() { return long_generates_; }
-  TaskPool& long_texts() { return long_texts_; }  // Tokenized and back, alone.
+  TaskPool& long_texts() { return long_texts_; }  // (De)tokenization.
   // What the loop appends to streams is encoded here.
   TaskPool& delivery() { return delivery_; }
 
-  // Requests that come from now on are refused.
+  // Refuses all requests that arrive from now on.
   void Drain() { draining_.store(true); }
   bool draining() const { return draining_.load(); }
 
-  // Why the caller may not do what needs `scope`; what needs none is for every
-  // caller that is known. For all that is not Generate.
+  // Returns why the caller may not make a call that needs `scope`, if so. A
+  // call that needs none is open to every known caller. Check() and Read()
+  // include this for Generate.
   std::optional<Refusal> Authorize(const RequestHead& head,
                                    std::optional<Scope> scope) const;
 
-  // Who calls, if the caller is known; for what is told of refused calls.
+  // The tenant of the caller, if the caller is known; for reports of calls that
+  // are refused.
   std::string TenantOf(const RequestHead& head) const;
 
-  // Why the request has no chance, whatever its message says. The call counts
-  // among the open ones.
+  // Returns why the request would be refused whatever its message says, if so.
+  // The call itself counts among the open ones.
   std::optional<Refusal> Check(const RequestHead& head) const;
 
-  // The requests in tokens, without arrival, deadline and stream. `read` is not
-  // called if Check() refuses. COST: that of ToRequests().
+  // Returns the tokenized requests, without arrival, deadline and stream.
+  // `read` is not called if Check() refuses. COST: that of ToRequests().
   std::variant<ReadMessage, Refusal> Read(const RequestHead& head,
                                           const ReadBody& read) const;
 
@@ -111,11 +112,11 @@ class FrontDoor {
   [[nodiscard]] std::optional<Refusal> Submit(
       std::span<std::unique_ptr<Request>> requests);
 
-  // Why a long message is not read: `pool` is full.
+  // The refusal of a long message because `pool` is full.
   Refusal RefuseLongMessage(const TaskPool& pool) const;
 
  private:
-  // Who comes in, and the model that answers.
+  // A caller that is let in, and the model that answers.
   struct Entry {
     Identity who;
     AskedModel model;
@@ -125,7 +126,7 @@ class FrontDoor {
                                              std::optional<Scope> scope) const;
   std::variant<Entry, Refusal> Enter(const RequestHead& head) const;
   std::optional<Refusal> CheckCalls() const;
-  // `refusal`, and when to come again.
+  // Adds the time to retry to a refusal that needs one.
   Refusal Timed(Refusal refusal) const;
   void ReportLoad(const OpenCallsLoad& load);
 

@@ -77,8 +77,8 @@ absl::Status GrantTable::Add(const std::vector<std::string>& words) {
         "the first word is not the SHA-256 of a token, in 64 lower-case "
         "hexadecimal digits");
   }
-  // Its error would tell the word, which may be a token that stands there by
-  // mistake.
+  // The error of Identify() would quote the word, which may be a token that was
+  // put there by mistake.
   absl::StatusOr<Identity> who = Identify(words[1]);
   if (!who.ok()) {
     return absl::InvalidArgumentError(

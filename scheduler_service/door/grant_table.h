@@ -4,7 +4,7 @@
 // the SHA-256 of the token in lower-case hexadecimal digits; a tenant; scopes
 // separated by commas; and limits on the tenant, which are "concurrent",
 // "requests-per-minute" and "prompt-tokens-per-minute". Empty lines and those
-// that begin with # say nothing. A tenant may have several tokens, with equal
+// that begin with # are ignored. A tenant may have several tokens, with equal
 // limits.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRANT_TABLE_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRANT_TABLE_H_
@@ -22,8 +22,8 @@
 
 namespace bole {
 
-inline constexpr size_t kMaxTokens = 4096;          // Of a table.
-inline constexpr size_t kMaxTokenCharacters = 256;  // Of a token.
+inline constexpr size_t kMaxTokens = 4096;          // In a table.
+inline constexpr size_t kMaxTokenCharacters = 256;  // In a token.
 
 struct TokenGrant {
   std::string digest;
@@ -34,12 +34,12 @@ struct TokenGrant {
 // Immutable.
 class GrantTable {
  public:
-  // INVALID_ARGUMENT, naming the line and never what stands for a token, if the
-  // text is no table, or a table of nobody.
+  // Returns INVALID_ARGUMENT if the text is not a valid table, or has no token.
+  // The error names the line, but never quotes a word that may be a token.
   static absl::StatusOr<GrantTable> Parse(std::string_view text);
 
-  // What the token grants, or null. Takes as long for every token of a length:
-  // all digests are compared, in 15 us for kMaxTokens.
+  // Returns what the token grants, or null. Takes the same time for all tokens
+  // of a length: all digests are compared, in 15 us for kMaxTokens.
   const TokenGrant* Find(std::string_view token) const;
 
   // REQUIRES: a token grants something to this tenant.

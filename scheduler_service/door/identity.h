@@ -1,4 +1,4 @@
-// Who asks.
+// The identity of a caller.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_IDENTITY_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_IDENTITY_H_
 
@@ -16,15 +16,15 @@ inline constexpr size_t kMaxTenantCharacters = 64;
 
 // What a token may be used for.
 enum class Scope {
-  kGenerate,  // Texts and tokens, and what is served.
+  kGenerate,  // Generation, tokenization, models, server information.
   kMetrics,
-  kAdmin,  // Workers, load, and what schedulers say to each other.
+  kAdmin,  // Workers, load, and messages between schedulers.
 };
 
 inline constexpr std::array kScopes = {Scope::kGenerate, Scope::kMetrics,
                                        Scope::kAdmin};
 
-// As the file of tokens writes it: "generate".
+// The name in the file of tokens: "generate".
 const char* NameOf(Scope scope);
 std::optional<Scope> ScopeOf(std::string_view name);
 
@@ -40,14 +40,14 @@ class ScopeSet {
 };
 
 struct Identity {
-  // Shares what there is fairly with other tenants. Empty: nobody in
-  // particular, which is a tenant like any other.
+  // Tenants share the workers fairly. Empty: no name was given, which is a
+  // tenant like any other.
   std::string tenant;
 };
 
-// Who says to be `tenant`, which is believed: without tokens there is no proof.
-// INVALID_ARGUMENT, naming the value, unless it is empty or at most
-// kMaxTenantCharacters of [A-Za-z0-9._-].
+// Returns a caller that claims to be `tenant`. The claim is believed, because
+// without tokens there is no proof. INVALID_ARGUMENT, naming the value, unless
+// it is empty or at most kMaxTenantCharacters of [A-Za-z0-9._-].
 absl::StatusOr<Identity> Identify(std::string_view tenant);
 
 }  // namespace bole

@@ -13,7 +13,8 @@ using std::chrono::steady_clock;
 
 constexpr size_t kSlowestBytesPerSecond = 64 << 10;
 
-// A reader with less than this is not behind: its messages are on their way.
+// A reader with less undelivered output than this is not behind: its messages
+// are in transit.
 constexpr size_t kBehindBytes = 64 << 10;
 
 milliseconds Period(const OpenCallsLimits& limits) {

@@ -43,8 +43,8 @@ struct ReaderVerdict {
   ReaderFault fault;
 };
 
-// Those whose message is stalled. If the others hold too much together, also
-// those of them with the most undelivered output, until the rest fits; where no
+// Returns the calls whose message is stalled. If the others together hold too
+// much, also those with the most undelivered output, until the rest fits; if no
 // reader is behind by more than 64 KiB, those that hold most.
 // COST: O(n log n).
 std::vector<ReaderVerdict> JudgeReaders(std::span<const HeldOutput> held,
@@ -59,7 +59,7 @@ std::vector<ReaderVerdict> JudgeReaders(std::span<const HeldOutput> held,
 // Thread-safe. The lock is not held while a call is ended.
 class OpenCalls {
  public:
-  // `on_look`, if any, hears of every look, on the thread.
+  // `on_look`, if set, is called by the thread after every look.
   explicit OpenCalls(
       const OpenCallsLimits& limits,
       std::function<void(const OpenCallsLoad&)> on_look = nullptr);
@@ -100,8 +100,8 @@ class OpenCalls {
   CondVar changed_;
   std::unordered_map<const WatchedCall*, std::shared_ptr<WatchedCall>> calls_
       ABSL_GUARDED_BY(mutex_);
-  // How often the last call has ended. So a waiter learns of it even if another
-  // call has come meanwhile.
+  // How often the number of calls became 0. A waiter notices that even if
+  // another call has been opened since.
   uint64_t times_empty_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stop_waiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

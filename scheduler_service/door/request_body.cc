@@ -50,7 +50,7 @@ absl::Status CheckPrompt(const std::vector<int32_t>& prompt, int capacity,
   return CheckTokens("input", "prompt", prompt, vocabulary);
 }
 
-// The text goes on: nothing in `request.resumed` ends it.
+// Checks that the text continues: nothing in `request.resumed` ends it.
 absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
                           int vocabulary) {
   const std::vector<int32_t>& resumed = request.resumed;
@@ -80,7 +80,7 @@ absl::Status CheckResumed(const Request& request, const Tokenizer& tokenizer,
   return absl::OkStatus();
 }
 
-// The request's, then the model's own that are not among them.
+// The request's stop tokens, then the model's own that are not among them.
 std::vector<int32_t> StopTokens(const SamplingParams& sampling,
                                 const WorkerDescription& worker) {
   std::vector<int32_t> tokens = sampling.stop_token_ids;
@@ -93,7 +93,7 @@ std::vector<int32_t> StopTokens(const SamplingParams& sampling,
   return tokens;
 }
 
-// `all` with what choice `i` has of its own.
+// Copies `all` and sets what is specific to choice `i`.
 std::unique_ptr<Request> MakeChoice(const Request& all, uint32_t i) {
   auto request = std::make_unique<Request>(all);
   request->choice = i;
@@ -110,8 +110,8 @@ std::string MakeUpRequestId() {
 }
 
 int ContextCapacity(const StepLimits& limits) {
-  // As Placements::Fits(): a sequence needs rows for its tokens and for what is
-  // drafted behind them.
+  // As in Placements::Fits(): a sequence needs rows for its tokens and for the
+  // drafts that follow them.
   const int64_t rows = int64_t{limits.num_pages} * limits.page_size;
   const int64_t drafted = limits.KvRows(0, 0, limits.max_draft);
   return static_cast<int>(

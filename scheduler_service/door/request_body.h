@@ -1,5 +1,5 @@
-// What a client asks, as the codec of its protocol read it, and how that
-// becomes requests in tokens.
+// A client's request as the codec of its protocol read it, and its conversion
+// to tokenized requests.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_REQUEST_BODY_H_
 
@@ -31,19 +31,19 @@ inline constexpr size_t kMaxTextBytes = 2 << 20;
 // The most texts that one message may ask for.
 inline constexpr uint32_t kMaxChoices = 16;
 
-// What the client has already of a choice.
+// The part of a choice that the client has already.
 struct ResumedChoice {
   std::vector<int32_t> output = {};
-  bool complete = false;  // It has all of it.
+  bool complete = false;  // The client has all of it.
 };
 
 struct RequestBody {
-  std::string id;  // Empty: one is made up.
+  std::string id;  // Empty: one is generated.
   // Ids, or text, in which special tokens are parsed.
   std::variant<std::vector<int32_t>, std::string> prompt;
   uint32_t num_choices = 1;            // At most kMaxChoices.
   std::vector<ResumedChoice> resumed;  // None, or one for each choice.
-  bool echo = false;                   // The answer is to tell the prompt.
+  bool echo = false;                   // The answer is to include the prompt.
   // How the output is parsed; null: it is text.
   std::shared_ptr<const OutputFormat> output = nullptr;
   SamplingParams sampling;  // Validate() holds; max_tokens may be absent.
@@ -51,17 +51,17 @@ struct RequestBody {
   int priority = 0;
   std::optional<SpeculationOverride> speculation = std::nullopt;
   LatencyTargets targets = {};
-  std::string cache_salt = {};  // As Request has them.
+  std::string cache_salt = {};  // The same as in Request.
 };
 
-// What one message becomes.
+// The requests of one message.
 struct ChoiceRequests {
-  // One for each choice that is to run, at least one, in their order.
+  // One for each choice that is to run, in order; at least one.
   std::vector<std::unique_ptr<Request>> requests;
-  // Text of the prompt, if the answer is to tell it: what was tokenized, or
-  // else that of the ids.
+  // The text of the prompt, if the answer is to include it: the text that was
+  // tokenized, or else that of the ids.
   std::optional<std::string> echo;
-  std::shared_ptr<const OutputFormat> output = nullptr;  // As RequestBody.
+  std::shared_ptr<const OutputFormat> output = nullptr;  // As in RequestBody.
 };
 
 // "bole-" and 16 digits, which no other request has.
@@ -77,12 +77,12 @@ absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
                                                 const Tokenizer& tokenizer,
                                                 EncodeOptions options = {});
 
-// The requests, without tenant, size, arrival, deadline and stream. They differ
-// in their numbers, their seeds, which are as far apart as the numbers, and in
-// what is resumed; the first alone reports log probabilities of the prompt.
-// max_tokens that is absent, or more than fits after the prompt, becomes what
-// fits; the model's stop tokens are added to the request's unless it ignores
-// them.
+// Returns the requests, without tenant, size, arrival, deadline and stream.
+// They differ in their choice numbers, in their seeds, to which the choice
+// number is added, and in what is resumed; only the first reports log
+// probabilities of the prompt. If max_tokens is absent, or more than fits after
+// the prompt, it becomes what fits; the model's stop tokens are added to the
+// request's unless it ignores them.
 //
 // INVALID_ARGUMENT, naming the field and its value: the id is too long or not
 // UTF-8, the priority is out of range, the prompt is empty, too long, or has a

@@ -56,7 +56,7 @@ class TaskPool {
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_idle_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads that wait for a task.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // They read the rest, so they come last.
+  std::vector<std::thread> threads_;  // They use the rest, so they come last.
 };
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// How much a tenant may ask for, and how much it does.
+// The limits of a tenant, and how much of them it uses.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_TENANT_LIMITS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_TENANT_LIMITS_H_
 
@@ -14,7 +14,8 @@
 
 namespace bole {
 
-// Absent: no limit. A minute's worth may come at once.
+// The limits of one tenant. Absent: no limit. The amount of a minute may be
+// used at once.
 struct TenantLimits {
   std::optional<int> requests_per_minute = {};
   std::optional<int> prompt_tokens_per_minute = {};
@@ -23,18 +24,19 @@ struct TenantLimits {
   friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };
 
-// A bucket that fills up in a minute. What it lacks is paid back before more is
-// given: a prompt is counted after it has been read. Not thread-safe.
+// A token bucket that refills in a minute. It may be overdrawn, because a
+// prompt is counted after it has been read; then it must recover before more is
+// granted. Not thread-safe.
 class TokenBucket {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // How long until one can be taken: 0 if at once. A rate is above 0.
+  // How long to wait until one can be taken: 0 if at once. A rate is above 0.
   std::chrono::milliseconds WaitFor(int per_minute, TimePoint now);
   void Take(double amount) { taken_ += amount; }
 
  private:
-  double taken_ = 0;  // Of a full bucket, as of `at_`.
+  double taken_ = 0;  // Missing from a full bucket at time `at_`.
   TimePoint at_ = {};
 };
 
@@ -56,14 +58,14 @@ class TenantSeat {
   const std::shared_ptr<TenantAccount> account_;
 };
 
-// What a tenant asks for. Thread-safe.
+// How much of its limits a tenant uses. Thread-safe.
 class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
  public:
   using TimePoint = TokenBucket::TimePoint;
 
   // kTenantBusy, with the time to wait if it is known, if a limit is reached.
   std::optional<Refusal> Check(const TenantLimits& limits, TimePoint now);
-  // The same, or a place, which counts as a request.
+  // The same, or else takes a place, which counts as a request.
   std::variant<std::shared_ptr<TenantSeat>, Refusal> Enter(
       const TenantLimits& limits, TimePoint now);
 

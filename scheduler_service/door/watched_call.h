@@ -1,4 +1,4 @@
-// Calls as the bounds on their memory see them.
+// Calls as seen by the bounds on their memory.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_WATCHED_CALL_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_WATCHED_CALL_H_
 
@@ -13,14 +13,14 @@ namespace bole {
 // Why the server ends a call that could still be answered.
 enum class ReaderFault {
   kBehind,    // More output of the call waits than one call may have.
-  kStalled,   // A message was not taken for too long.
+  kStalled,   // The client did not take a message for too long.
   kDoorFull,  // All calls together hold too much, and this one the most.
 };
 
 inline constexpr std::array kReaderFaults = {
     ReaderFault::kBehind, ReaderFault::kStalled, ReaderFault::kDoorFull};
 
-// As metrics write it: "behind", "stalled", "door_full".
+// The name in metrics: "behind", "stalled", "door_full".
 inline const char* NameOf(ReaderFault fault) {
   switch (fault) {
     case ReaderFault::kBehind:
@@ -41,7 +41,7 @@ struct WriteUnderWay {
 
 // The output of a call that is in memory.
 struct HeldOutput {
-  size_t waiting = 0;  // Bytes that no message has yet.
+  size_t waiting = 0;  // Bytes that are in no message yet.
   size_t kept = 0;     // Bytes kept for the complete message.
   std::optional<WriteUnderWay> write = {};
 

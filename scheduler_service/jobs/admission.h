@@ -10,8 +10,8 @@
 namespace bole {
 
 // Bounds on the requests of one tenant that wait for a place in the batch while
-// no other tenant's do. What comes in one call and alone exceeds the tokens or
-// bytes is still taken when nothing else waits.
+// no other tenant's do. A call that exceeds the tokens or bytes by itself is
+// still accepted when nothing else waits.
 struct AdmissionLimits {
   size_t max_requests = 1024;
   size_t max_tokens = 1 << 20;  // Their prompts together.
@@ -28,17 +28,17 @@ struct AdmissionLoad {
   AdmissionLoad& operator-=(const AdmissionLoad& less);
 };
 
-// What is left of a bound for one tenant beside what the others wait with: all
-// of it but eight ninths of theirs. A tenant that is alone may fill the queue;
-// a newcomer still finds a ninth, and those that were there get no more until
-// their own part has shrunk. However many tenants there are, all of them
-// together wait with at most nine eighths of the bound.
+// The part of a bound that one tenant may use while the others use `others` of
+// it: the bound less eight ninths of that. A tenant that is alone may fill the
+// queue; a newcomer still finds a ninth, and those that were there get no more
+// until their own part has shrunk. However many tenants there are, all of them
+// together use at most nine eighths of the bound.
 size_t BoundBeside(size_t others, size_t bound);
 
-// The bound that keeps `more`, the requests of one call, out, if any does: the
-// only place where these bounds are applied. Before a prompt is in tokens,
-// `more` is what the call has at least. `own` is what its tenant waits with
-// already, `others` what all other tenants do.
+// Returns the refusal by the bound that `more`, the requests of one call, would
+// exceed, if any: the only place where these bounds are applied. Before a
+// prompt is tokenized, `more` is a lower bound of what the call has. `own` is
+// what already waits of its tenant, `others` what waits of all other tenants.
 std::optional<Refusal> CheckAdmission(const AdmissionLimits& limits,
                                       const AdmissionLoad& own,
                                       const AdmissionLoad& others,

@@ -7,7 +7,8 @@
 namespace bole {
 namespace {
 
-// Beyond these the least served are forgotten, which forgives them the least.
+// The most idle tenants that are remembered. The least served ones are
+// forgotten first, because that forgives the least.
 constexpr size_t kMaxIdleTenants = 4096;
 
 }  // namespace

@@ -20,26 +20,26 @@ namespace bole {
 
 // Jobs in the order in which they get a place.
 //
-// Between tenants it is fair by tokens: first comes a job of the tenant for
-// which the fewest tokens were computed. A tenant that had nothing waiting is
-// not owed anything for that time: it begins at the level of the least served
-// one that waits. Within a tenant a higher priority goes first, then the
+// Between tenants the queue is fair by tokens: the next job is one of the
+// tenant for which the fewest tokens were computed. A tenant that had nothing
+// waiting is not compensated for that time: it begins at the level of the least
+// served one that waits. Within a tenant a higher priority goes first, then the
 // earlier arrival. So without tenants and priorities the order is that of
 // arrival.
 //
 // Not thread-safe. Jobs are not owned.
-// COST: O(log of what waits) each.
+// COST: O(log of the waiting jobs) for each call, unless stated otherwise.
 class FairQueue {
  public:
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
-  // Sums over those that wait: tokens of prompts, and bytes of messages.
+  // Sums over the waiting jobs: tokens of prompts, and bytes of messages.
   size_t tokens() const { return tokens_; }
   size_t bytes() const { return bytes_; }
 
   // REQUIRES: `job` does not wait.
   void Push(Job& job);
-  // Who is next; null if nobody waits.
+  // The next job; null if none waits.
   Job* Front() const;
   // The next job of each tenant, in order. COST: O(tenants that wait).
   std::vector<Job*> Fronts() const;
@@ -49,7 +49,7 @@ class FairQueue {
   // `tokens` were or will be computed for `job`, which may wait or run.
   void Charge(const Job& job, int64_t tokens);
   // How many more tokens were computed for the tenant of `a` than for that of
-  // `b`, as far as it counts.
+  // `b`. A tenant counts as served at least up to the current level.
   int64_t Lead(const Job& a, const Job& b) const;
 
  private:
@@ -71,19 +71,20 @@ class FairQueue {
   };
   using Idle = std::pair<int64_t, std::string>;  // Served, and the name.
 
-  // Takes the tenant out of its order, to be changed, and puts it back.
+  // Open() takes the tenant out of the ordered sets, so that it can be changed;
+  // Close() puts it back.
   Tenant& Open(const std::string& name);
   void Close(const std::string& name, Tenant& tenant);
-  // The level at which tenants begin.
+  // The level at which new tenants begin.
   int64_t Level() const;
   int64_t ServedOf(const std::string& name) const;
 
   absl::flat_hash_map<std::string, Tenant> tenants_;
-  std::set<std::pair<Rank, std::string>> ranked_;  // Those with jobs that wait.
-  // The others, if they were served more than Level(): only these have to be
-  // remembered, and of these the most served ones.
+  std::set<std::pair<Rank, std::string>> ranked_;  // Tenants with waiting jobs.
+  // The other tenants that were served more than Level(). Only these have to be
+  // remembered, and if there are too many, the most served of them.
   std::set<Idle> idle_;
-  int64_t last_level_ = 0;  // When somebody last waited.
+  int64_t last_level_ = 0;  // When a tenant last waited.
   size_t size_ = 0;
   size_t tokens_ = 0;
   size_t bytes_ = 0;

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What was taken in so long ago counts 1/e.
+// What was taken in this long ago counts 1/e.
 constexpr double kMemorySeconds = 10;
 
 }  // namespace

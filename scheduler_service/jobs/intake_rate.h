@@ -1,4 +1,5 @@
-// How fast the scheduler takes in what waits, and so when to come again.
+// Measures how fast the scheduler takes in waiting requests, which says when a
+// refused client should retry.
 #ifndef BOLE_SCHEDULER_SERVICE_JOBS_INTAKE_RATE_H_
 #define BOLE_SCHEDULER_SERVICE_JOBS_INTAKE_RATE_H_
 
@@ -11,35 +12,36 @@ namespace bole {
 
 inline constexpr std::chrono::milliseconds kMinRetryDelay{100};
 inline constexpr std::chrono::milliseconds kMaxRetryDelay{60'000};
-// Before anything was taken in: a round takes milliseconds and a request
-// seconds, so there is likely to be room after one.
+// The delay before anything was taken in: a round takes milliseconds and a
+// request seconds, so there is likely to be room after one second.
 inline constexpr std::chrono::milliseconds kFirstRetryDelay{1000};
 
-// The prompt tokens that the scheduler lately took out of the queue, over the
-// time in which something waited there: while nothing waits, the queue says
-// nothing of how fast it moves. What happened ten seconds ago counts 1/e.
+// The rate at which the scheduler lately took prompt tokens out of the queue,
+// over the time in which something waited there: an empty queue does not show
+// how fast it could move. What happened ten seconds ago counts 1/e.
 //
-// It has no clock: times are told, and never go back. Not thread-safe.
+// It has no clock: callers pass the time, which never decreases. Not
+// thread-safe.
 class IntakeRate {
  public:
-  // From now on requests wait, or none does.
+  // Says whether requests wait from now on.
   void SetWaiting(bool waiting, TimePoint now);
-  // A request with so many prompt tokens got its place.
+  // A request with `tokens` prompt tokens got its place.
   void TookIn(size_t tokens, TimePoint now);
 
   // How long the scheduler takes for `waiting_tokens` at this rate, from
-  // kMinRetryDelay to kMaxRetryDelay; kFirstRetryDelay before it took anything
-  // in.
+  // kMinRetryDelay to kMaxRetryDelay; kFirstRetryDelay if it has not taken
+  // anything in yet.
   std::chrono::milliseconds RetryDelay(size_t waiting_tokens,
                                        TimePoint now) const;
 
  private:
-  // Lets the time from `last_` to `now` pass.
+  // Accounts for the time from `last_` to `now`.
   void PassTo(TimePoint now);
 
   bool waiting_ = false;
   TimePoint last_;
-  // Both fade with time.
+  // Both decay with time.
   double tokens_ = 0;
   double seconds_ = 0;  // In which something waited.
 };

@@ -21,13 +21,13 @@
 
 namespace bole {
 
-// A request with its tokens and text so far. It knows no worker: where it runs
-// is a Placement, and everything that a worker knows of it can be rebuilt from
-// its tokens. So a job that lost its place is prefilled again elsewhere, prompt
-// and output, and goes on with the same tokens, for noise depends on seed and
-// position alone.
+// A request with its tokens and text so far. It does not know its worker: where
+// it runs is a Placement, and everything that a worker knows of it can be
+// rebuilt from its tokens. So a job that lost its place is prefilled again
+// elsewhere, prompt and output, and continues with the same tokens, because the
+// sampling noise depends only on seed and position.
 //
-// Owned by the scheduler; its thread alone.
+// Owned by the scheduler, and used by its thread only.
 class Job {
  public:
   // REQUIRES: the request has its number and its stream.
@@ -36,7 +36,7 @@ class Job {
   JobId id() const { return *request_->job; }
   const Request& request() const { return *request_; }
 
-  std::span<const int32_t> tokens() const { return tokens_; }  // Output too.
+  std::span<const int32_t> tokens() const { return tokens_; }  // With output.
   int prompt_length() const;
   int num_output() const;
   int max_new_tokens() const;  // Still allowed; 0 once it has ended.
@@ -44,29 +44,30 @@ class Job {
   // pending one, the last of the output.
   int prefill_target() const;
 
-  // Log probabilities of the prompt that its client is to have, and how many of
-  // them it was given: those of the first tokens after the prompt's first.
+  // The number of log probabilities of the prompt that the client is to get,
+  // for all its tokens but the first; and how many of them, from the first on,
+  // the job was given so far.
   int num_prompt_logprobs() const;
   int known_prompt_logprobs() const { return known_prompt_logprobs_; }
-  // Takes those from the first-th on, of which it may have some already: a job
-  // that lost its place is prefilled again.
+  // Adds those from index `first` on. It may have some of them already, because
+  // a job that lost its place is prefilled again.
   // REQUIRES: first <= known_prompt_logprobs(); none beyond the prompt.
   void AddPromptLogprobs(int first, std::vector<EmittedToken> tokens);
 
-  // What a round did to it: new text for the client, and whether it ended.
+  // The effect of a round: new text for the client, and whether the job ended.
   struct Progress {
     std::vector<EmittedToken> tokens;  // Up to where it stopped.
     std::string text;
-    // With the first tokens since it was given them.
+    // Returned with the first tokens after they were added.
     std::vector<EmittedToken> prompt_logprobs;
-    std::optional<MatchedStop> end;  // Set: it ended, and by what.
+    std::optional<MatchedStop> end;  // Set: it ended, in this way.
   };
   Progress Advance(std::vector<EmittedToken> emitted);
   // A verification of one of its trees.
   struct Round {
     int nodes = 1;
     bool is_chain = true;
-    // What the drafter's probabilities said would be accepted.
+    // Drafts that were expected to be accepted, by the drafter's probabilities.
     double promised_drafts = 0;
     int accepted_drafts = 0;
     // Why nothing was drafted, if the tree was a lone root.
@@ -74,19 +75,20 @@ class Job {
   };
   void CountRound(const Round& round);
 
-  // What is told of it when it ended well, at `now`.
+  // The report of a job that ended successfully at `now`.
   // REQUIRES: first_run and first_token are set.
   Completion CompletionAt(TimePoint now, MatchedStop matched) const;
 
-  // Tokens that it did not have to run when it was placed first.
+  // Tokens that were cached when it was first placed.
   int cached_tokens = 0;
-  // How far its drafts come true, on whatever worker.
+  // How often its drafts are accepted, on whatever worker.
   RequestAcceptance acceptance;
-  // Workers that were lost with a round of it on its way, since its last token.
+  // The workers that were lost while they ran a round of it, since its last
+  // token.
   int losses = 0;
   // A worker refused the last plan that it was part of.
   bool was_refused = false;
-  // It may be the cause of what happened to others: it is to run alone.
+  // It may have caused the failures of others, so it is to run alone.
   bool is_suspect() const { return was_refused || losses >= kSuspectLosses; }
   static constexpr int kSuspectLosses = 2;
 
@@ -101,12 +103,12 @@ class Job {
   std::vector<int32_t> tokens_;  // Prompt and output.
   OutputText text_;
   int known_prompt_logprobs_ = 0;
-  std::vector<EmittedToken> prompt_logprobs_;  // Not yet on their way.
+  std::vector<EmittedToken> prompt_logprobs_;  // Not yet returned.
   SpeculationSummary speculation_;
   std::array<int, kNumOffReasons> off_reasons_{};
 };
 
-// Those that came earlier are before those that came later.
+// Orders jobs by arrival, the earliest first.
 struct ByArrival {
   bool operator()(const Job& a, const Job& b) const {
     const TimePoint first = a.request().arrival;

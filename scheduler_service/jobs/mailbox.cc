@@ -51,7 +51,8 @@ std::optional<Refusal> Mailbox::Submit(
     }
   }
   changed_.NotifyAll();
-  // Not under the lock, which the hook takes under that of the stream.
+  // Done without the lock, which the hook takes while it holds the stream's
+  // lock.
   for (const auto& [stream, job] : accepted) {
     stream->SetCancelHook([this, job = job] { Cancel(job); });
   }
@@ -68,7 +69,7 @@ void Mailbox::Post(WorkerEvent event) {
     MutexLock lock(mutex_);
     mail_.events.push_back(std::move(event));
   }
-  changed_.NotifyAll();  // Without the lock, for which it would wait again.
+  changed_.NotifyAll();  // Without the lock, which the woken thread takes.
 }
 
 std::optional<Mail> Mailbox::PostOrTake(WorkerEvent event) {
@@ -120,7 +121,7 @@ Mail Mailbox::Take(TimePoint deadline) {
   loop_waits_ = true;
   deadline_ = deadline;
   while (lent_ || !HasMail()) {
-    if (lent_) deadline_ = TimePoint::max();  // Return() tells.
+    if (lent_) deadline_ = TimePoint::max();  // Return() sets it.
     const bool in_time = changed_.WaitUntil(mutex_, deadline_);
     if (!in_time && !lent_) break;
   }

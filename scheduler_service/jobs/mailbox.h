@@ -33,21 +33,21 @@ struct Mail {
   bool stopped = false;          // Stop() was called: end everything now.
 };
 
-// The one hand-over to the loop: RPC threads submit requests and cancel their
-// streams, worker clients post events, the loop takes all of it. To wake a
-// thread takes as long as half of its turn, so who brings a result may take the
-// loop's turn instead. Bounded, so
-// that overload is answered at the door and not by running out of memory behind
-// it. The bounds leave room for tenants that have little waiting, so that one
-// alone cannot keep the others out (CheckAdmission()).
+// The only way to the loop: RPC threads submit requests and cancel their
+// streams, worker clients post events, and the loop takes all of it. Waking a
+// thread takes half as long as its turn, so the thread that brings a result may
+// take the loop's turn instead. The mailbox is bounded, so that overload leads
+// to refusals at the door and not to a lack of memory. The bounds leave room
+// for tenants that have little waiting, so that one alone cannot keep the
+// others out (CheckAdmission()).
 //
-// Thread-safe; Take() and Release() are the loop's. Outlives every stream whose
-// request has not ended.
+// Thread-safe; Take() and Release() are for the loop only. Outlives every
+// stream whose request has not ended.
 class Mailbox {
  public:
   using Clock = std::function<TimePoint()>;
 
-  // `clock` measures how fast what waits is taken in.
+  // `clock` measures how fast waiting requests are taken in.
   explicit Mailbox(const AdmissionLimits& limits,
                    Clock clock = &std::chrono::steady_clock::now)
       : limits_(limits), clock_(std::move(clock)) {}
@@ -55,42 +55,43 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Takes the requests of a call, at least one and of one tenant, numbers them,
-  // and hears of each when its stream is cancelled; or refuses all, and leaves
-  // them untouched: because a bound is reached, or because Drain() or Stop()
-  // was called.
+  // Accepts the requests of a call, at least one and all of one tenant, numbers
+  // them, and is told when their streams are cancelled; or refuses all, and
+  // leaves them untouched: because a bound is reached, or because Drain() or
+  // Stop() was called.
   [[nodiscard]] std::optional<Refusal> Submit(
       std::span<std::unique_ptr<Request>> requests);
 
-  // Whether Submit() would refuse a request of this tenant and of so many bytes
-  // now, whatever its prompt is.
+  // Returns why Submit() would refuse a request of this tenant and of `bytes`
+  // bytes now, whatever its prompt is, if it would.
   std::optional<Refusal> Check(const std::string& tenant, size_t bytes) const;
 
-  // When a client that is refused now should come again.
+  // How long a client that is refused now should wait before it retries.
   std::chrono::milliseconds RetryDelay() const;
 
   void Post(WorkerEvent event);
 
-  // The same; but if the loop waits in Take(), its mail is taken here, this
-  // event included. The caller is then to do with it, on its own thread, what
-  // the loop would do, and to call Return(). Until then Take() waits. Empty:
-  // the loop takes it.
+  // The same; but if the loop waits in Take(), returns its mail, this event
+  // included. The caller then has to do with it, on its own thread, what the
+  // loop would do, and to call Return(). Until then Take() waits. Empty: the
+  // loop takes the mail.
   [[nodiscard]] std::optional<Mail> PostOrTake(WorkerEvent event);
 
-  // Ends what PostOrTake() began. The loop waits until `deadline` from now on,
-  // and is not woken unless it has mail or has to wait for less time.
+  // Ends what PostOrTake() began. From now on the loop waits until `deadline`;
+  // it is woken only if it has mail or is to wait for less time than before.
   void Return(TimePoint deadline);
 
   void Drain();
   void Stop();
 
-  // Everything that came since the last call. Waits for something to come
-  // (Drain and Stop included) until `deadline`. After Drain() or Stop()
-  // every mail says so, but only the first one does not wait because of it.
+  // Returns everything that has arrived since the last call. Waits for
+  // something to arrive (Drain and Stop included) until `deadline`. After
+  // Drain() or Stop() every mail says so, but only the first one is returned at
+  // once because of it.
   Mail Take(TimePoint deadline);
 
   // A request counts against the limits from Submit() until the loop releases
-  // it: because it runs, or else because it ended.
+  // it: because it runs, or because it has ended without running.
   void Release(const Request& request, bool runs);
 
   // What waits, summed over all tenants.
@@ -110,13 +111,13 @@ class Mailbox {
   CondVar changed_;
   Mail mail_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  // The loop is in Take(), until this time if no mail comes.
+  // The loop is in Take(), until `deadline_` if no mail arrives.
   bool loop_waits_ ABSL_GUARDED_BY(mutex_) = false;
   TimePoint deadline_ ABSL_GUARDED_BY(mutex_);
-  bool lent_ ABSL_GUARDED_BY(mutex_) = false;  // By PostOrTake().
+  bool lent_ ABSL_GUARDED_BY(mutex_) = false;  // Taken by PostOrTake().
   uint64_t num_accepted_ ABSL_GUARDED_BY(mutex_) = 0;
   AdmissionLoad load_ ABSL_GUARDED_BY(mutex_);
-  // The parts of load_ of those tenants that have one.
+  // The part of load_ of each tenant that has one.
   absl::flat_hash_map<std::string, AdmissionLoad> tenants_
       ABSL_GUARDED_BY(mutex_);
   IntakeRate intake_ ABSL_GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// Output tokens as text, up to a stop string.
+// Converts output tokens to text, up to a stop string.
 #ifndef BOLE_SCHEDULER_SERVICE_JOBS_OUTPUT_TEXT_H_
 #define BOLE_SCHEDULER_SERVICE_JOBS_OUTPUT_TEXT_H_
 
@@ -15,15 +15,15 @@
 
 namespace bole {
 
-// Detokenizes one request's output and looks for its stop strings, wherever
-// tokens and rounds cut them. Text that may be the start of a stop string is
-// held back until it is known not to be.
+// Detokenizes one request's output and looks for its stop strings, which may
+// span tokens and rounds. Text that may be the start of a stop string is held
+// back until it is known not to be.
 //
-// What Push() and Finish() return is, put together, the text of all tokens up
-// to where it stopped: without the stop string, or with it if it is to be
-// included. The first stop string to be complete wins; of several that end
-// together the one that starts first. One that is complete before so many
-// tokens as the text has to have ends nothing.
+// The results of Push() and Finish(), concatenated, are the text of all tokens
+// up to the stop: without the stop string, or with it if it is to be included.
+// The first stop string to be complete wins; of several that end together the
+// one that starts first. A stop string that is complete before `min_tokens`
+// tokens have come is ignored.
 //
 // Not thread-safe. The tokenizer and `params` must outlive it.
 // COST: Push O(bytes of the token * number of stop strings).
@@ -32,26 +32,26 @@ class OutputText {
   OutputText(const Tokenizer& tokenizer, const TextParams& params,
              int32_t min_tokens = 0);
 
-  // The text that `token` releases, often empty.
+  // Returns the text that `token` releases, which is often empty.
   // REQUIRES: matched_stop() is empty.
   std::string Push(int32_t token);
 
-  // The output ended without a stop string: what was held back, and U+FFFD for
-  // a character that was not finished. Nothing if a stop string ended it.
+  // The output has ended. Returns what was held back, and U+FFFD for an
+  // incomplete character; nothing if a stop string ended the text.
   std::string Finish();
 
-  // The stop string that ended the text, from the Push() on that completed it.
+  // The stop string that ended the text; set by the Push() that completed it.
   const std::optional<std::string>& matched_stop() const {
     return matched_stop_;
   }
 
  private:
-  // One stop string on its way through the text (Knuth, Morris and Pratt).
+  // The search for one stop string (Knuth, Morris and Pratt).
   struct Matcher {
     explicit Matcher(std::string_view stop);
 
-    // Takes the next byte; true if the stop string ends with it. The next one
-    // may have begun within it.
+    // Takes the next byte. Returns true if the stop string ends with it; the
+    // next occurrence may overlap with this one.
     bool Advance(char byte);
 
     std::string_view stop;

@@ -20,13 +20,13 @@ enum class RefusalReason {
   kLongMessages,     // Too many long messages wait to be read.
   kHeldOutput,       // The output held for other clients fills its bound.
   kInvalid,          // The message is wrong.
-  kUnimplemented,    // It asks for what is not offered.
+  kUnimplemented,    // It requests what is not offered.
   kUnknownModel,     // It names a model that is not served.
   kNoWorker,         // No worker is connected, or it is shutting down.
   kDraining,         // The server is shutting down.
   kCancelled,        // The client left before its request was admitted.
-  kUnauthenticated,  // Nobody knows who asks.
-  kForbidden,        // Who asks may not do this.
+  kUnauthenticated,  // The caller is not known.
+  kForbidden,        // The caller may not do this.
   kTenantBusy,       // The tenant is at its own limits.
 };
 
@@ -41,7 +41,7 @@ inline constexpr std::array kRefusalReasons = {
     RefusalReason::kTenantBusy,
 };
 
-// As metrics and messages write it: "queue_requests". Clients read it in
+// The name in metrics and messages: "queue_requests". Clients get it in
 // capitals.
 const char* NameOf(RefusalReason reason);
 
@@ -64,17 +64,17 @@ struct Refusal {
   // The path of the field that is at fault; empty if none is.
   std::string field = {};
   std::optional<ReachedBound> bound = std::nullopt;
-  // When to come again; absent if waiting does not help.
+  // When to retry; absent if waiting does not help.
   std::optional<std::chrono::milliseconds> retry_after = std::nullopt;
 };
 
-// A bound is reached: "REASON: COUNT, of at most MAX". Who refuses says when to
-// come again.
+// The refusal by a bound that is reached: "REASON: COUNT, of at most MAX". The
+// caller adds when to retry.
 Refusal FullRefusal(RefusalReason reason, size_t count, size_t max);
 
-// Why a request could not be read: NOT_FOUND is its model, UNAVAILABLE the want
-// of a worker, UNIMPLEMENTED what it asks for, and every other error is the
-// client's to mend. The field is that of FieldOf(why).
+// The refusal of a request that could not be read. NOT_FOUND means its model,
+// UNAVAILABLE the lack of a worker, UNIMPLEMENTED something that it requests;
+// every other error is the client's fault. The field is that of FieldOf(why).
 Refusal RefusalOf(const absl::Status& why);
 
 Refusal DrainingRefusal();

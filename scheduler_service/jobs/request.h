@@ -1,4 +1,4 @@
-// What a client asked, checked and in tokens.
+// A client's request, checked and tokenized.
 #ifndef BOLE_SCHEDULER_SERVICE_JOBS_REQUEST_H_
 #define BOLE_SCHEDULER_SERVICE_JOBS_REQUEST_H_
 
@@ -28,22 +28,22 @@ struct TextParams {
   bool skip_special_tokens = true;
 };
 
-// How fast its output is to come, for policies that look at it.
+// How fast the output should arrive, for policies that consider it.
 struct LatencyTargets {
   std::optional<std::chrono::milliseconds> time_to_first_token = {};
   std::optional<std::chrono::milliseconds> time_per_output_token = {};
 };
 
-// One text to be drawn. Immutable once submitted. The stream is shared by the
-// RPC, which reads it, and the loop, which writes it; either may be the last to
-// let go.
+// One text to be generated. Immutable once submitted. The stream is shared by
+// the RPC, which reads it, and the loop, which writes it; either may be the
+// last to release it.
 struct Request {
   std::string id;
-  uint32_t choice = 0;  // Its number among those that the client asked for.
+  uint32_t choice = 0;       // Its number among the requested choices.
   std::optional<JobId> job;  // Given by the mailbox that accepts it.
   ModelId model{0};
-  // Who asks, for a fair share of what waits; requests without a tenant share
-  // one. Of one tenant's requests those of a higher priority go first.
+  // The tenant, for a fair share of the queue; requests without one form one
+  // tenant. Among a tenant's requests those of a higher priority go first.
   std::string tenant;
   int priority = 0;
   std::vector<int32_t> prompt;  // At least one token.
@@ -51,11 +51,11 @@ struct Request {
   // ends the text.
   std::vector<int32_t> resumed = {};
   SamplingParams sampling;           // max_tokens is set, and fits the context.
-  std::vector<int32_t> stop_tokens;  // All: the request's and the model's.
+  std::vector<int32_t> stop_tokens;  // Those of the request and the model.
   TextParams text;
-  std::optional<SpeculationOverride> speculation;  // It bounds something.
+  std::optional<SpeculationOverride> speculation;  // Bounds something.
   LatencyTargets targets = {};
-  // Those of a tenant with equal salts may share a cached prefix.
+  // Requests of a tenant with equal salts may share a cached prefix.
   std::string cache_salt;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
@@ -63,10 +63,11 @@ struct Request {
   // The size of the message that the request came in. The admission bounds
   // count it once for each choice of the message.
   size_t bytes = 0;
-  // The place among its tenant's requests, free when the last holder lets go.
-  // May be null.
+  // The place among its tenant's requests, which is freed when the last holder
+  // releases it. May be null.
   std::shared_ptr<const void> seat = nullptr;
-  // Is told what becomes of it, for its trace and the log. May be null.
+  // Is told what happens to the request, for its trace and the log. May be
+  // null.
   std::shared_ptr<RequestWatch> watch = nullptr;
 };
 

@@ -104,7 +104,7 @@ TokenDelta TokenStream::Take() {
   TokenDelta delta = std::move(deltas_.front());
   deltas_.pop_front();
   waiting_bytes_ -= delta.bytes;
-  // What there is of the prompt was in the first.
+  // Log probabilities of the prompt were in the first delta.
   *all_waiting_ -= delta.bytes - std::exchange(prompt_bytes_, 0);
   return delta;
 }

@@ -1,4 +1,4 @@
-// The way of a request's tokens from the loop to its client.
+// Carries a request's tokens from the loop to its client.
 #ifndef BOLE_SCHEDULER_SERVICE_JOBS_TOKEN_STREAM_H_
 #define BOLE_SCHEDULER_SERVICE_JOBS_TOKEN_STREAM_H_
 
@@ -21,28 +21,29 @@
 
 namespace bole {
 
-// The stop token or string that ended a text; neither if it became too long.
+// The stop token or string that ended a text; neither if the text reached its
+// maximum length.
 using MatchedStop = std::variant<std::monostate, int32_t, std::string>;
 
 // What was verified for a request, over all its rounds.
 struct SpeculationSummary {
-  int rounds = 0;              // Those below together.
-  int off_rounds = 0;          // The pending token alone was verified,
-  int chain_rounds = 0;        // or a chain below it,
-  int tree_rounds = 0;         // or a tree.
+  int rounds = 0;              // The sum of the next three.
+  int off_rounds = 0;          // Verified only the pending token.
+  int chain_rounds = 0;        // Verified a chain below it.
+  int tree_rounds = 0;         // Verified a tree.
   int64_t selected_nodes = 0;  // Roots included.
-  // What the drafter's probabilities said would be accepted, in the rounds
-  // whose nodes the scheduler chose.
+  // Drafts that were expected to be accepted, by the drafter's probabilities,
+  // in the rounds whose nodes the scheduler chose.
   double promised_tokens = 0;
   int accepted_drafts = 0;
   std::string off_reason;  // The most frequent; empty: no round was off.
 };
 
-// How a request ended that nothing went wrong with. Durations are seconds since
-// the request's arrival.
+// How a request ended that did not fail. Durations are seconds since the
+// request's arrival.
 struct Completion {
   MatchedStop matched;
-  int rounds = 0;           // Forwards that verified a tree.
+  int rounds = 0;           // Forward passes that verified a tree.
   int accepted_drafts = 0;  // Output tokens that the drafter proposed.
   int cached_tokens = 0;    // Prompt tokens that the prefix cache had.
   SpeculationSummary speculation = {};
@@ -51,31 +52,31 @@ struct Completion {
   double total_seconds = 0;
 };
 
-// Output that came after what was taken before.
+// A part of the output, which follows what was taken before.
 struct TokenDelta {
   std::vector<EmittedToken> tokens;
   std::string text;
-  // If they were asked for: the log probabilities of all tokens of the prompt
-  // but its first. They come once, in the delta that has the first output.
+  // If they were requested: the log probabilities of all tokens of the prompt
+  // but its first. They are sent once, in the delta with the first output.
   std::vector<EmittedToken> prompt_logprobs;
   // Set once, with the last tokens: no delta follows.
   std::optional<absl::StatusOr<Completion>> end;
-  size_t bytes = 0;  // The memory of all of these, about.
+  size_t bytes = 0;  // Approximate memory of all these.
 
   bool empty() const { return tokens.empty() && text.empty() && !end; }
 };
 
 struct TokenStreamLimits {
   // A stream overflows rather than let more output wait. One delta may always
-  // wait in it, whatever its size, and what there is of the prompt comes on
-  // top.
+  // wait in it, whatever its size, and log probabilities of the prompt do not
+  // count.
   size_t max_waiting_bytes = SIZE_MAX;
   // Output is merged into deltas of at most this size, so that each of them
   // becomes a message that is quick to encode.
   size_t max_delta_bytes = SIZE_MAX;
 };
 
-// Bytes that wait in the streams that share it. Thread-safe.
+// The number of bytes that wait in all streams that share it. Thread-safe.
 using WaitingBytes = std::atomic<size_t>;
 
 // One request's output, written by the loop and read by an RPC. Writing never
@@ -101,23 +102,25 @@ class TokenStream {
   TokenStream(const TokenStream&) = delete;
   TokenStream& operator=(const TokenStream&) = delete;
 
-  // Writer. REQUIRES: Finish() was not called; prompt_logprobs with the first
-  // output alone. COST: O(tokens appended).
+  // For the writer. REQUIRES: Finish() was not called; prompt_logprobs come
+  // with the first output only. COST: O(tokens appended).
   void Append(std::vector<EmittedToken> tokens, std::string text,
               std::vector<EmittedToken> prompt_logprobs = {});
   void Finish(absl::StatusOr<Completion> end);
 
-  // `hook` is called once, by whoever cancels, or now if that has happened, but
-  // not after Finish(). It must neither block nor call the stream.
+  // `hook` is called once, by the thread that cancels, or now if the stream is
+  // cancelled already, but not after Finish(). It must neither block nor call
+  // the stream.
   void SetCancelHook(std::function<void()> hook);
 
-  // Reader: the oldest delta; empty if there is none. There may be more.
+  // For the reader: returns the oldest delta; empty if there is none. There may
+  // be more.
   TokenDelta Take();
 
-  // Reader: drops what waits, on this thread, and all output that comes later.
+  // For the reader: drops what waits, on this thread, and all later output.
   void Discard();
 
-  // Nobody reads any more. The first call tells the hook.
+  // Nobody reads the stream any more. The first call runs the hook.
   void Cancel();
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 

@@ -64,7 +64,7 @@ void Claims::Lost(WorkerId id, Loss how, Time now) {
   worker.not_before = now;
   if (!obeyed) worker.not_before += options_.retry;
   if (how == Loss::kSentAway) worker.not_before = now + options_.sent_away;
-  worker.answers = false;  // Until it is seen to.
+  worker.answers = false;  // Until it is looked at again.
   worker.state = State::kWatched;
   worker.since = now;
 }

@@ -1,4 +1,4 @@
-// Which workers of a shared pool to ask for, and which to give back.
+// Decides which workers of a shared pool to request, and which to give back.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_CLAIMS_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_CLAIMS_H_
 
@@ -17,26 +17,27 @@ namespace bole {
 struct ClaimsOptions {
   // A worker that refused is asked again after this time.
   std::chrono::milliseconds retry{500};
-  // One that sent this scheduler away, after this.
+  // A worker that sent this scheduler away is asked again after this time.
   std::chrono::milliseconds sent_away{5'000};
-  // Who is asked and has not answered for so long, or does not answer at all,
-  // keeps nobody from asking another one.
+  // A worker that was asked and has not answered for this long, if it answers
+  // at all, does not keep the scheduler from asking another one.
   std::chrono::milliseconds slow_answer{2'000};
   // A surplus is given back once the share has been the same for this long.
-  // What is missing is asked for at once.
+  // What is missing is requested at once.
   std::chrono::milliseconds settle{2'000};
-  // A worker counts as one of the pool for so long after it was last heard, so
-  // that one that is started anew moves no other.
+  // A worker counts as part of the pool for this long after it was last heard,
+  // so that the restart of one moves no other.
   std::chrono::milliseconds forget{60'000};
 };
 
-// Asks for workers while this scheduler has fewer of a model than its share,
-// and gives back what it has above that. Workers themselves see to it that each
-// obeys one scheduler: to ask for one that another has costs a refusal. So it
-// does not matter when schedulers do not agree for a while on who lives.
+// Requests workers while this scheduler has fewer of a model than its share,
+// and gives back what it has above that. The workers themselves ensure that
+// each obeys one scheduler: a request for one that another scheduler has is
+// merely refused. So it does no harm if schedulers disagree for a while on
+// which of them are alive.
 //
-// Every scheduler asks in an order of its own, first those that did not refuse
-// lately, and gives back first what it got last.
+// Every scheduler asks workers in an order of its own, first those that did not
+// refuse lately, and gives back first those that it got last.
 //
 // A state machine without threads, clocks or links: it is told what happened
 // and what time it is, and answers with orders. Not thread-safe.
@@ -44,33 +45,33 @@ class Claims {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `instance`: that of this scheduler, which gives the order.
+  // `instance` is that of this scheduler, and determines the order.
   explicit Claims(uint64_t instance, const ClaimsOptions& options = {})
       : instance_(instance), options_(options) {}
 
-  // A worker is in the pool, again or for the first time, or no longer; it is
-  // the scheduler's until it is lost.
+  // A worker has joined the pool, again or for the first time, or has left it.
+  // If this scheduler has the worker, it keeps it until it is lost.
   void Add(WorkerId worker, const std::string& address);
   void Remove(WorkerId worker);
-  // It is not heard of any more. REQUIRES: it was removed.
+  // Nothing more will be reported of it. REQUIRES: it was removed.
   void Forget(WorkerId worker);
 
-  // News of a worker that was added, and may be removed. It answered, and runs
-  // `model`; empty: none that this scheduler serves.
+  // News of a worker that was added, and may have been removed. It answered,
+  // and runs `model`; empty: none that this scheduler serves.
   void Described(WorkerId id, const std::string& model, Time now);
   void Unreachable(WorkerId worker);
-  // It obeys this scheduler.
+  // It obeys this scheduler from now on.
   void Connected(WorkerId id, const std::string& model, Time now);
   enum class Loss {
     kClosed,    // This scheduler let it go.
-    kSentAway,  // It wants to hear nothing of this scheduler for a while.
+    kSentAway,  // It wants no connection to this one for a while.
     kOther,     // It refused, or the connection broke.
   };
   void Lost(WorkerId id, Loss how, Time now);
 
-  // This scheduler leaves: from now on no worker is asked for but those that
-  // are lost under it, since requests may still need them. What is given back,
-  // and when, is for who ends the requests.
+  // This scheduler leaves: from now on it requests only workers that it loses
+  // while it leaves, because its requests may still need them. Whoever ends the
+  // requests decides what is given back, and when.
   void Leave() { leaving_ = true; }
 
   struct Order {
@@ -84,24 +85,24 @@ class Claims {
     std::string why = {};  // For people.
     friend bool operator==(const Order&, const Order&) = default;
   };
-  // What is to be done now. COST: O(workers log workers).
+  // Returns what is to be done now. COST: O(workers log workers).
   std::vector<Order> Decide(const PlaceOf& place_of, Time now);
 
-  // As Decide() found it last.
+  // The shares that the latest Decide() found.
   const PoolShares& shares() const { return shares_; }
 
  private:
   enum class State { kWatched, kAsked, kHeld, kGivingBack };
   struct Worker {
     WorkerId id;
-    uint64_t order = 0;  // Who is asked first.
+    uint64_t order = 0;  // The lowest is asked first.
     bool in_pool = true;
     State state = State::kWatched;
     std::string model = {};  // Empty: not known, or none that is served.
-    bool answers = false;    // The last time that it was looked at.
+    bool answers = false;    // It answered the latest look.
     Time seen = {};
     Time not_before = {};  // Ask no earlier.
-    Time since = {};       // Of the state.
+    Time since = {};       // When the state began.
     Time refused = {};     // When it refused last.
     bool wanted = false;   // Lost while this scheduler leaves.
   };

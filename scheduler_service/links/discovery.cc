@@ -26,7 +26,7 @@ bool IsIpv6(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-// Whether a lookup could tell nothing new.
+// Whether a lookup would find nothing new.
 bool IsAddress(const std::string& host) {
   in_addr four;
   return host == "localhost" || IsIpv6(host) ||

@@ -1,4 +1,4 @@
-// Which addresses a name stands for, now and later.
+// Finds the addresses of a name, now and later.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_DISCOVERY_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_DISCOVERY_H_
 
@@ -16,10 +16,11 @@
 
 namespace bole {
 
-// The numeric addresses of a host, by getaddrinfo(): those of the IP version
-// that it prefers, so that a machine with both is there once. UNAVAILABLE if
-// the host is not known or cannot be looked up. Blocks for as long as the
-// resolver waits, which is many seconds if no name server answers.
+// Returns the numeric addresses of a host by getaddrinfo(). It takes only those
+// of the IP version that is preferred, so that a machine with both is there
+// once. UNAVAILABLE if the host is not known or cannot be looked up. Blocks for
+// as long as the resolver waits, which is many seconds if no name server
+// answers.
 absl::StatusOr<std::vector<std::string>> LookUpHost(const std::string& host);
 
 struct DiscoveryOptions {
@@ -40,7 +41,7 @@ class Discovery {
  public:
   // Sorted numeric addresses, each once, and at least one: "10.0.0.7:7101",
   // "[fd00::7]:7101". Called after the first lookup that succeeds, and then
-  // when the set is another.
+  // whenever the set has changed.
   using OnChange = std::function<void(const std::vector<std::string>& found)>;
   // Called after each lookup that failed or found nothing; the last set stays
   // valid.
@@ -69,13 +70,13 @@ class Discovery {
   const OnChange on_change_;
   const OnError on_error_;
 
-  std::vector<std::string> last_;  // For the thread alone.
+  std::vector<std::string> last_;  // Used by the thread only.
 
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::thread thread_;  // Reads the rest: last. None for an address.
+  std::thread thread_;  // Uses the rest: last. None for an address.
 };
 
 }  // namespace bole

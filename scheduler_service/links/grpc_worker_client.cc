@@ -20,8 +20,8 @@ using std::chrono::system_clock;
 // Results with many logprobs are longer than gRPC's default of 4 MiB.
 constexpr int kMaxResultBytes = 256 << 20;
 
-// A connection of its own for every attempt: gRPC's waits between attempts
-// would come on top of ours.
+// Every attempt has a connection of its own, because gRPC's pauses between
+// attempts would be added to ours.
 std::unique_ptr<worker::v1::Worker::Stub> NewStub(
     const GrpcWorkerClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -157,7 +157,7 @@ absl::StatusOr<WorkerDescription> GrpcWorkerClient::Describe(
 }
 
 milliseconds GrpcWorkerClient::PauseAfter(const absl::Status& why) {
-  if (why.ok()) {  // It was looked at.
+  if (why.ok()) {  // The look succeeded.
     backoff_ = options_.min_backoff;
     return options_.look_interval;
   }

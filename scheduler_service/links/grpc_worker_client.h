@@ -27,33 +27,35 @@
 namespace bole {
 
 struct GrpcWorkerClientOptions {
-  std::string address;  // As gRPC reads it: "127.0.0.1:50052".
+  std::string address;  // In gRPC's format: "127.0.0.1:50052".
   SchedulerIdentity scheduler;
   ClientCredentials credentials = {};
-  // A worker from which nothing is heard for so long is lost.
+  // A worker from which nothing is heard for this long is lost.
   std::chrono::milliseconds worker_timeout{10'000};
-  // Between two attempts: doubled after each that fails, and shortened at
-  // random by up to a half.
+  // The pause between two attempts to connect: doubled after each that fails,
+  // and shortened at random by up to a half.
   std::chrono::milliseconds min_backoff{50};
   std::chrono::milliseconds max_backoff{2'000};
-  // After ABORTED: another scheduler took the worker over, and without it the
-  // two would take it from each other without end; or Disconnect() said so.
+  // The pause after ABORTED, which another scheduler causes that takes the
+  // worker over, or Disconnect(). Without it two schedulers would take the
+  // worker from each other without end.
   std::chrono::milliseconds aborted_backoff{30'000};
-  // If set, a connection is made for each Connect() alone. While there is none
-  // the worker is asked what it is, at this interval or, while it does not
-  // answer, at those above, and this is told.
+  // If set, a connection is made only by Connect(). While there is none, the
+  // worker is asked for its description at `look_interval` or, while it does
+  // not answer, at the pauses above, and this function is called with the
+  // answer.
   std::function<void(const absl::StatusOr<WorkerDescription>&)> on_look =
       nullptr;
   std::chrono::milliseconds look_interval{1'000};
 };
 
 // Connects to one worker from its construction to its destruction, again and
-// again, also while the worker obeys another scheduler: its refusal, which
-// names that one, is then why the connection is lost. With `on_look` it
-// connects when it is told to.
+// again, even while the worker obeys another scheduler: then the connection is
+// lost because of the worker's refusal, which names that scheduler. With
+// `on_look` it connects only when it is told to.
 //
-// Epochs ascend, and are microseconds since 1970: status and logs say when a
-// connection was made.
+// Epochs increase, and are microseconds since 1970, so that status and logs say
+// when a connection was made.
 //
 // Thread-safe. The sink and `on_look` are called by several threads, never by
 // two at a time, and not after the destructor.
@@ -66,9 +68,9 @@ class GrpcWorkerClient final : public WorkerClient {
   GrpcWorkerClient(const GrpcWorkerClient&) = delete;
   GrpcWorkerClient& operator=(const GrpcWorkerClient&) = delete;
 
-  // Makes one attempt to connect, soon. WorkerConnected or WorkerLost follows,
-  // and after the one the other. REQUIRES: `on_look`, and no attempt since
-  // then.
+  // Makes one attempt to connect, soon. WorkerLost follows in the end, and
+  // WorkerConnected before it if the attempt succeeds. REQUIRES: `on_look` is
+  // set, and earlier attempts have ended with WorkerLost.
   void Connect();
 
   void Send(uint64_t epoch, uint64_t plan_number, const StepPlan& plan,
@@ -79,7 +81,7 @@ class GrpcWorkerClient final : public WorkerClient {
 
  private:
   void Run();
-  // Takes back what Connect() asked for.
+  // Whether to connect now. Clears the request of Connect().
   bool IsToConnect();
   // Connects, and returns why the connection ended or was not made.
   absl::Status RunConnection(uint64_t epoch);
@@ -95,17 +97,17 @@ class GrpcWorkerClient final : public WorkerClient {
   // Used by the thread alone.
   std::minstd_rand random_;
   std::chrono::milliseconds backoff_;
-  bool closed_ = false;  // The last connection, in good order.
+  bool closed_ = false;  // The last connection ended in good order.
 
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // By Connect().
-  // The call that is going on; null if there is none.
+  // The call that is under way; null if there is none.
   grpc::ClientContext* describing_ ABSL_GUARDED_BY(mutex_) = nullptr;
   WorkerStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
 
-  std::thread thread_;  // Reads the rest: last.
+  std::thread thread_;  // Uses the rest, so it comes last.
 };
 
 }  // namespace bole

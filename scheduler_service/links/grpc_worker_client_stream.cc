@@ -14,10 +14,10 @@
 namespace bole {
 namespace {
 
-// However short an interval the worker asks for.
+// The shortest interval, however short a one the worker requests.
 constexpr std::chrono::milliseconds kMinSignInterval(10);
 
-// For the parts of a result of some hundred sequences.
+// Enough for the parts of a result of some hundred sequences.
 constexpr size_t kResponseBytes = 64 << 10;
 
 absl::Status BadAnswer(const absl::AlphaNum& what) {
@@ -101,7 +101,7 @@ void WorkerStream::WriteNext() {
 void WorkerStream::OnWriteDone(bool ok) {
   MutexLock lock(mutex_);
   writing_ = false;
-  // Not the hello, which names the scheduler.
+  // The hello is not reused, because it names the scheduler.
   if (queue_.front().has_plan()) spare_.Swap(&queue_.front());
   queue_.pop_front();
   if (ok) WriteNext();
@@ -232,7 +232,7 @@ absl::Status WorkerStream::AwaitEnd(std::chrono::milliseconds timeout) {
 
 void WorkerStream::GiveSignOfLife(Clock::time_point now) {
   next_sign_ = now + sign_interval_;
-  // A plan on its way is one as well.
+  // A queued plan is a sign of life as well.
   if (ending_ || closing_ || !queue_.empty()) return;
   queue_.emplace_back().set_epoch(epoch_);
   WriteNext();

@@ -24,8 +24,8 @@
 namespace bole {
 
 // Names its scheduler, writes plans one after the other, gives a sign of life
-// when there is none to write, and reports what comes, but the end, to a sink.
-// A message that breaks the protocol ends the call.
+// when there is none to write, and reports everything that arrives, except the
+// end, to a sink. A message that breaks the protocol ends the call.
 //
 // Thread-safe. May be destroyed once AwaitEnd() has returned.
 class WorkerStream final
@@ -38,26 +38,25 @@ class WorkerStream final
   WorkerStream(const SchedulerIdentity& scheduler, uint64_t epoch,
                WorkerDescription description, const Sink& sink);
 
-  // Begins the call. Once, before everything else.
+  // Begins the call. Call it once, before everything else.
   void Start(worker::v1::Worker::Stub& stub);
 
   uint64_t epoch() const { return epoch_; }
 
-  // Queues a plan, with what is traced of it. Dropped if the call is ending.
+  // Queues a plan with its trace. It is dropped if the call is ending.
   void Send(uint64_t plan_number, const StepPlan& plan, const PlanTrace& trace);
 
-  // The same for a sign of life that tells which spans have ended.
+  // The same for a sign of life that says which spans have ended.
   void EndSpans(const std::vector<SpanId>& spans);
 
-  // No plan follows: the worker is to end the call when it has read all.
+  // No plan follows: the worker ends the call when it has read all of them.
   void Close();
 
   // Ends the call now.
   void Cancel(const absl::Status& why);
 
-  // Waits for the end of the call, which it brings about when nothing is heard
-  // for `timeout`, and gives signs of life meanwhile. Returns why it ended;
-  // never OK.
+  // Waits for the end of the call, gives signs of life meanwhile, and cancels
+  // the call if nothing is heard for `timeout`. Returns why it ended; never OK.
   absl::Status AwaitEnd(std::chrono::milliseconds timeout);
 
   // Whether the worker ever answered.
@@ -87,7 +86,7 @@ class WorkerStream final
   const Sink& sink_;
   grpc::ClientContext context_;
 
-  // Used by the reaction to a read alone.
+  // Used only by the reaction to a read.
   ArenaMessage<worker::v1::ExecuteResponse> response_;
   WorkerDescription description_;  // Until it is reported.
   bool draining_ = false;
@@ -96,7 +95,7 @@ class WorkerStream final
   CondVar changed_;
   // The first one is being written if writing_. References stay valid.
   std::deque<worker::v1::ExecuteRequest> queue_ ABSL_GUARDED_BY(mutex_);
-  // Was written: its memory is the next one's.
+  // A request that was written; the next one reuses its memory.
   worker::v1::ExecuteRequest spare_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -13,14 +13,14 @@ namespace {
 constexpr size_t kMaxNameBytes = 128;
 
 // gRPC's own pauses between attempts to connect, which grow to minutes, would
-// make a peer look silent that is back.
+// make a peer that is back look silent.
 std::unique_ptr<peer::v1::Peers::Stub> NewStub(
     const std::string& address, std::chrono::milliseconds pause,
     const ClientCredentials& credentials) {
   const int pause_ms = static_cast<int>(pause.count());
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A proxy for the web is not asked.
+  // HTTP proxies are not used.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, pause_ms);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, pause_ms);

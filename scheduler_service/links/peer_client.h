@@ -1,4 +1,4 @@
-// The way to one of the schedulers that share a pool.
+// The connection to one of the schedulers that share a pool.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_PEER_CLIENT_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_PEER_CLIENT_H_
 
@@ -20,10 +20,10 @@
 
 namespace bole {
 
-// Pings whoever is at one address. Thread-safe.
+// Pings the scheduler at one address. Thread-safe.
 class PeerClient {
  public:
-  // Called by a thread of gRPC's; must not destroy the client.
+  // Called by a gRPC thread; must not destroy the client.
   using OnEnd = std::function<void(const absl::StatusOr<Peer>&)>;
 
   // A connection that fails is tried again after `pause`, however often it
@@ -36,13 +36,13 @@ class PeerClient {
   PeerClient& operator=(const PeerClient&) = delete;
 
   struct Message {
-    uint64_t instance = 0;           // Who asks,
-    bool leaving = false;            // whether it leaves,
-    std::string authorization = {};  // and the metadata of that name, if any.
+    uint64_t instance = 0;           // That of the sender.
+    bool leaving = false;            // The sender leaves.
+    std::string authorization = {};  // The metadata of that name, if any.
   };
 
-  // Returns at once. The answer, or within `timeout` an error, comes by
-  // `on_end`.
+  // Returns at once. `on_end` is called with the answer, or within `timeout`
+  // with an error.
   void Ping(const Message& message, std::chrono::milliseconds timeout,
             OnEnd on_end);
 

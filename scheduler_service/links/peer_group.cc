@@ -12,9 +12,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// However many strangers call.
+// The shortest interval, however many unknown schedulers send pings.
 constexpr milliseconds kLeastInterval(50);
-// Those that live answer a farewell within this time.
+// Live schedulers answer a farewell within this time.
 constexpr milliseconds kFarewell(500);
 
 }  // namespace
@@ -57,7 +57,8 @@ PeerGroup::~PeerGroup() {
     changed_.NotifyAll();
   }
   thread_.join();
-  // Their ends wait for answers, which take the mutex.
+  // Clients are destroyed without the mutex: that waits for answers, which take
+  // it.
   std::map<std::string, std::shared_ptr<PeerClient>> clients;
   MutexLock lock(mutex_);
   clients.swap(clients_);
@@ -82,7 +83,7 @@ bool PeerGroup::WaitForNext() {
 }
 
 void PeerGroup::PingAll(milliseconds timeout) {
-  std::vector<std::shared_ptr<PeerClient>> ended;  // After the lock.
+  std::vector<std::shared_ptr<PeerClient>> ended;  // Destroyed after the lock.
   std::vector<std::string> addresses;
   {
     MutexLock lock(mutex_);

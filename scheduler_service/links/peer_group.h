@@ -1,4 +1,4 @@
-// The schedulers that share a pool, found and asked for signs of life.
+// Finds the schedulers that share a pool, and checks that they are alive.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_PEER_GROUP_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_PEER_GROUP_H_
 
@@ -28,17 +28,17 @@ struct PeerGroupOptions {
   std::vector<std::string> names;
   Peer self;
   std::chrono::milliseconds interval{1'000};  // Between two pings.
-  // Who does not answer for so long does not live.
+  // A scheduler that does not answer for this long counts as not alive.
   std::chrono::milliseconds patience{3'000};
-  DiscoveryOptions discovery = {};  // But for the name.
+  DiscoveryOptions discovery = {};  // Except the name.
   ClientCredentials credentials = {};
-  // What every ping has as its metadata "authorization", asked for each time;
-  // empty, or null: nothing.
+  // Returns the metadata "authorization" of pings, and is called each time that
+  // they are sent; empty, or null: none.
   std::function<std::string()> authorization = nullptr;
 };
 
 // Pings every address at each interval, from Start() to the destructor, whether
-// or not this scheduler has workers. A ping is given as long as an interval.
+// or not this scheduler has workers. A ping times out after an interval.
 //
 // Thread-safe.
 class PeerGroup {
@@ -46,7 +46,7 @@ class PeerGroup {
   using OnError = std::function<void(const absl::Status&)>;
 
   // INVALID_ARGUMENT if a name is not HOST:PORT. `on_error` is told why a
-  // lookup failed, once if it fails again for the same reason.
+  // lookup failed, only once while it fails for the same reason.
   static absl::StatusOr<std::unique_ptr<PeerGroup>> Start(
       PeerGroupOptions options, const OnError& on_error);
   ~PeerGroup();
@@ -55,14 +55,15 @@ class PeerGroup {
   PeerGroup& operator=(const PeerGroup&) = delete;
 
   PeerView view() const;
-  // What to answer to a ping.
+  // The answer to a ping.
   Peer self() const;
-  // A ping came. Whoever is not known yet is looked for soon; who is known and
-  // says that it leaves no longer lives, unless it answers otherwise later.
+  // A ping has arrived. A scheduler that is not known yet is looked for soon;
+  // one that is known and says that it leaves no longer counts as alive, unless
+  // it answers otherwise later.
   void Heard(uint64_t instance, bool leaving);
 
-  // Tells all peers that this scheduler leaves, and waits for their answers,
-  // but not long. Later calls do nothing.
+  // Tells all peers that this scheduler leaves, and briefly waits for their
+  // answers. Later calls do nothing.
   void Leave();
 
  private:

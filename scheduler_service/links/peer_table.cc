@@ -72,7 +72,7 @@ void PeerTable::Answered(const std::string& address, const Peer& peer,
                          Time now) {
   const auto at = addresses_.find(address);
   if (at == addresses_.end()) return;
-  // Whoever answered here before under another instance is gone.
+  // A scheduler that answered here before with another instance is gone.
   at->second = {.tried = true, .peer = peer, .heard = now};
 }
 

@@ -1,4 +1,4 @@
-// Who of the schedulers that share a pool lives.
+// Knows which of the schedulers that share a pool are alive.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_PEER_TABLE_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_PEER_TABLE_H_
 
@@ -18,13 +18,13 @@ struct Peer {
   uint64_t instance = 0;                 // Random for each process, not 0.
   int64_t started_us = 0;                // Since 1970, by its own clock.
   std::string name = {};                 // For people.
-  std::vector<std::string> models = {};  // That it serves.
+  std::vector<std::string> models = {};  // Those that it serves.
   bool leaving = false;
 };
 
-// Those that share the pool at a moment.
+// The schedulers that share the pool at one moment.
 struct PeerView {
-  // All of them had the time to answer: who is missing does not live.
+  // All of them had time to answer: one that is missing is not alive.
   bool settled = false;
   std::vector<Peer> living;          // This one included; the oldest first.
   std::vector<std::string> leaving;  // Names.
@@ -39,30 +39,32 @@ std::string ToString(const PeerView& view);
 std::optional<Place> PlaceIn(const PeerView& view, uint64_t instance,
                              const std::string& model);
 
-// Remembers which address answered when, and as whom. Who answered within the
-// last while, at any address, and does not leave, lives; this scheduler always
-// does until it leaves, and is known by its instance where it answers itself.
+// Remembers which address answered when, and as which scheduler. A scheduler is
+// alive if it answered within `patience`, at any address, and does not leave.
+// This scheduler is alive until it leaves; if it answers its own pings, it is
+// recognized by its instance.
 //
 // A state machine without threads or clocks. Not thread-safe.
 class PeerTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `names`: of which SetAddresses() will tell.
+  // `names` are those for which SetAddresses() will be called.
   PeerTable(Peer self, const std::vector<std::string>& names,
             std::chrono::milliseconds patience, Time now);
 
-  // What a name stands for from now on. Addresses that it no longer stands for
-  // are kept until they are silent: a scheduler that is not ready may be left
-  // out by those who answer for the name.
+  // Sets the addresses of a name from now on. Addresses that it no longer has
+  // are kept until they are silent: a name service may leave out a scheduler
+  // that is not ready.
   void SetAddresses(const std::string& name,
                     std::vector<std::string> addresses);
-  // Those to ask, each once.
+  // The addresses to ping, each once.
   std::vector<std::string> addresses(Time now) const;
 
   void Answered(const std::string& address, const Peer& peer, Time now);
   void Failed(const std::string& address);
-  // That one said so unasked. Nothing happens if nobody answered as it.
+  // That scheduler said by itself that it leaves. Nothing happens if none has
+  // answered as it.
   void Left(uint64_t instance);
   void LeaveSelf() { self_.leaving = true; }
 
@@ -86,7 +88,7 @@ class PeerTable {
   Peer self_;
   const std::chrono::milliseconds patience_;
   const Time started_;
-  // What each name stands for; none: not known yet.
+  // The addresses of each name; none: not known yet.
   std::map<std::string, std::optional<std::vector<std::string>>> found_;
   std::map<std::string, Address> addresses_;
 };

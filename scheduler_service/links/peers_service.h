@@ -1,4 +1,4 @@
-// What this scheduler tells those with which it shares workers.
+// Answers the schedulers with which this one shares workers.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_PEERS_SERVICE_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_PEERS_SERVICE_H_
 
@@ -13,16 +13,16 @@
 
 namespace bole {
 
-// Has something to tell from Open() to Close(); before and after that its calls
-// are UNAVAILABLE. Thread-safe.
+// Answers from Open() to Close(); before and after that its calls are
+// UNAVAILABLE. Thread-safe.
 class PeersService final : public peer::v1::Peers::CallbackService {
  public:
   struct Source {
-    PeerGroup* peers = nullptr;  // Null: the share is a fixed one.
+    PeerGroup* peers = nullptr;  // Null: the share is fixed.
     std::function<PoolShares()> shares;
   };
 
-  // What it uses must live until Close() has returned.
+  // What `source` uses must live until Close() has returned.
   void Open(Source source);
   void Close();
 

@@ -1,4 +1,4 @@
-// Who a scheduler is to its workers.
+// How a scheduler identifies itself to its workers.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_SCHEDULER_IDENTITY_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_SCHEDULER_IDENTITY_H_
 
@@ -13,8 +13,8 @@ struct SchedulerIdentity {
   uint64_t instance = 0;  // Not 0: workers refuse that.
 };
 
-// A random instance, named after this machine and the port that clients use:
-// "gpu-1:50051".
+// Returns a random instance, named after this machine and the port that clients
+// use: "gpu-1:50051".
 SchedulerIdentity NewSchedulerIdentity(int port);
 
 }  // namespace bole

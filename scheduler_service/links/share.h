@@ -1,4 +1,4 @@
-// Which part of a pool of workers is one scheduler's.
+// The part of a pool of workers that one scheduler is to have.
 #ifndef BOLE_SCHEDULER_SERVICE_LINKS_SHARE_H_
 #define BOLE_SCHEDULER_SERVICE_LINKS_SHARE_H_
 
@@ -15,17 +15,17 @@ namespace bole {
 
 // The place of a scheduler among those that share a pool. 0 <= rank < of.
 struct Place {
-  int rank = 0;  // The first ones get what does not divide evenly.
+  int rank = 0;  // The first ones get the remainder.
   int of = 1;
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// The place among those that want workers of a model; none if it is not known
-// yet.
+// Returns the place among the schedulers that want workers of a model; none if
+// it is not known yet.
 using PlaceOf = std::function<std::optional<Place>(const std::string& model)>;
 
-// How many of `workers` are to be that scheduler's. Over all ranks these are
-// `workers`, and no two differ by more than one.
+// How many of `workers` the scheduler at `place` is to have. The sum over all
+// ranks is `workers`, and no two of them differ by more than one.
 inline int ShareOf(int workers, const Place& place) {
   return workers / place.of + (place.rank < workers % place.of ? 1 : 0);
 }
@@ -39,14 +39,14 @@ struct ModelShare {
   std::string model;
   int workers = 0;             // Of all schedulers together.
   std::optional<Place> place;  // None: not known yet, and so no share either.
-  int share = 0;               // How many of them are to be this scheduler's.
-  int held = 0;                // How many are, without those:
+  int share = 0;               // How many this one is to have.
+  int held = 0;                // How many it has, without the next.
   int giving_back = 0;         // They leave once they are empty.
   friend bool operator==(const ModelShare&, const ModelShare&) = default;
 };
 
 struct PoolShares {
-  std::vector<ModelShare> models;  // By name; those that have workers.
+  std::vector<ModelShare> models;  // Models with workers, by name.
   int64_t num_claimed = 0;         // Since the start.
   int64_t num_given_back = 0;
 };

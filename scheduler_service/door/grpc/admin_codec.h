@@ -1,4 +1,4 @@
-// What Admin answers.
+// Encodes the answers of Admin.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_CODEC_H_
 
@@ -9,7 +9,7 @@ namespace bole {
 
 v1::ListWorkersResponse EncodeWorkers(const SchedulerStatus& status);
 v1::GetLoadResponse EncodeLoad(const SchedulerStatus& status);
-// A problem for each worker that has one, or else that of the scheduler.
+// One problem for each worker that has one; if none has, that of the scheduler.
 v1::AuditResponse EncodeAudit(const SchedulerStatus& status);
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// bole.v1.Admin: what whoever runs the server reaches.
+// bole.v1.Admin: the service for those who run the server.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_ADMIN_SERVICE_H_
 
@@ -9,8 +9,8 @@
 
 namespace bole {
 
-// Tells the loop's status as it was after the latest round, and the last
-// rounds. Thread-safe.
+// Reports the loop's status after its latest round, and its last rounds.
+// Thread-safe.
 class AdminService final : public v1::Admin::CallbackService {
  public:
   // `loop`, and `rounds`, which may be null, must outlive the service, which

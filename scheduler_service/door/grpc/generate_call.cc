@@ -13,7 +13,7 @@ namespace {
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
-// When the client gives up, on the loop's clock.
+// The time at which the client gives up, on the loop's clock.
 TimePoint DeadlineOf(const grpc::CallbackServerContext& context,
                      TimePoint now) {
   const system_clock::time_point deadline = context.deadline();
@@ -42,7 +42,7 @@ GenerateCall::GenerateCall(grpc::CallbackServerContext& context,
       handled_(handled) {}
 
 void GenerateCall::EndWith(const grpc::Status& status) {
-  // This may be gone once it has finished.
+  // This object may be gone after Finish().
   handled_.Count(kMethod, status.error_code());
   Finish(status);
 }
@@ -74,10 +74,10 @@ void GenerateCall::End(const absl::Status& status, const v1::Usage& usage) {
 }
 
 bool GenerateCall::Break(const absl::Status& why) {
-  // A status that is sent in the usual way waits behind the message that the
-  // client does not take. One that cancels the call does not: the transport
+  // A status that is sent in the usual way is queued after the message that the
+  // client does not take. One that cancels the call is not: the transport
   // writes it at once and resets the stream. It has no room for the details of
-  // an error: the client gets code and message alone.
+  // an error: the client gets only the code and the message.
   MutexLock lock(mutex_);
   if (done_) return false;
   const grpc::Status status = ToGrpcStatus(why);

@@ -17,7 +17,7 @@
 
 namespace bole {
 
-// Its message is gRPC's until the call ends.
+// gRPC owns its message until the call ends.
 //
 // Owned by OpenCalls until gRPC is done with it. Thread-safe.
 class GenerateCall final
@@ -27,7 +27,7 @@ class GenerateCall final
   // Its full name.
   static constexpr char kMethod[] = "/bole.v1.BoleService/Generate";
 
-  // `handled` counts it when it ends.
+  // `handled` counts the call when it ends.
   static std::shared_ptr<GenerateCall> Create(
       grpc::CallbackServerContext& context, FrontDoor& door,
       HandledCalls& handled);

@@ -21,7 +21,8 @@ constexpr char kTenantKey[] = "bole-tenant";
 constexpr char kAuthorizationKey[] = "authorization";
 constexpr char kTraceparentKey[] = "traceparent";
 
-// Several values make one with commas, which is no tenant and no token.
+// Several values are joined by commas, and then are not a valid tenant or
+// token.
 std::string MetadataOf(const grpc::CallbackServerContext& context,
                        const char* key) {
   std::string value;
@@ -57,7 +58,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
       GenerateCall::Create(*context, door_, handled_);
   const RequestHead head = HeadOf(*context, *request);
   call->Watch(head, request->request_id());
-  // A short message is checked as it is read.
+  // A short message is checked when it is read.
   if (head.bytes > kShortMessageBytes) {
     if (const std::optional<Refusal> refusal = door_.Check(head)) {
       call->Refuse(*refusal);

@@ -1,4 +1,4 @@
-// bole.v1.BoleService: what clients reach.
+// bole.v1.BoleService: the service for clients.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_INFERENCE_SERVICE_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_INFERENCE_SERVICE_H_
 
@@ -14,15 +14,15 @@
 
 namespace bole {
 
-// The front door for gRPC: reads messages, asks the door, and writes what the
-// loop puts on the streams. gRPC has few threads, and streams wait for them, so
-// work that takes long is done by threads of the door: some read long messages,
-// some encode what the loop appends to streams.
+// The front door for gRPC: reads messages, passes them to the door, and writes
+// what the loop puts on the streams. gRPC has few threads, which serve all
+// streams, so threads of the door do the work that takes long: some read long
+// messages, some encode what the loop appends to streams.
 //
 // Thread-safe. Calls must have ended before it is destroyed.
 class InferenceService final : public v1::BoleService::CallbackService {
  public:
-  // The references must outlive the service. Of the loop it only tells;
+  // The references must outlive the service. It only reports the loop's status;
   // `handled` counts its streams.
   InferenceService(FrontDoor& door, const SchedulerLoop& loop,
                    HandledCalls& handled);
@@ -52,8 +52,8 @@ class InferenceService final : public v1::BoleService::CallbackService {
       v1::GetServerInfoResponse* response) override;
 
  private:
-  // Ends a unary call with what `answer` returns for the message, on whichever
-  // thread is right for it.
+  // Ends a unary call with what `answer` returns for the message: on a thread
+  // of the door if the message is long, or else at once.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* AnswerAnywhere(
       grpc::CallbackServerContext* context, const Message* message,

@@ -1,4 +1,4 @@
-// What each method over gRPC needs.
+// The scopes that gRPC methods need.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_GRPC_METHOD_GUARD_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_GRPC_METHOD_GUARD_H_
 
@@ -13,15 +13,15 @@
 
 namespace bole {
 
-// The scope that each method needs, by "/PACKAGE.SERVICE/METHOD": all methods
-// of bole.v1 and bole.peer.v1, and of health and reflection, which need none
-// but a caller that is known.
+// The scope that each method needs, by "/PACKAGE.SERVICE/METHOD". It has all
+// methods of bole.v1 and bole.peer.v1, and those of health and reflection,
+// which need no scope, but a known caller.
 const std::map<std::string, std::optional<Scope>, std::less<>>& MethodScopes();
 
-// Asks the door about every call, a Generate included, before its message is
+// Checks every call with the door, Generate included, before its message is
 // read. A method that is not in MethodScopes() is PERMISSION_DENIED to every
-// caller that is known: whoever adds one says there what it needs. Counts what
-// is refused. For CallGuard.
+// known caller, so a new method has to be added there. Counts the refusals. For
+// CallGuard.
 grpc::Status GuardMethod(FrontDoor& door, std::string_view method,
                          std::string_view authorization);
 

@@ -16,13 +16,13 @@ namespace bole {
 // Waits for its turn among the long texts of the door. If the client cancels
 // before that, the call ends at once and does not run.
 //
-// Belongs to gRPC, which destroys it at its end.
+// gRPC owns it and destroys it at its end.
 class TextCall final : public grpc::ServerUnaryReactor {
  public:
-  // `answer` runs on a thread of the door, unless the door drains when it is
-  // its turn; it fills the response, or returns why it cannot. If too many
-  // wait there, the call is refused. For the handler of the call, which returns
-  // the result.
+  // `answer` runs on a thread of the door, unless the door drains before its
+  // turn; it fills the response, or returns why it cannot. If too many calls
+  // wait there, this one is refused. The handler of the call returns the result
+  // to gRPC.
   static grpc::ServerUnaryReactor* Start(FrontDoor& door,
                                          std::function<absl::Status()> answer);
 

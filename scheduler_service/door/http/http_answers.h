@@ -9,11 +9,11 @@
 
 namespace bole {
 
-// The answer, with X-Request-Id.
+// Adds X-Request-Id to the answer.
 HttpAnswer WithId(HttpAnswer answer, const std::string& id);
 
-// With Retry-After in whole seconds, at least 1, if the error tells a time, and
-// with WWW-Authenticate where a token is wanted.
+// The answer to an error. It has Retry-After in whole seconds, at least 1, if
+// the error says when to retry, and WWW-Authenticate if a token is needed.
 HttpAnswer ErrorAnswer(const OpenAiError& error);
 
 }  // namespace bole

@@ -81,7 +81,7 @@ HeldOutput HttpGenerateCall::held() const {
 
 void HttpGenerateCall::Write(std::string events, bool last) {
   if (!std::exchange(begun_, true)) {
-    // The last one is for proxies that would wait for more.
+    // X-Accel-Buffering is for proxies that would wait for more.
     exchange_->Begin(WithId({.content_type = "text/event-stream",
                              .headers = {{"Cache-Control", "no-cache"},
                                          {"X-Accel-Buffering", "no"}}},
@@ -105,7 +105,7 @@ void HttpGenerateCall::Send(const v1::GenerateResponse& response) {
     if (!events.empty()) return Write(std::move(events), /*last=*/false);
   }
   // Nothing is written: tokens whose text is not known yet have no event, and
-  // what does not stream is written when the last choice is there.
+  // an answer that is not streamed is written when its last choice is complete.
   door().delivery().Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       static_cast<HttpGenerateCall&>(*self).EndWrite(true);

@@ -30,19 +30,19 @@ enum class HttpRouteName {
 struct HttpRoute {
   HttpRouteName name;
   std::string_view method;     // HEAD is served where GET is.
-  std::string_view path;       // What ends in "/{}" has a parameter there.
+  std::string_view path;       // If it ends in "/{}", a parameter is there.
   std::optional<Scope> scope;  // None: open to everybody.
 };
 
-// All of them.
+// All routes.
 std::span<const HttpRoute> HttpRoutes();
 
 // The route of a request, or why it has none: 404, or 405 with Allow.
 std::variant<const HttpRoute*, HttpAnswer> FindRoute(const std::string& method,
                                                      const std::string& path);
 
-// The rest of the path in place of "{}", percent-decoded. REQUIRES: it is the
-// route's, which has a parameter.
+// Returns the part of the path in place of "{}", percent-decoded. REQUIRES: the
+// path is one of the route, which has a parameter.
 std::string ParameterOf(const HttpRoute& route, const std::string& path);
 
 }  // namespace bole

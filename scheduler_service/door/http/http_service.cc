@@ -45,7 +45,7 @@ std::optional<HttpAnswer> HttpService::Refuse(const HttpRequest& head) {
 
 std::shared_ptr<HttpCall> HttpService::Handle(
     HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-  // Refuse() has found it.
+  // Refuse() has checked that the route exists.
   const auto found = FindRoute(request.method, request.path);
   const HttpRoute& route = *std::get<const HttpRoute*>(found);
   std::string id = RequestIdOf(request);

@@ -1,4 +1,4 @@
-// A call whose answer takes long to make.
+// A call whose answer takes long to compute.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_TEXT_CALL_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_HTTP_TEXT_CALL_H_
 
@@ -19,8 +19,8 @@ namespace bole {
 // before that, the call ends at once and is not answered.
 class HttpTextCall final : public HttpCall {
  public:
-  // `answer` runs on a thread of the door, unless the door drains when it is
-  // its turn. If too many wait there, the call is refused. All answers have
+  // `answer` runs on a thread of the door, unless the door drains before its
+  // turn. If too many calls wait there, this one is refused. All answers have
   // X-Request-Id `id`. The door must outlive the call.
   static std::shared_ptr<HttpCall> Start(FrontDoor& door, std::string id,
                                          std::shared_ptr<HttpExchange> exchange,

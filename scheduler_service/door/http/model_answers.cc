@@ -18,7 +18,7 @@
 namespace bole {
 namespace {
 
-// What bole.v1 calls ids is the body's tokens.
+// The field that bole.v1 calls `ids` is `tokens` in the body.
 Refusal InWordsOfBody(Refusal refusal) {
   constexpr char kIds[] = "ids";
   if (!absl::StartsWith(refusal.field, kIds)) return refusal;

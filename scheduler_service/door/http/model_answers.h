@@ -1,4 +1,4 @@
-// What the routes beside generation answer: models and tokens.
+// Answers of the routes other than generation: models and tokens.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_HTTP_MODEL_ANSWERS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_HTTP_MODEL_ANSWERS_H_
 

@@ -36,7 +36,7 @@ absl::Status CheckMembers(const nlohmann::json& json) {
   return absl::OkStatus();
 }
 
-// The object in `text`. Read twice: strictly, without an order, and then in
+// Parses the object in `text` twice: strictly, without an order, and then in
 // order but without checks, in a time that grows with the members of an object.
 absl::StatusOr<Json> ParseObject(const std::string& field,
                                  const std::string& text) {
@@ -51,7 +51,7 @@ absl::StatusOr<Json> ParseObject(const std::string& field,
   return Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
 }
 
-// Sizes that are known before anything is parsed.
+// Checks the sizes that are known before anything is parsed.
 absl::Status CheckSizes(const v1::ChatInput& chat) {
   BOLE_RETURN_IF_ERROR(CheckAtMost(NumberOf("chat.messages"),
                                    chat.messages_size(), kMaxChatMessages));
@@ -68,7 +68,7 @@ absl::Status CheckSizes(const v1::ChatInput& chat) {
                      json_bytes, kMaxJsonBytes);
 }
 
-// What is not offered yet, and what no enum has.
+// Refuses what is not offered yet, and values that the enum does not have.
 absl::Status CheckOffered(const v1::ChatInput& chat) {
   if (!v1::ToolChoice_IsValid(chat.tool_choice())) {
     return BadField("chat.tool_choice", static_cast<int>(chat.tool_choice()),

@@ -21,7 +21,8 @@
 namespace bole {
 namespace {
 
-// One more than `capacity` at most: no copy of what is too long.
+// Returns at most one id more than `capacity`, so that an input that is too
+// long is not copied.
 std::vector<int32_t> FirstIds(
     const google::protobuf::RepeatedField<uint32_t>& ids, int capacity) {
   const int num_read = std::min(ids.size(), capacity + 1);
@@ -57,7 +58,7 @@ absl::Status DecodePrompt(const v1::GenerateRequest& message,
   return NotSet("token_ids, text and chat");
 }
 
-// What is not offered yet.
+// Refuses what is not offered yet.
 absl::Status CheckOffered(const v1::GenerateRequest& message) {
   switch (message.constraint_case()) {
     case v1::GenerateRequest::kJsonSchema:
@@ -94,7 +95,7 @@ absl::Status CheckBound(const char* field, uint32_t value, uint32_t max) {
   return BadField(field, value, absl::StrCat("[1, ", max, "]"));
 }
 
-// Nothing if it bounds nothing.
+// Returns nothing if the override bounds nothing.
 absl::StatusOr<std::optional<SpeculationOverride>> DecodeOverride(
     const v1::SpeculationOverride& message) {
   SpeculationOverride bounds;
@@ -131,8 +132,8 @@ absl::StatusOr<LatencyTargets> DecodeTargets(
   return targets;
 }
 
-// How many texts, what the client has of them, and what it is to be told of the
-// prompt.
+// Decodes the number of choices, what the client has of them already, and what
+// the answer is to include of the prompt.
 absl::Status DecodeChoices(const v1::GenerateRequest& message, int capacity,
                            RequestBody& body) {
   body.num_choices = message.has_n() ? message.n() : 1;

@@ -1,4 +1,4 @@
-// One choice's output as messages of bole.v1.
+// Encodes one choice's output as messages of bole.v1.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_RESPONSE_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_RESPONSE_CODEC_H_
 
@@ -21,26 +21,27 @@ namespace bole {
 struct AnswerOptions {
   const std::string& model;
   const Tokenizer& tokenizer;
-  // Output comes in chunks; or else all of it in the complete message.
+  // Output is sent in chunks; or else all of it in the complete message.
   bool chunks = true;
 };
 
-// What only one choice's messages have.
+// What is specific to the messages of one choice.
 struct ChoiceOptions {
-  // The text of the prompt, if it is to be told.
+  // The text of the prompt, if the answer is to include it.
   std::optional<std::string> echo = std::nullopt;
   // How the text is parsed; null: it is not. Shared by the choices.
   std::shared_ptr<const OutputFormat> output = nullptr;
 };
 
-// Turns the deltas of a stream into chunks, for which it keeps nothing but what
-// a parser holds back, or into a complete message, for which it keeps all. The
-// parser has seen the text of what is resumed, so that it goes on where the
-// client is. Not thread-safe.
+// Turns the deltas of a stream into chunks, for which it keeps only what a
+// parser holds back, or into a complete message, for which it keeps everything.
+// The parser has already seen the text of the resumed output, so that it
+// continues where the client is. Not thread-safe.
 class ResponseEncoder {
  public:
-  // The first message tells the prompt and its text, if that is to be told, and
-  // log probabilities of the prompt if the request asks for them.
+  // The first message includes the prompt's token ids, its text and its log
+  // probabilities if the prompt's text is to be echoed or its log probabilities
+  // were requested.
   ResponseEncoder(const Request& request, const AnswerOptions& options,
                   ChoiceOptions choice = {});
 
@@ -48,30 +49,30 @@ class ResponseEncoder {
   // text of which something is held back.
   bool HasOutput(const TokenDelta& delta) const;
 
-  // A chunk of what is in `delta`, and of all that is held back if it has the
-  // completion; nothing if there are to be no chunks.
+  // Returns a chunk with the output of `delta`, and with all that is held back
+  // if `delta` has the completion; nothing if output is not sent in chunks.
   std::optional<v1::GenerateResponse> Add(const TokenDelta& delta);
 
   // The last message. Call it once. COST: linear in what was kept.
   v1::GenerateResponse Complete(const Completion& completion);
 
-  // What the choice has used, as far as its deltas were added.
+  // The usage of the choice by the deltas that were added so far.
   const v1::Usage& usage() const { return usage_; }
 
-  // The memory of what Add() kept, about: 4 bytes for a token, its text, and
-  // the encoded log probabilities; and of what a parser holds back.
+  // The approximate memory of what Add() kept: 4 bytes for a token, its text,
+  // and the encoded log probabilities; and of what a parser holds back.
   size_t kept_bytes() const;
 
  private:
   v1::GenerateResponse Response() const;
   void Keep(const TokenDelta& delta);
-  // Adds the text of `delta`, parsed if it is to be.
+  // Adds the text of `delta`, parsed if there is a parser.
   template <typename Message>
   void AddText(const TokenDelta& delta, Message& message);
   template <typename Message>
   void AddParsed(OutputDelta parsed, Message& message) const;
-  // Adds the log probabilities of `delta`, and of the prompt what was not told,
-  // to a chunk or complete message.
+  // Adds the log probabilities of `delta`, and the prompt's output if it was
+  // not sent yet, to a chunk or complete message.
   template <typename Message>
   void AddLogprobsAndPrompt(const TokenDelta& delta, Message& message);
 
@@ -82,10 +83,10 @@ class ResponseEncoder {
   const bool logprobs_;
   std::optional<OutputParser> parser_;
   v1::Usage usage_;
-  std::optional<v1::PromptOutput> prompt_;  // Until it was told.
+  std::optional<v1::PromptOutput> prompt_;  // Until it was sent.
   v1::GenerateComplete kept_;               // Tokens and text.
-  // The rest as the encoding of a GenerateComplete: log probabilities would
-  // take five times as much memory as messages.
+  // The rest, encoded as a GenerateComplete: log probabilities would take five
+  // times as much memory as messages.
   std::string encoded_;
 };
 

@@ -51,7 +51,7 @@ std::shared_ptr<ResponseWriter> ResponseWriter::Create(
   };
   const auto waiting = std::make_shared<WaitingBytes>(0);
   writer->texts_.reserve(choices.requests.size());
-  std::optional<std::string> echo = choices.echo;  // The first one tells it.
+  std::optional<std::string> echo = choices.echo;  // For the first one.
   for (const std::unique_ptr<Request>& request : choices.requests) {
     request->stream = std::make_shared<TokenStream>(
         on_ready, writer->options_.stream, waiting);
@@ -135,7 +135,7 @@ bool ResponseWriter::SendOf(Text& text, ResponseSink& sink) {
     return true;
   }
   if (text.complete) return false;
-  // The loop calls a stream that overflowed cancelled.
+  // The loop reports a stream that overflowed as cancelled.
   if (Overflowed()) EndForReader(ReaderFault::kBehind);
   if (text.end->ok()) {
     SendComplete(text, sink);
@@ -202,7 +202,7 @@ void ResponseWriter::OnWriteDone(bool ok) {
   {
     MutexLock lock(mutex_);
     write_.reset();
-    // The cancellation that broke the write is on its way.
+    // The cancellation that broke the write will follow.
     if (!ok) cancelled_ = true;
     if (cancelled_) status = absl::CancelledError("the client cancelled");
     if (fault_) status = *fault_;
@@ -243,7 +243,7 @@ void ResponseWriter::EndForReader(ReaderFault fault) {
   bool break_write = false;
   {
     MutexLock lock(mutex_);
-    // An end without a message is not held up by the reader.
+    // A call that ends without a message does not wait for the reader.
     if (fault_ || cancelled_ || (ended_ && !write_)) return;
     fault_ = why;
     break_write = busy_;

@@ -32,27 +32,27 @@ class ResponseSink {
   // The same for the last message, after which the call ends with OK. Nothing
   // follows, and `response` does not change any more.
   virtual void SendLast(const v1::GenerateResponse& response) = 0;
-  // Ends the call, for which `usage` was sent: what all choices have in common
-  // counts once. REQUIRES: no write is under way.
+  // Ends the call, of which `usage` was sent: what all choices share counts
+  // once. REQUIRES: no write is under way.
   virtual void End(const absl::Status& status, const v1::Usage& usage) = 0;
-  // Makes a write that is under way, or that is about to start, fail, and tells
-  // the client why. Returns false if the call is gone already.
+  // Makes the write fail that is under way or about to start, and tells the
+  // client why. Returns false if the call has ended already.
   virtual bool Break(const absl::Status& why) = 0;
 };
 
 struct ResponseWriterOptions {
   AnswerOptions answer;
-  // The bound on what waits is that of all choices together.
+  // The bound on waiting output is for all choices together.
   TokenStreamLimits stream = {};
-  // Called once if the reader is at fault for the end of the call, if set.
+  // If set, called once if the call ends because of its reader.
   std::function<void(ReaderFault)> on_fault = nullptr;
 };
 
-// The reader of the streams of a call's choices. It takes a delta, encodes it,
-// sends it, and takes the next one, of the next choice that has something, when
-// the write is done; meanwhile the streams merge what comes. So a slow client
-// holds up nobody, and costs memory for its own output alone, which is bounded.
-// The call ends with its last choice, or as soon as one has failed.
+// Reads the streams of a call's choices. It takes a delta, encodes and sends
+// it, and when the write is done takes the next one, from the next choice that
+// has output; meanwhile the streams merge new output. So a slow client delays
+// nobody, and costs memory only for its own output, which is bounded. The call
+// ends with its last choice, or as soon as one has failed.
 //
 // The thread that appends to the streams, which is the loop's, only posts a
 // task to `delivery`: deltas are encoded by the threads of that pool and by
@@ -61,20 +61,21 @@ struct ResponseWriterOptions {
 // Thread-safe.
 class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
  public:
-  // Gives the requests their streams, which know the writer weakly. `delivery`
-  // must outlive the writer, `sink` may go before it.
+  // Gives the requests their streams, which have weak references to the writer.
+  // `delivery` must outlive the writer; `sink` may be destroyed before it.
   static std::shared_ptr<ResponseWriter> Create(
       const ChoiceRequests& choices, ResponseWriterOptions options,
       std::weak_ptr<ResponseSink> sink, TaskPool& delivery);
 
-  // Nothing is sent before. If the client is gone already, ends the call.
+  // Starts to send; nothing is sent before. If the client is gone already, ends
+  // the call.
   void Start();
 
   // A write has ended, and failed unless `ok`.
   void OnWriteDone(bool ok);
 
-  // The client is gone. The streams are told unless `overdue`: then their
-  // writer knows the deadline, and ends the requests itself.
+  // The client is gone. Unless `overdue`, cancels the streams. If `overdue`,
+  // their writer knows the deadline, and ends the requests itself.
   void OnCancel(bool overdue);
 
   // The same as in WatchedCall.
@@ -94,17 +95,18 @@ class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
   ResponseWriter(ResponseWriterOptions options,
                  std::weak_ptr<ResponseSink> sink);
 
-  // A task of `delivery`: a stream has something.
+  // Run by `delivery` when a stream has something.
   void OnReady();
-  // Sends what there is. REQUIRES: `busy_`, set by this thread, which passes it
-  // on to the write or gives it back.
+  // Sends the next message that is due. REQUIRES: this thread has set `busy_`,
+  // which it passes on to the write or gives back.
   void SendNext(ResponseSink& sink);
   // Sends what one choice has. Returns false if it has nothing; else a write is
   // under way, or the call has ended.
   bool SendOf(Text& text, ResponseSink& sink);
   void SendComplete(Text& text, ResponseSink& sink);
   void Fail(absl::Status status, ResponseSink& sink);
-  // Returns false if a stream has got something since it was found empty.
+  // Clears `busy_`. Returns false without doing so if a stream has received
+  // something since it was found empty.
   bool GiveBack(ResponseSink& sink);
   void NoteKept();
   void NoteWrite();
@@ -120,14 +122,14 @@ class ResponseWriter : public std::enable_shared_from_this<ResponseWriter> {
   std::vector<Text> texts_;
 
   // These belong to whoever has set `busy_`, and then to the write.
-  size_t next_ = 0;  // The element of texts_ that is asked for output next.
+  size_t next_ = 0;  // The element of texts_ that is checked next.
   size_t num_complete_ = 0;
   v1::GenerateResponse response_;
 
   mutable Mutex mutex_;
   // A thread encodes, or a write is under way, or Start() is still to come.
   bool busy_ ABSL_GUARDED_BY(mutex_) = true;
-  bool told_ ABSL_GUARDED_BY(mutex_) = false;  // OnReady() came while busy.
+  bool told_ ABSL_GUARDED_BY(mutex_) = false;  // OnReady() was called.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // By End() or SendLast().
   // The status of the call if the reader is at fault for its end.

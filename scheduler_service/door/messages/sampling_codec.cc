@@ -37,7 +37,7 @@ absl::Status DecodeLogprobs(const v1::SamplingParams& message,
   return absl::OkStatus();
 }
 
-// Whether the id is a number of ours; Validate() knows the vocabulary.
+// Checks that the id fits into int32_t; Validate() checks the vocabulary.
 absl::Status CheckFits(const char* field, uint32_t token) {
   if (token <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
   return BadField(field, token, "a token");
@@ -61,7 +61,7 @@ absl::Status DecodeTokens(const v1::SamplingParams& message,
     BOLE_RETURN_IF_ERROR(CheckFits("sampling_params.logit_bias", token));
     params.logit_bias.emplace_back(static_cast<int32_t>(token), bias);
   }
-  // A map has no order of its own; equal requests become equal plans.
+  // A map has no defined order, but equal requests are to become equal plans.
   std::sort(params.logit_bias.begin(), params.logit_bias.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Sampling parameters of bole.v1, with everything that is left open filled in.
+// Decodes sampling parameters of bole.v1, and fills in those that are absent.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_SAMPLING_CODEC_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_SAMPLING_CODEC_H_
 
@@ -15,9 +15,9 @@ namespace bole {
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopBytes = 256;  // Of one stop string.
 
-// How to draw. What is absent is the checkpoint's default if it has one, else
-// what bole.proto says; a seed is drawn. max_tokens stays unset if it is
-// absent.
+// The parameters of sampling. An absent one becomes the checkpoint's default if
+// it has one, else the default that bole.proto states; an absent seed is drawn
+// at random. max_tokens stays unset if it is absent.
 //
 // INVALID_ARGUMENT, naming the field and its value, unless Validate() holds.
 absl::StatusOr<SamplingParams> DecodeSampling(const v1::SamplingParams& message,

@@ -14,8 +14,9 @@
 namespace bole {
 namespace {
 
-// Output is merged up to here while a client does not read: a chunk is encoded
-// in a fraction of a millisecond, and is taken soon by whoever reads at all.
+// Output is merged up to this size while a client does not read: a chunk is
+// encoded in a fraction of a millisecond, and a client that reads at all takes
+// it soon.
 constexpr size_t kMaxDeltaBytes = 16 << 10;
 
 }  // namespace
@@ -40,7 +41,7 @@ void ServedCall::AdmitBySize(size_t bytes, AdmitFunction admit) {
 }
 
 void ServedCall::AdmitOrRefuse(const AdmitFunction& admit) {
-  // It may have left while its message waited for its turn.
+  // The client may have left while its message waited for its turn.
   const std::optional<Refusal> refusal =
       cancelled() ? CancelledRefusal() : admit();
   if (refusal) Refuse(*refusal);
@@ -137,8 +138,8 @@ void ServedCall::Cancel() {
     return;
   }
   if (writer == nullptr) return;
-  // A protocol may cancel a call at its deadline as well. The loop knows that
-  // by itself, and calls it by its name.
+  // A protocol may cancel a call at its deadline as well. The loop knows the
+  // deadline itself, and reports that it has passed.
   constexpr std::chrono::milliseconds kRounding(20);
   const TimePoint now = std::chrono::steady_clock::now();
   writer->OnCancel(/*overdue=*/now >= deadline_ - kRounding);

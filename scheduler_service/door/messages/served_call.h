@@ -1,4 +1,4 @@
-// A call that asks for texts, as far as protocols share it.
+// The part of a generation call that all protocols share.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_SERVED_CALL_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_MESSAGES_SERVED_CALL_H_
 
@@ -31,22 +31,23 @@ class ServedCall : public WatchedCall,
                    public ResponseSink,
                    public std::enable_shared_from_this<ServedCall> {
  public:
-  // Says why the call is not admitted, if it is not.
+  // Returns why the call is not admitted, if it is not.
   using AdmitFunction = std::function<std::optional<Refusal>()>;
 
-  // From now on the door's watcher is told what becomes of the call, which is
-  // known as `id` until its message is read. Before everything below, if at
-  // all.
+  // From now on the door's watcher is told what happens to the call, which is
+  // known as `id` until its message is read. Call it before everything below,
+  // or not at all.
   void Watch(const RequestHead& head, const std::string& id);
 
-  // Calls `admit`, and refuses the call as it says: at once if the message is
-  // short, or else on a thread of the door, unless too many wait there.
+  // Calls `admit`, and refuses the call if that returns a refusal: at once if
+  // the message is short, or else on a thread of the door. If too many wait
+  // there, the call is refused without `admit`.
   // REQUIRES: OnCancel() is not called before this has returned.
   void AdmitBySize(size_t bytes, AdmitFunction admit);
 
-  // Reads the message and submits what it asks for, with the call's deadline
-  // and the time at which it came. Then the call ends by itself, unless a
-  // refusal is returned, which is the door's or says that the client has left.
+  // Reads the message and submits its requests with the call's deadline and
+  // arrival time. Then the call ends by itself, unless a refusal is returned:
+  // one of the door's, or that the client has left.
   std::optional<Refusal> Admit(const RequestHead& head,
                                const v1::GenerateRequest& message);
 
@@ -59,15 +60,15 @@ class ServedCall : public WatchedCall,
   void EndForReader(ReaderFault fault) override;
 
  protected:
-  // The call comes now. The door must outlive it.
+  // The call has arrived at `arrival`. The door must outlive it.
   ServedCall(FrontDoor& door, TimePoint arrival, TimePoint deadline);
 
   FrontDoor& door() { return door_; }
 
-  // Ends the call, to which nothing was sent.
+  // Ends a call to which nothing was sent.
   virtual void EndRefused(const Refusal& refusal) = 0;
 
-  // As ResponseWriter has it.
+  // The same as ResponseWriter::OnWriteDone().
   void EndWrite(bool ok);
   // The client is gone, or the deadline has passed.
   void Cancel();
@@ -89,7 +90,7 @@ class ServedCall : public WatchedCall,
   FrontDoor& door_;
   const TimePoint arrival_;
   const TimePoint deadline_;
-  std::shared_ptr<CallWatch> watch_;  // Or null. Does not change once it waits.
+  std::shared_ptr<CallWatch> watch_;  // Or null. Set by Watch() only.
 
   mutable Mutex mutex_;
   std::optional<Reading> reading_ ABSL_GUARDED_BY(mutex_);

@@ -15,7 +15,7 @@
 
 namespace bole {
 
-// As OpenAiAnswer has them.
+// The methods are those of OpenAiAnswer.
 class OpenAiAnswer::Writer {
  public:
   virtual ~Writer() = default;
@@ -42,12 +42,12 @@ std::unique_ptr<OpenAiAnswer::Writer> MakeResponsesWriter(
 using AnswerJson = nlohmann::ordered_json;
 using TokenLogprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
 
-// As text. What is not UTF-8 becomes U+FFFD.
+// Serializes the JSON. What is not UTF-8 becomes U+FFFD.
 std::string ToText(const AnswerJson& json);
 
-// What each object of chat and of completions begins with: {"id", "object",
-// "created", "model", "system_fingerprint"}. A stream has an event for each
-// round of a request, so this is written as text once.
+// The members with which each object of chat and of completions begins: {"id",
+// "object", "created", "model", "system_fingerprint"}. A stream has an event
+// for each round of a request, so they are converted to text only once.
 class ObjectHead {
  public:
   ObjectHead(AnswerHead head, std::string object)
@@ -68,7 +68,7 @@ class ObjectHead {
 // JSON has no infinities: a token that cannot be drawn has -9999.
 double FiniteLogprob(float logprob);
 
-// The tokens that a message brings, as an array.
+// The token ids of a message, as an array.
 AnswerJson TokenIdsJson(const v1::GenerateChunk& chunk);
 AnswerJson TokenIdsJson(const v1::GenerateComplete& complete);
 
@@ -76,10 +76,10 @@ AnswerJson TokenIdsJson(const v1::GenerateComplete& complete);
 AnswerJson TokenLogprobsJson(const TokenLogprobs& logprobs);
 
 // [null, {"ID": {"logprob", "decoded_token"}}, ...]: each token of a prompt and
-// the likeliest in its place. The first has none.
+// the likeliest ones at its position. The first token has none.
 AnswerJson PromptLogprobsJson(const v1::PromptOutput& prompt);
 
-// What all choices of an answer used. The prompt counts once.
+// The usage of all choices of an answer. The prompt counts once.
 class UsageSum {
  public:
   void Add(uint32_t choice, const v1::Usage& usage) {
@@ -87,7 +87,7 @@ class UsageSum {
   }
   uint32_t prompt_tokens() const;
   uint32_t completion_tokens() const;
-  uint32_t cached_tokens() const;  // That the first choice found.
+  uint32_t cached_tokens() const;  // Those of the first choice.
   // {"prompt_tokens", "completion_tokens", "total_tokens",
   // "prompt_tokens_details"}
   AnswerJson ToJson() const;

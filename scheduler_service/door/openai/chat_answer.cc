@@ -1,4 +1,4 @@
-// chat.completion and chat.completion.chunk.
+// Writes chat.completion and chat.completion.chunk objects.
 #include <map>
 #include <utility>
 
@@ -88,7 +88,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
     return {{"content", TokenLogprobsJson(logprobs)}, {"refusal", nullptr}};
   }
 
-  // Numbers them as the choice's next ones.
+  // Numbers the calls as the next ones of the choice.
   AnswerJson CallsJson(uint32_t choice, const ToolCalls& calls,
                        bool with_index) {
     AnswerJson all = AnswerJson::array();
@@ -107,7 +107,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
     return all;
   }
 
-  // What ended with calls has made at least one.
+  // A choice that stops after at least one call has the reason "tool_calls".
   AnswerJson FinishReason(const v1::GenerateComplete& complete) {
     if (complete.finish_reason() == v1::FINISH_REASON_STOP &&
         sent_[complete.index()].num_calls > 0) {
@@ -140,7 +140,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
         out);
   }
 
-  // The news of a chunk, or of a complete message.
+  // Appends what is new in a chunk or in a complete message.
   template <typename Message>
   void AppendNews(const Message& message, std::string& out) {
     if (message.has_prompt()) prompt_ = PromptLogprobsJson(message.prompt());
@@ -157,7 +157,7 @@ class ChatWriter : public OpenAiAnswer::Writer {
     AnswerJson ids = token_ids_ ? TokenIdsJson(message) : AnswerJson::array();
     const bool has_logprobs = message.output_logprobs_size() > 0;
     if (delta.empty() && !has_logprobs && ids.empty()) return;
-    // Text lags behind its tokens.
+    // Text may come later than its tokens.
     if (delta.empty()) delta["content"] = "";
     AnswerJson choice = DeltaJson(message.index(), std::move(delta),
                                   LogprobsJson(message.output_logprobs()));
@@ -187,8 +187,8 @@ class ChatWriter : public OpenAiAnswer::Writer {
   const bool include_usage_;
   UsageSum usage_;
   std::map<uint32_t, Sent> sent_;
-  std::map<uint32_t, AnswerJson> choices_;  // Not streamed.
-  AnswerJson prompt_;                       // Until it was told.
+  std::map<uint32_t, AnswerJson> choices_;  // Only if not streamed.
+  AnswerJson prompt_;                       // Until it was sent.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Conversations of OpenAI's API as a ChatInput.
+// Reads conversations of OpenAI's API into a ChatInput.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_CHAT_FIELDS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_CHAT_FIELDS_H_
 
@@ -11,21 +11,22 @@
 
 namespace bole {
 
-// A string, or the texts of an array of parts, put together.
+// Reads a string, or the concatenated texts of an array of parts.
 absl::StatusOr<std::string> ReadContent(const OrderedJson& json,
                                         const std::string& path);
 
-// One element of a chat's `messages`.
+// Reads one element of a chat's `messages`.
 absl::StatusOr<v1::ChatMessage> ReadChatMessage(const OrderedJson& json,
                                                 const std::string& path);
 
-// The role as the template knows it: a developer's words are the system's.
-// INVALID_ARGUMENT if it is none.
+// Reads the role as the template knows it: "developer" becomes "system".
+// INVALID_ARGUMENT if it is not a role.
 absl::StatusOr<std::string> ReadRole(JsonFields& fields);
 
-// tools, tool_choice, parallel_tool_calls, chat_template_kwargs,
-// add_generation_prompt. With `flat_tools` a tool has its function's members
-// itself, as in the responses API; `chat` gets it as in a chat.
+// Reads tools, tool_choice, parallel_tool_calls, chat_template_kwargs and
+// add_generation_prompt. With `flat_tools` the function's members are those of
+// the tool itself, as in the responses API; `chat` gets them in the form of the
+// chat API.
 void ReadTools(JsonFields& fields, bool flat_tools, v1::ChatInput& chat);
 
 }  // namespace bole

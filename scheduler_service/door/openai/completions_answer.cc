@@ -1,4 +1,4 @@
-// text_completion, streamed and whole.
+// Writes text_completion objects, streamed or whole.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace bole {
 namespace {
 
-// Log probabilities as completions have them, column by column.
+// Log probabilities in the format of completions, column by column.
 class LogprobColumns {
  public:
   AnswerJson Take() {
@@ -32,8 +32,8 @@ class LogprobColumns {
     }
   }
 
-  // The prompt's first token has no probability; its text is what the others
-  // leave of the prompt's.
+  // The prompt's first token has no probability; its text is the part of the
+  // prompt's text that the other tokens do not cover.
   void AddPrompt(const v1::PromptOutput& prompt) {
     size_t rest = 0;
     for (const v1::TokenLogprob& token : prompt.logprobs()) {
@@ -79,7 +79,7 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
                     std::string& out) override {
     head_.set_model(response.model());
     if (const v1::PromptOutput* prompt = PromptOf(response)) prompt_ = *prompt;
-    // Every choice begins with the prompt, which comes with one of them.
+    // Every choice begins with the prompt, which arrives with only one of them.
     if (echo_ && !prompt_) {
       early_.push_back(response);
       return;
@@ -136,8 +136,8 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
     return nullptr;
   }
 
-  // The news of a chunk or a complete message, with the prompt before them if
-  // it is a choice's `first`.
+  // What is new in a chunk or a complete message, after the prompt if it is the
+  // `first` one of its choice.
   template <typename Message>
   AnswerJson ChoiceJson(const Message& message, bool first,
                         LogprobColumns& columns) const {
@@ -168,7 +168,7 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
     if (response.has_chunk()) {
       const v1::GenerateChunk& chunk = response.chunk();
       AnswerJson choice = NextJson(chunk);
-      // Text lags behind its tokens.
+      // Text may come later than its tokens.
       if (choice["text"] == "" && chunk.output_logprobs_size() == 0 &&
           !(token_ids_ && chunk.token_ids_size() > 0)) {
         return;
@@ -202,9 +202,9 @@ class CompletionsWriter : public OpenAiAnswer::Writer {
   const bool include_usage_;
   UsageSum usage_;
   std::optional<v1::PromptOutput> prompt_;
-  std::vector<v1::GenerateResponse> early_;  // Until there is the prompt.
+  std::vector<v1::GenerateResponse> early_;  // Until the prompt has arrived.
   std::map<uint32_t, Sent> sent_;
-  std::map<uint32_t, v1::GenerateComplete> complete_;  // Not streamed.
+  std::map<uint32_t, v1::GenerateComplete> complete_;  // Only if not streamed.
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ absl::StatusOr<OrderedJson> ParseBody(std::string_view body) {
     }
     if (absl::Status few = CheckMembers(*checked); !few.ok()) return few;
   }
-  // Read again for the order, which tools keep in the prompt.
+  // Parsed again for the order of members, which tools keep in the prompt.
   return OrderedJson::parse(body, /*cb=*/nullptr, /*allow_exceptions=*/false);
 }
 

@@ -1,4 +1,4 @@
-// The members of a JSON object, taken one by one, each with its type checked.
+// Reads the members of a JSON object one by one, and checks their types.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_JSON_FIELDS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_JSON_FIELDS_H_
 
@@ -18,11 +18,11 @@ namespace bole {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// A tool is two levels deep in a body, and may nest as over gRPC.
+// A tool is two levels deep in a body, and may nest as deep as over gRPC.
 inline constexpr int kMaxBodyDepth = 2 + kMaxJsonDepth;
 
-// The object in a body, its members in their order. INVALID_ARGUMENT: not
-// JSON, not an object, deeper than kMaxBodyDepth, a key twice, or an object
+// Parses the object in a body; its members keep their order. INVALID_ARGUMENT:
+// not JSON, not an object, deeper than kMaxBodyDepth, a key twice, or an object
 // with more than 1024 members.
 absl::StatusOr<OrderedJson> ParseBody(std::string_view body);
 
@@ -52,12 +52,12 @@ class JsonFields {
   // An array, or null and an error.
   const OrderedJson* TakeArray(const char* name);
 
-  // Takes what cannot change the answer.
+  // Takes members that cannot change the answer.
   void Ignore(std::initializer_list<const char*> names);
   // Refuses the member, unless it has one of these values, which are strings.
   void AllowOnly(const char* name,
                  std::initializer_list<const char*> values = {});
-  // The same of a bool.
+  // The same for a bool.
   void AllowOnly(const char* name, bool value);
 
   // Keeps the error unless there is one already.

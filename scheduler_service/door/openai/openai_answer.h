@@ -1,4 +1,4 @@
-// Answers of bole.v1 in OpenAI's words: bodies and server-sent events.
+// Converts answers of bole.v1 to OpenAI's: bodies and server-sent events.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_OPENAI_ANSWER_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_OPENAI_ANSWER_H_
 
@@ -12,10 +12,10 @@
 
 namespace bole {
 
-// The answer to one call: all messages of its Generate go through it, in their
-// order. If the request streams, AppendEvents() for each and then AppendEnd(),
-// or AppendError() where the call fails; else Add() for each and then Whole().
-// Events are appended to `out` as they go over the wire.
+// The answer to one call, made of all messages of its Generate call in their
+// order. If the request streams, call AppendEvents() for each and then
+// AppendEnd(), or AppendError() if the call fails; else Add() for each and then
+// Whole(). Events are appended to `out` as they are sent.
 //
 // Not thread-safe. COST: linear in what is appended or added; a streamed chat
 // or completion keeps no text, a response keeps its own.
@@ -27,14 +27,16 @@ class OpenAiAnswer {
   ~OpenAiAnswer();
 
   void AppendEvents(const v1::GenerateResponse& response, std::string& out);
-  // After the last message: the usage if it was asked for, and what ends the
-  // stream.
+  // After the last message: appends the usage if it was requested, and the end
+  // of the stream.
   void AppendEnd(std::string& out);
-  // The call has failed after its first event. Nothing follows, no [DONE].
+  // The call has failed after its first event. Nothing follows, not even
+  // [DONE].
   void AppendError(const OpenAiError& error, std::string& out);
 
   void Add(const v1::GenerateResponse& response);
-  // The body, of what was added. REQUIRES: every choice is complete.
+  // The body with everything that was added. REQUIRES: every choice is
+  // complete.
   std::string Whole() const;
 
   // One API's writer.

@@ -18,7 +18,7 @@ AnswerJson ModelJson(const v1::GetModelInfoResponse& model, int64_t created) {
                      {"object", "model"},
                      {"created", created},
                      {"owned_by", "bole"}};
-  // Known once a worker was there.
+  // These are known once a worker has connected.
   if (model.max_context() != 0) json["max_model_len"] = model.max_context();
   if (model.vocab_size() != 0) json["vocab_size"] = model.vocab_size();
   return json;

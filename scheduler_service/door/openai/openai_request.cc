@@ -36,7 +36,7 @@ void ReadStream(JsonFields& fields, OpenAiRequest& request) {
   fields.Fail(inner.Finish());
 }
 
-// A format of the answer: text alone is offered.
+// Reads the format of the answer: only text is offered.
 void ReadFormat(JsonFields& fields, const char* name) {
   const OrderedJson* format = fields.Take(name);
   if (format == nullptr) return;
@@ -92,7 +92,7 @@ absl::Status ReadChat(JsonFields& fields, OpenAiRequest& request) {
   return absl::OkStatus();
 }
 
-// A text, an array with one text, or the ids of one.
+// Reads a text, an array with one text, or the token ids of one.
 absl::Status ReadPrompt(const OrderedJson& prompt,
                         v1::GenerateRequest& message) {
   const char* allowed = "a string or an array of token ids";
@@ -150,7 +150,8 @@ absl::Status ReadCompletions(JsonFields& fields, OpenAiRequest& request) {
   return ReadPrompt(*prompt, message);
 }
 
-// `include` of a response: log probabilities of the text are offered.
+// Reads `include` of a response: only log probabilities of the text are
+// offered.
 void ReadInclude(JsonFields& fields, v1::SamplingParams& params) {
   const OrderedJson* include = fields.TakeArray("include");
   for (size_t i = 0; include != nullptr && i < include->size(); ++i) {
@@ -162,7 +163,7 @@ void ReadInclude(JsonFields& fields, v1::SamplingParams& params) {
   }
 }
 
-// What the answer repeats of the request, in the words of the API.
+// The fields of the request that the answer repeats, in the format of the API.
 std::string RepeatedFields(const OrderedJson& body, const v1::ChatInput& chat) {
   OrderedJson repeated = {{"instructions", nullptr},
                           {"metadata", OrderedJson::object()},

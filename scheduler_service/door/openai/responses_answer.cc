@@ -1,4 +1,4 @@
-// The response object and the events that build it.
+// Writes the response object and the events that build it.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +7,7 @@
 namespace bole {
 namespace {
 
-// Events of text have tokens without their bytes; the whole part has them.
+// Text events have tokens without their bytes; the complete part has the bytes.
 AnswerJson WithoutBytes(AnswerJson logprobs) {
   for (AnswerJson& token : logprobs) {
     token.erase("bytes");
@@ -34,7 +34,7 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
     AppendNews(complete, out);
     usage_.Add(complete.index(), complete.usage());
     const bool cut = complete.finish_reason() == v1::FINISH_REASON_LENGTH;
-    // An answer without a word is an empty message.
+    // An answer without any output is an empty message.
     if (output_.empty()) Open("message", out);
     Close(cut ? "incomplete" : "completed", out);
     status_ = cut ? "incomplete" : "completed";
@@ -81,8 +81,9 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
     return json;
   }
 
-  // How many tokens were reasoning is told only where there was none: they are
-  // not counted apart. Keeping a prompt has no price, so no write is told.
+  // The number of reasoning tokens is reported only if there were none, because
+  // they are not counted separately. Caching a prompt has no price, so no cache
+  // writes are reported.
   AnswerJson UsageJson() const {
     AnswerJson json = {
         {"input_tokens", usage_.prompt_tokens()},
@@ -96,7 +97,7 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
     return json;
   }
 
-  // Events have their name in the data as well, and are numbered.
+  // Events repeat their name in the data, and are numbered.
   void Append(const std::string& name, const AnswerJson& members,
               std::string& out) {
     AnswerJson event = {{"type", name}, {"sequence_number", sequence_++}};
@@ -109,7 +110,7 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
     Append(name, {{"response", ResponseJson()}}, out);
   }
 
-  // An event about the item that is open.
+  // Appends an event about the last item of the output.
   void AppendOfItem(const std::string& name, const AnswerJson& members,
                     std::string& out) {
     AnswerJson event = {{"item_id", output_.back()["id"]},
@@ -234,7 +235,7 @@ class ResponsesWriter : public OpenAiAnswer::Writer {
   std::string model_;
   std::string status_ = "in_progress";
   AnswerJson output_ = AnswerJson::array();
-  bool open_ = false;  // The last item of the output, which has one part.
+  bool open_ = false;  // The last item of the output is open; it has one part.
   bool reasoned_ = false;
   int64_t sequence_ = 0;
   UsageSum usage_;

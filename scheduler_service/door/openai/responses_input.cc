@@ -10,7 +10,7 @@
 namespace bole {
 namespace {
 
-// The model's message that the next of its items belongs to.
+// Returns the message of the model to which its next item belongs.
 v1::ChatMessage& OpenTurn(v1::ChatInput& chat) {
   if (chat.messages_size() > 0) {
     v1::ChatMessage& last = *chat.mutable_messages(chat.messages_size() - 1);
@@ -38,7 +38,7 @@ absl::Status ReadMessage(JsonFields& fields, v1::ChatInput& chat) {
     message.set_content(text);
     return absl::OkStatus();
   }
-  // Words after a call, or after other words, are another turn.
+  // Text after a call, or after other text, belongs to another turn.
   v1::ChatMessage* turn = &OpenTurn(chat);
   if (turn->tool_calls_size() > 0 || !turn->content().empty()) {
     turn = chat.add_messages();
@@ -99,7 +99,7 @@ absl::Status ReadItem(const OrderedJson& json, const std::string& path,
                       v1::ChatInput& chat) {
   JsonFields fields(json, path);
   const std::string type = fields.TakeString("type").value_or("message");
-  // What the server once said of the item.
+  // Fields that the server has set when it sent the item.
   fields.Ignore({"id", "status", "phase"});
   if (!fields.ok()) return fields.Finish();
   if (type == "message") return ReadMessage(fields, chat);

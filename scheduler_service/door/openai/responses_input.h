@@ -1,4 +1,4 @@
-// The `input` of OpenAI's responses API as the messages of a chat.
+// Reads the `input` of OpenAI's responses API as the messages of a chat.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_RESPONSES_INPUT_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_RESPONSES_INPUT_H_
 

@@ -63,7 +63,7 @@ void ReadLogitBias(JsonFields& fields, v1::SamplingParams& params) {
     if (!value.is_number() || std::abs(value.get<double>()) > kMaxBias) {
       return fields.Fail(WrongValue(member, value, "a number in [-100, 100]"));
     }
-    // "7" and "07" are one token, and neither may hide the other.
+    // "7" and "07" are the same token, and neither may override the other.
     if (!params.mutable_logit_bias()
              ->insert({token, value.get<float>()})
              .second) {
@@ -123,7 +123,7 @@ void ReadNumbers(JsonFields& fields, v1::SamplingParams& params) {
   if (const auto v = fields.TakeFloat("repetition_penalty")) {
     params.set_repetition_penalty(*v);
   }
-  // Others write -1 for all tokens.
+  // Other servers use -1 for all tokens.
   if (const auto v = fields.TakeInt32("top_k")) {
     params.set_top_k(*v == -1 ? 0 : *v);
   }

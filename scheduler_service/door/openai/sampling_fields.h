@@ -1,4 +1,4 @@
-// Fields that OpenAI's three ways to generate have in common.
+// Reads the fields that OpenAI's three generation APIs have in common.
 #ifndef BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_SAMPLING_FIELDS_H_
 #define BOLE_SCHEDULER_SERVICE_DOOR_OPENAI_SAMPLING_FIELDS_H_
 
@@ -9,11 +9,11 @@
 
 namespace bole {
 
-// How to draw, when to stop, Bole's own fields, and what cannot change the
-// text. An error is left in `fields`.
+// Reads the sampling parameters, the stop conditions, Bole's own fields, and
+// fields that cannot change the text. An error is left in `fields`.
 void ReadSampling(JsonFields& fields, v1::GenerateRequest& message);
 
-// max_tokens by its names: if several are there, they must agree.
+// Reads max_tokens by any of its names: if several are there, they must agree.
 void ReadMaxTokens(JsonFields& fields, std::initializer_list<const char*> names,
                    v1::SamplingParams& params);
 
