@@ -17,8 +17,8 @@ namespace bole::internal {
 
 }  // namespace bole::internal
 
-// Stops the process if `condition` is false, naming the place and the
-// condition on stderr. On in every build.
+// Stops the process if `condition` is false, naming the place and the condition
+// on stderr. It is active in every build.
 #define BOLE_CHECK(condition)   \
   (static_cast<bool>(condition) \
        ? static_cast<void>(0)   \

@@ -1,9 +1,9 @@
 // Command lines: flags, arguments and commands, with --help. The library that
 // reads them is compiled into command_line.cc alone.
 //
-// A flag keeps a reference to the value that it sets, which outlives Parse().
-// A declaration that makes no sense, such as the same name twice, is an error
-// of the program and ends it. Nothing here is thread-safe.
+// A flag keeps a reference to the value that it sets, which must outlive
+// Parse(). An invalid declaration, such as the same name twice, is a bug and
+// ends the program. Nothing here is thread-safe.
 #ifndef BOLE_COMMON_COMMAND_LINE_H_
 #define BOLE_COMMON_COMMAND_LINE_H_
 
@@ -28,30 +28,30 @@ class Option;
 namespace bole {
 
 // A flag or an argument that was added to a command line, which outlives this.
-// Methods say more of it, and can be chained. Of a vector, each element is
+// The methods refine it and can be chained. Each element of a vector is
 // checked.
 class Flag {
  public:
-  // Numbers. Both bounds are allowed.
+  // For numbers. Both bounds are inclusive.
   Flag Range(int low, int high);
   Flag Range(double low, double high);
   Flag Positive();
   Flag NonNegative();
 
-  // Texts. `check` returns what is wrong with one, or "". Of a vector, "a,b" is
-  // two of `texts`.
+  // For texts. `check` returns what is wrong with a text, or "". For a vector,
+  // "a,b" means two of `texts`.
   Flag OneOf(const std::vector<std::string>& texts);
   Flag ExistingFile();
   Flag ExistingDirectory();
   Flag Check(std::function<std::string(const std::string&)> check);
 
-  // Vectors. Without it, all arguments up to the next flag are values.
+  // For vectors. Without it, all arguments up to the next flag are values.
   Flag OneValueEachTime();
 
   Flag Required();
   Flag Needs(Flag other);
   Flag Excludes(Flag other);
-  // Where the value is looked for if the flag is not given.
+  // The environment variable that has the value if the flag is not given.
   Flag Environment(const std::string& variable);
   // The heading in --help, in place of "Options".
   Flag Group(const std::string& heading);
@@ -64,7 +64,7 @@ class Flag {
   CLI::Option* option_;
 };
 
-// What a flag says, and what that means.
+// The texts that a flag accepts, and what they mean.
 template <typename E>
 using Choices = std::initializer_list<std::pair<const char*, E>>;
 
@@ -76,8 +76,7 @@ class CommandLine {
 
   // Adds "--name", "--name,-n" or, for an argument, "NAME". What `value` holds
   // is the default, and --help shows it unless it is absent or empty. `value`
-  // is of one of the types of Target. Several numbers may be separated by
-  // commas.
+  // has one of the types of Target. Several numbers may be separated by commas.
   template <typename T>
   Flag Add(const std::string& name, T& value, const std::string& help) {
     return AddTarget(name, &value, help);
@@ -108,19 +107,20 @@ class CommandLine {
   // Adds a command, which lives as long as this and begins with the same
   // footer. At most one can be given.
   CommandLine& AddCommand(const std::string& name, const std::string& help);
-  // One must be given.
+  // Requires that a command is given.
   void RequireCommand();
-  // Which one was given, in the order in which they were added.
+  // The index of the command that was given, in the order in which they were
+  // added.
   std::optional<size_t> command() const;
 
   // The text below everything else in --help.
   void Footer(const std::string& text);
 
-  // Sets the values. If there is nothing to run, because help was asked for or
+  // Sets the values. If there is nothing to run, because help was requested or
   // an argument is wrong, prints the help or what is wrong, and returns the
   // exit status: 0 after help.
   //
-  // REQUIRES: this is not a command's.
+  // REQUIRES: this is not the command line of a command.
   std::optional<int> Parse(int argc, const char* const* argv);
 
  private:

@@ -1,4 +1,4 @@
-// What rounds cost on one worker, as it was measured.
+// The measured costs of rounds on one worker.
 #ifndef BOLE_COMMON_COST_TABLE_H_
 #define BOLE_COMMON_COST_TABLE_H_
 
@@ -14,8 +14,8 @@
 
 namespace bole {
 
-// What a table was measured with. One that was measured with anything else says
-// nothing of this worker.
+// What a table was measured with. A table that was measured with anything else
+// does not apply to a worker.
 struct CostTableOf {
   std::string model = {};        // As the worker describes it: "demo".
   std::string fingerprint = {};  // FingerprintForCosts(); empty: synthetic.
@@ -26,8 +26,8 @@ struct CostTableOf {
   friend bool operator==(const CostTableOf&, const CostTableOf&) = default;
 };
 
-// The three digests as one: SHA-256 of them one after the other, or empty if
-// all of them are.
+// Combines the three digests: the SHA-256 of their concatenation, or empty if
+// all of them are empty.
 std::string FingerprintForCosts(const ModelFingerprint& fingerprint);
 
 // A round that was measured and not fitted.
@@ -41,24 +41,24 @@ struct HeldOutRound {
   friend bool operator==(const HeldOutRound&, const HeldOutRound&) = default;
 };
 
-// Seconds of rounds as a sum of few terms, each measured (Eq. 12 and Sec. V-A).
-// `costs` are those of the engine for a round among others of a lease, where
-// the worker takes leases; a round alone is a lease of one. What comes on top
-// once for every plan, whatever is in it, is in `round_trip_seconds`: the way
-// between the services, and what an engine with leases does before the first
-// round and after the last.
+// The time of a round as a sum of a few measured terms (Eq. 12 and Sec. V-A).
+// `costs` are those of the engine for one of several rounds of a lease if the
+// worker takes leases; a single round is a lease of one. `round_trip_seconds`
+// is added once for every plan, whatever it contains: the trip between the
+// services, and what an engine with leases does before the first round and
+// after the last.
 struct CostTable {
   CostTableOf of = {};
   StepCosts costs = {};
   double round_trip_seconds = 0;
   std::string measured_at = {};  // "2026-11-24T13:00:00Z"; for people.
-  int num_combinations = 0;      // Kinds of rounds that were measured,
-  int num_measurements = 0;      // and how often, all of them together.
+  int num_combinations = 0;      // Kinds of rounds that were measured.
+  int num_measurements = 0;      // Measurements of all of them together.
   std::vector<HeldOutRound> held_out = {};
 };
 
-// How far off predictions were of rounds that were held out, as shares of what
-// was measured: |predicted - measured| / measured. 0 if there are none.
+// The errors of the predictions for held-out rounds, relative to what was
+// measured: |predicted - measured| / measured. 0 if there are none.
 struct PredictionErrors {
   double median = 0;
   double p95 = 0;
@@ -81,9 +81,9 @@ std::string ToJson(const CostTable& table);
 
 // INVALID_ARGUMENT naming what is wrong and its value: text of more than
 // kMaxCostTableBytes, a format that is not known, a field that is missing or of
-// another type, a time that is none, terms that StepCosts refuses.
+// another type, an invalid time, terms that StepCosts refuses.
 absl::StatusOr<CostTable> ParseCostTable(std::string_view text);
-// From a file. Errors begin with its path, those of reading it included.
+// Reads a file. All errors begin with its path.
 absl::StatusOr<CostTable> LoadCostTable(const std::string& path);
 
 // FAILED_PRECONDITION, with both values of the first thing that differs, unless

@@ -23,7 +23,8 @@ struct DraftShape {
   friend bool operator==(const DraftShape&, const DraftShape&) = default;
 };
 
-// Verified of a tree, its root included, unless a scheduler is told otherwise.
+// How many nodes of a tree are verified, its root included, unless a scheduler
+// is configured otherwise.
 inline constexpr int kDefaultTreeNodes = 32;
 
 inline constexpr int kMaxDraftTopK = 16;

@@ -1,7 +1,7 @@
 // Errors about a message of a peer: the field, its value, what is allowed.
 //
-// The field travels in a payload of the status, so that nobody reads it out of
-// the message.
+// The field travels in a payload of the status, so that nobody has to parse the
+// message.
 #ifndef BOLE_COMMON_FIELD_ERROR_H_
 #define BOLE_COMMON_FIELD_ERROR_H_
 
@@ -19,7 +19,7 @@ namespace bole {
 
 inline constexpr char kFieldPayload[] = "bole/field";
 
-// What is wrong with a message: a field by its path, or a quantity of it.
+// What an error is about: a field by its path, or a quantity of it.
 struct FieldRef {
   // NOLINTBEGIN(google-explicit-constructor): most errors are about a field.
   FieldRef(std::string field) : path(std::move(field)), text(path) {}
@@ -39,7 +39,7 @@ inline FieldRef NumberOf(const std::string& path) {
   return {path, absl::StrCat("the number of ", path)};
 }
 
-// The status, which is not OK, and that it is about this field.
+// Returns `status`, which must not be OK, marked as an error about this field.
 inline absl::Status AboutField(const std::string& path, absl::Status status) {
   status.SetPayload(kFieldPayload, absl::Cord(path));
   return status;
@@ -74,8 +74,8 @@ inline absl::Status UnimplementedField(const std::string& path) {
 }
 
 // INVALID_ARGUMENT: "FIELD: " and the message of `status`, whatever its code:
-// what a library thinks of a client's text is the client's to mend. If it is
-// about a field itself, that one is within FIELD.
+// the client has to fix what a library rejects in its text. If `status` is
+// itself about a field, that field is within FIELD.
 inline absl::Status InField(const std::string& path,
                             const absl::Status& status) {
   const std::optional<std::string> inner = FieldOf(status);
@@ -84,7 +84,7 @@ inline absl::Status InField(const std::string& path,
       absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message())));
 }
 
-// The start of a client's text, fit to stand in a message.
+// The start of a client's text, made safe for a message.
 inline std::string Quoted(std::string_view text) {
   constexpr size_t kMaxBytes = 64;
   std::string out = "'";

@@ -13,21 +13,21 @@
 
 namespace bole {
 
-// What files look like from outside. It differs after somebody wrote one of
-// them or put another one, or another mode, in its place.
+// A summary of the files' metadata. It differs after a file was written or
+// replaced, or its mode was changed.
 std::string StampOf(const std::vector<std::string>& paths);
 
-// Looks at files again and again, with a thread of its own.
+// Polls files in a thread of its own.
 class FileWatch {
  public:
-  // Calls `on_change` on that thread each time that the files look different
-  // from before and have then stood still for an interval, so that they may be
-  // written in place. They are compared with `stamp` first, which is to be from
-  // before they were read.
+  // Calls `on_change` on that thread each time that the files have changed and
+  // then stayed the same for an interval, so that they may be written in place.
+  // They are first compared with `stamp`, which must have been taken before
+  // they were read.
   FileWatch(std::vector<std::string> paths, std::string stamp,
             std::chrono::milliseconds interval,
             std::function<void()> on_change);
-  ~FileWatch();  // Waits for a call that is under way.
+  ~FileWatch();  // Waits for a call that is in progress.
 
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
@@ -45,11 +45,11 @@ class FileWatch {
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Used by the thread alone: what the files looked like when the last change
-  // was told, and when they were looked at last.
+  // Used only by the thread: the stamps of the files at the last call of
+  // on_change_ (or at the start), and at the last poll.
   std::string told_stamp_;
   std::string seen_stamp_;
-  std::thread thread_;  // Uses the rest: last.
+  std::thread thread_;  // Uses the other members, so it is last.
 };
 
 }  // namespace bole

@@ -19,7 +19,7 @@
 
 namespace bole {
 
-// What random bits are for. Uses never share any.
+// The purposes of random bits. Two purposes never share any.
 inline constexpr uint32_t kTokenNoise = 0;
 
 // Consecutive tokens share one evaluation of Philox.

@@ -20,8 +20,8 @@ struct HttpUrl {
 // "http://HOST[:PORT][/PATH]", or https. Without a port it is 80 or 443. An
 // IPv6 address stands in brackets.
 //
-// INVALID_ARGUMENT, with the URL: not that. Users, passwords and fragments are
-// refused, too, and what would end a line of a request.
+// INVALID_ARGUMENT, with the URL: it has another form. Users, passwords,
+// fragments, and characters that would end a line of a request are refused too.
 absl::StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
 
 // Host and port as a request names them: "[::1]:8000".

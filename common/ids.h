@@ -1,4 +1,4 @@
-// The numbers that the scheduler gives out and the worker obeys.
+// The ids that the scheduler assigns and the worker uses.
 #ifndef BOLE_COMMON_IDS_H_
 #define BOLE_COMMON_IDS_H_
 
@@ -19,8 +19,8 @@ using PageId = StrongId<struct PageIdTag>;
 // whether it is connected or not.
 using WorkerId = StrongId<struct WorkerIdTag>;
 
-// A request that this scheduler accepted, numbered in the order in which they
-// came. No number is used twice while the process lives.
+// A request that this scheduler accepted, numbered in the order of arrival. No
+// number is used twice while the process lives.
 using JobId = StrongId<struct JobIdTag, uint64_t>;
 
 // A model that this scheduler serves, numbered from 0 as its command line names

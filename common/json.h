@@ -1,4 +1,4 @@
-// Parsing of JSON text that nobody vouches for.
+// Parses JSON text from untrusted sources.
 #ifndef BOLE_COMMON_JSON_H_
 #define BOLE_COMMON_JSON_H_
 
@@ -15,8 +15,8 @@ namespace bole {
 //
 // INVALID_ARGUMENT, with line and column where there are any: not JSON (NaN,
 // comments and trailing commas included), not UTF-8, a number that overflows a
-// double, nested too deep, or a key twice in one object. JSON leaves the last
-// open, and taking either value would hide the other.
+// double, nested too deep, or a key twice in one object. The JSON standard
+// leaves the last case open, and taking either value would hide the other.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, int max_depth);
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// What a plan copies among slots, pages and places of the host.
+// What a plan copies among slots, pages and places in host memory.
 #ifndef BOLE_COMMON_MEMORY_COPIES_H_
 #define BOLE_COMMON_MEMORY_COPIES_H_
 
@@ -8,8 +8,8 @@
 
 namespace bole {
 
-// All that a slot holds goes to another slot, where a checkpoint of it stays or
-// a request goes on from one.
+// Copies the contents of a slot to another one, to keep a checkpoint or to
+// continue a request from one.
 struct SlotCopy {
   SlotId from{0};
   SlotId to{0};
@@ -20,7 +20,7 @@ struct SlotCopy {
   friend bool operator==(const SlotCopy&, const SlotCopy&) = default;
 };
 
-// The keys and values of a page, in every layer, go to another page.
+// Copies the keys and values of a page, in every layer, to another page.
 struct PageCopy {
   PageId from{0};
   PageId to{0};
@@ -28,7 +28,7 @@ struct PageCopy {
   friend bool operator==(const PageCopy&, const PageCopy&) = default;
 };
 
-// Slots first, then pages. Nothing is copied to twice.
+// Slots first, then pages. No destination occurs twice.
 struct MemoryCopies {
   std::vector<SlotCopy> slots = {};
   std::vector<PageCopy> pages = {};

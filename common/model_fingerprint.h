@@ -14,8 +14,8 @@ struct ModelFingerprint {
   std::string config = {};     // config.json
   std::string tokenizer = {};  // tokenizer.json
   // model.safetensors.index.json, or else the JSON header of model.safetensors.
-  // Names and places of tensors, not their values: two trainings of one model
-  // may have the same.
+  // Covers names and places of tensors, not their values: two trainings of one
+  // model may have the same digest.
   std::string weights = {};
 
   bool operator==(const ModelFingerprint&) const = default;

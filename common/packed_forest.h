@@ -73,7 +73,7 @@ struct ForestLimits {
 // the limits, its arrays have the stated lengths and ranges, depth, request and
 // ancestors agree with the parents, and no two children of a node carry the
 // same token: a walk that looks for a token must find one child. (Nodes without
-// a parent are not looked for, and may.)
+// a parent are not looked for and may share a token.)
 // COST: O(N * W + N log N).
 absl::Status Validate(const PackedForest& forest, const ForestLimits& limits);
 

@@ -20,16 +20,15 @@ inline constexpr int32_t kNoParent = -1;
 // and its pi(i) = 0 is kNoParent here.
 //
 // log_rho[i] is the log, in nats, of the product of draft probabilities on the
-// way from the root to node i. It is stored as a sum, so that choosing nodes is
-// comparing numbers and comes out the same, bit for bit, wherever it is done.
+// way from the root to node i. It is stored as a sum, so that choosing nodes
+// only compares numbers and gives the same result, bit for bit, everywhere.
 //
 // Invariants, checked by Validate():
 //   1. parent, token and log_rho have one length, T >= 1.
 //   2. parent[0] == kNoParent, and 0 <= parent[i] < i for every other node.
 //   3. token[i] >= 0.
-//   4. log_rho[0] == 0, and log_rho[i] <= log_rho[parent[i]]. Not NaN; -inf,
-//   for
-//      a draft probability of 0, is allowed.
+//   4. log_rho[0] == 0, and log_rho[i] <= log_rho[parent[i]]. Not NaN;
+//      -inf, for a draft probability of 0, is allowed.
 struct ProposalTree {
   std::vector<int32_t> parent;
   std::vector<int32_t> token;
@@ -43,8 +42,8 @@ struct ProposalTree {
 // How much of one tree is verified, whatever the rest of its batch is like. The
 // root counts. 1 <= floor <= cap.
 struct TreeBounds {
-  int floor = 1;  // At least so many nodes, if the tree has them.
-  int cap = std::numeric_limits<int>::max();  // At most so many.
+  int floor = 1;  // The least nodes, if the tree has so many.
+  int cap = std::numeric_limits<int>::max();  // The most nodes.
 
   friend bool operator==(const TreeBounds&, const TreeBounds&) = default;
 };

@@ -26,7 +26,7 @@ struct SamplingParams {
   float top_p = 1.0f;               // Only the likeliest that make up p.
   float min_p = 0.0f;               // Only p of the likeliest and above.
   float presence_penalty = 0.0f;    // Subtracted for every token in the output.
-  float frequency_penalty = 0.0f;   // Subtracted as often as it is there.
+  float frequency_penalty = 0.0f;   // Subtracted for each occurrence there.
   float repetition_penalty = 1.0f;  // Divides positive and multiplies negative
                                     // logits of tokens in prompt or output.
 
@@ -38,14 +38,14 @@ struct SamplingParams {
   uint64_t seed = 0;
 
   std::optional<int32_t> max_tokens;  // Without: as many as the context holds.
-  int32_t min_tokens = 0;             // Before so many nothing stops the text.
+  int32_t min_tokens = 0;             // Nothing stops the text before these.
   std::vector<int32_t> stop_token_ids;  // Besides the model's own.
   bool ignore_eos = false;              // The model's own do not stop it.
 
   bool logprobs = false;     // Report those of the tokens drawn,
-  int32_t top_logprobs = 0;  // and of so many likeliest at every place.
-  // Report those of the prompt's tokens but the first, and of so many likeliest
-  // at their places.
+  int32_t top_logprobs = 0;  // and of this many likeliest at each place.
+  // Report those of the prompt's tokens except the first, and of this many
+  // likeliest tokens at their places.
   std::optional<int32_t> prompt_logprobs;
 
   friend bool operator==(const SamplingParams&,

@@ -19,11 +19,11 @@ struct NodeRef {
   friend auto operator<=>(const NodeRef&, const NodeRef&) = default;
 };
 
-// The root of every tree, since no sequence advances without it; then of each
-// tree its likeliest nodes, until it has its floor; then the nodes most likely
-// to be reached, wherever they are, until there are `budget`: highest log_rho
-// first, ties to the lower (tree, node). No tree gives more than its cap.
-// Ordered by (tree, node); fewer than `budget` only if there are no more.
+// Selects the root of every tree, since no sequence advances without it; then
+// the likeliest nodes of each tree, up to its floor; then the nodes of all
+// trees that are most likely to be reached, up to `budget` in all: highest
+// log_rho first, ties to the lower (tree, node). No tree gives more than its
+// cap. Ordered by (tree, node); fewer than `budget` only if there are no more.
 //
 // Each tree's share is prefix-connected: a node comes with all its ancestors.
 // That needs no repair, because log_rho never grows from parent to child and
@@ -42,8 +42,8 @@ std::vector<NodeRef> SelectNodes(
     std::span<const ProposalTree> trees, int budget,
     int max_nodes_per_tree = std::numeric_limits<int>::max());
 
-// How many drafts the drafter makes one expect to be accepted in each tree: the
-// sum of rho over its selected nodes, the root left out.
+// How many drafts are expected to be accepted in each tree, by the drafter's
+// probabilities: the sum of rho over its selected nodes, the root left out.
 std::vector<float> PromisedDrafts(std::span<const ProposalTree> trees,
                                   std::span<const NodeRef> selected);
 

@@ -19,22 +19,22 @@
 
 namespace bole {
 
-// What a step needs to know of a sequence. The worker remembers nothing of
-// earlier plans but the bytes in its slots and pages.
+// What a step needs to know about a sequence. The worker remembers nothing of
+// earlier plans except the bytes in its slots and pages.
 struct SequencePlan {
   SlotId slot{0};
   int32_t committed = 0;  // Tokens whose state and KV are final.
-  // Page i holds the keys and values of positions i * page_size ..
-  // (i + 1) * page_size - 1: the target's, and the drafter's of the pair of
-  // that position's token and the hidden vector before it. All of them depend
-  // on the tokens up to their position alone, so sequences that begin alike may
-  // share the pages of what they have in common.
+  // Page i holds the keys and values of positions i * page_size .. (i + 1) *
+  // page_size - 1: the target's, and the drafter's of the pair of that
+  // position's token and the hidden vector before it. All of them depend only
+  // on the tokens up to their position, so sequences that begin alike may share
+  // the pages of what they have in common.
   std::vector<PageId> pages = {};
   SamplingParams sampling = {};
   std::vector<int32_t> stop_tokens = {};  // The request's, and the model's
                                           // unless they are ignored.
   int32_t prompt_length = 0;   // Tokens at later positions are output.
-  int32_t max_new_tokens = 1;  // Emit at most so many this step; >= 1.
+  int32_t max_new_tokens = 1;  // The most to emit in this step; >= 1.
   // The n tokens at positions committed - n + 1 .. committed, of which the last
   // is the pending one: those that the drafter has not seen, because the plans
   // that committed the ones before them deferred it (StepPlan::defers_draft),
@@ -49,12 +49,12 @@ struct SequencePlan {
   bool skips_drafter = false;
 };
 
-// Hidden vectors that a slot keeps of its last committed tokens, for a drafter
-// that has not seen them.
+// For how many of its last committed tokens a slot keeps hidden vectors, for a
+// drafter that has not seen them.
 inline constexpr int kMaxDraftTail = 64;
 
 // Prefill chunks that start and end at multiples of this position (or at the
-// prompt's end) leave the bits that the whole prompt at once would have left.
+// prompt's end) leave the same bits as the whole prompt at once.
 inline constexpr int kPrefillGrid = 64;
 
 // Tokens to run through the model and commit without choosing among them.
@@ -62,11 +62,11 @@ struct PrefillPlan {
   SequencePlan sequence = {};
   std::vector<int32_t> tokens =
       {};  // At positions committed, committed + 1, ...
-  // The token that follows, where it is known: then this chunk emits nothing.
+  // The token that follows, if it is known: then this chunk emits nothing.
   // Without it the chunk ends the prompt, and the next token is drawn.
   std::optional<int32_t> next_token = {};
   // Report log probabilities of the prompt's tokens that follow these, and of
-  // so many likeliest beside each; 0 .. kMaxRequestedLogprobs.
+  // this many likeliest tokens at the same places; 0 .. kMaxRequestedLogprobs.
   std::optional<int32_t> prompt_logprobs = {};
 
   // How many tokens of the chunk are followed by another token of the prompt.
@@ -102,9 +102,9 @@ inline constexpr int kMaxLeaseRounds = 8;
 
 // One round of a worker: some prefill chunks, and a forest to verify.
 struct StepPlan {
-  // Before all else of the plan, in this order: from slots and pages to places
-  // of the worker's host memory, which have numbers of their own; from those
-  // places to slots and pages; and within the device.
+  // Copies that run before everything else of the plan, in this order: from
+  // slots and pages to places of the worker's host memory, which have numbers
+  // of their own; from those places to slots and pages; and within the device.
   MemoryCopies to_host = {};
   MemoryCopies from_host = {};
   MemoryCopies copies = {};
@@ -113,14 +113,15 @@ struct StepPlan {
   PackedForest forest =
       {};  // Request b is sequences[b]; one root each, its pending
            // token. A forest of lone roots is plain decoding.
-  // Propose trees for the next round, to those that do not skip the drafter. A
-  // lease that drafts is for such sequences alone.
+  // Propose trees for the next round, for sequences that do not skip the
+  // drafter. A lease that drafts has only such sequences.
   std::optional<DraftShape> draft = {};
-  // Only without a draft: a later plan may draft again. The drafter still sees
-  // the chunks of prompts; of the tokens that the forest commits, their slots
-  // keep what it needs to see them later (SequencePlan::draft_tail).
+  // Allowed only without a draft: a later plan may draft again. The drafter
+  // still sees the chunks of prompts; for the tokens that the forest commits,
+  // their slots keep what it needs to see them later
+  // (SequencePlan::draft_tail).
   bool defers_draft = false;
-  // Only without prefills. max_new_tokens counts over all rounds.
+  // Allowed only without prefills. max_new_tokens counts over all rounds.
   std::optional<Lease> lease = {};
 };
 
@@ -135,31 +136,31 @@ struct TokenLogprob {
 struct EmittedToken {
   int32_t token;
   float logprob;                  // In the model's distribution, unfiltered.
-  std::vector<TokenLogprob> top;  // As many as were asked for, best first.
+  std::vector<TokenLogprob> top;  // As many as requested, best first.
 
   friend bool operator==(const EmittedToken&, const EmittedToken&) = default;
 };
 
-// What became of a sequence in a step. The last emitted token is pending: it is
-// the root of the next tree, and neither state nor KV know it yet.
+// The result of a sequence in a step. The last emitted token is pending: it is
+// the root of the next tree, and neither state nor KV contains it yet.
 struct SequenceResult {
   int32_t committed = 0;              // Grown by the chunk or accepted path.
   std::vector<EmittedToken> emitted;  // Empty for a chunk that ends nothing.
   int32_t accepted_drafts = 0;        // Emitted tokens that the tree proposed.
-  // In the rounds >= 1 of a lease that drafts: how many of them the drafter
-  // made one expect, the sum of rho over the nodes that the worker chose,
-  // without the root. The scheduler knows it of what it chose itself.
+  // In the rounds >= 1 of a lease that drafts: how many accepted drafts were
+  // expected, the sum of rho over the nodes that the worker chose, without the
+  // root. The scheduler knows it for the nodes that it chose itself.
   std::optional<float> promised_drafts = {};
   std::optional<ProposalTree> proposal;  // Root: the pending token.
   // Set: the sequence failed, because the model's logits at this position are
   // not numbers. `emitted` has the tokens before it, all of them drafted, and
-  // may be empty; slot and pages mean nothing any more, there is no proposal,
-  // and later rounds of a lease have no nodes for the sequence.
+  // may be empty; the contents of slot and pages are undefined, there is no
+  // proposal, and later rounds of a lease have no nodes for the sequence.
   std::optional<int32_t> bad_logits_position = {};
-  // If they were asked for: the chunk's NumPromptFollowers() followers, with
-  // -inf for one that the model finds impossible. The sequence then fails as
-  // well where the logits that they come from are not numbers, and a chunk that
-  // fails has none of them and emits nothing.
+  // If requested: the chunk's NumPromptFollowers() followers, with -inf for one
+  // that the model finds impossible. The sequence then also fails if the logits
+  // that they come from are not numbers, and a chunk that fails has none of
+  // them and emits nothing.
   std::vector<EmittedToken> prompt_logprobs = {};
 
   friend bool operator==(const SequenceResult&,
@@ -177,13 +178,13 @@ struct StepResult {
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
 
-// Takes the results of a plan as they come, one for each round.
+// Receives the results of a plan as they arrive, one for each round.
 using OnRound = std::function<void(StepResult result)>;
 
 // The model's stop tokens come on top of a request's.
 inline constexpr size_t kMaxPlanStopTokens = kMaxStopTokens + 16;
 
-// What one worker can take. Fixed at its start, and reported to the scheduler.
+// The limits of one worker. Fixed at its start, and reported to the scheduler.
 struct StepLimits {
   int max_requests = 0;        // Sequences, and prefill chunks, in one plan.
   int max_nodes = 0;           // Nodes of the forest.
@@ -192,8 +193,8 @@ struct StepLimits {
   DraftShape max_draft;
   int num_slots = 0;
   int num_pages = 0;
-  int num_host_slots = 0;    // Places of host memory for what a slot holds,
-  int num_host_pages = 0;    // and for a page.
+  int num_host_slots = 0;    // Places of host memory for slots.
+  int num_host_pages = 0;    // Places of host memory for pages.
   int page_size = 0;         // Tokens.
   int max_context = 0;       // Positions.
   int vocabulary = 0;        // Tokens are 0 .. vocabulary - 1.

@@ -1,4 +1,4 @@
-// How long the rounds of a worker take, as a sum of few terms.
+// How long the rounds of a worker take, as a sum of a few terms.
 #ifndef BOLE_COMMON_STEP_COSTS_H_
 #define BOLE_COMMON_STEP_COSTS_H_
 
@@ -38,14 +38,15 @@ RoundQuantities QuantitiesOf(const StepPlan& plan);
 
 // The JSON object of those that are not 0: {"rows": 64, "requests": 4}.
 nlohmann::ordered_json QuantitiesToJson(const RoundQuantities& quantities);
-// The inverse. INVALID_ARGUMENT naming what is no quantity, or no number.
+// The inverse. INVALID_ARGUMENT naming what is not a quantity or not a number.
 absl::StatusOr<RoundQuantities> ParseQuantities(const nlohmann::json& object);
 
 // A sum of terms, each a grid of times over some quantities. Between the points
-// of a grid a time is interpolated, linearly along every axis. Outside of them
-// it is that of the nearest point, but beyond the last point of the first axis,
-// where it goes on as between the last two. A term counts only in rounds where
-// the quantity of its first axis is not 0. Times are never negative.
+// of a grid a time is interpolated, linearly along every axis. Outside of the
+// grid it is that of the nearest point, except beyond the last point of the
+// first axis, where it is extrapolated from the last two. A term counts only in
+// rounds where the quantity of its first axis is not 0. Times are never
+// negative.
 //
 // Where rows are padded, "rows" and "forward_rows" count as the least bucket
 // that holds them; more rows than the last one count as they are.
@@ -63,7 +64,7 @@ class StepCosts {
     std::vector<double> microseconds = {};  // The last axis is the innermost.
   };
 
-  // Rounds that take no time.
+  // The costs of rounds that take no time.
   StepCosts() = default;
   // REQUIRES: every term has as many times, none of them negative, as its grid
   // has points; buckets ascend and are positive.
@@ -80,7 +81,7 @@ class StepCosts {
   // are for people.
   // INVALID_ARGUMENT naming the term and what is wrong with it.
   static absl::StatusOr<StepCosts> Parse(std::string_view text);
-  // The same of a document that is parsed already.
+  // The same for a document that is already parsed.
   static absl::StatusOr<StepCosts> FromJson(const nlohmann::json& document);
   // From a file. Errors begin with its path.
   static absl::StatusOr<StepCosts> Load(const std::string& path);

@@ -8,11 +8,11 @@
 
 namespace bole {
 
-// From its creation on, SIGTERM and SIGINT no longer end the process: they wait
-// here. Make it first thing in main(), before anything starts a thread, since
-// only threads started later inherit that.
+// Once it is created, SIGTERM and SIGINT no longer end the process but wait
+// here. Create it first in main(), before anything starts a thread, since only
+// threads started later inherit this.
 //
-// Not thread-safe: for the thread that made it.
+// Not thread-safe: only the thread that made it may use it.
 class Termination {
  public:
   // INTERNAL if the system has no descriptor left.
@@ -22,11 +22,11 @@ class Termination {
   Termination(Termination&& other) noexcept;
   Termination& operator=(Termination&&) = delete;
 
-  // Waits for a signal, which is used up.
+  // Waits for a signal and consumes it.
   void Wait();
 
   // Runs `work` on a thread of its own and waits for it. If a signal comes
-  // first, uses it up and calls `interrupt` once, which is to make `work`
+  // first, consumes it and calls `interrupt` once, which must make `work`
   // return soon. Returns whether a signal came.
   bool RunUntilSignal(const std::function<void()>& work,
                       const std::function<void()>& interrupt);
@@ -34,7 +34,7 @@ class Termination {
  private:
   explicit Termination(int signals) : signals_(signals) {}
 
-  // Waits until there is a signal, which it uses up, or until `other`, a
+  // Waits until there is a signal, which it consumes, or until `other`, a
   // descriptor or -1, can be read. Returns whether there was a signal.
   bool WaitBesides(int other);
 

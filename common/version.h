@@ -1,4 +1,4 @@
-// Which Bole this is.
+// The version of Bole.
 #ifndef BOLE_COMMON_VERSION_H_
 #define BOLE_COMMON_VERSION_H_
 

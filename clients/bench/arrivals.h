@@ -25,13 +25,13 @@ struct ArrivalOptions {
   uint64_t seed = 0;
 };
 
-// The arrivals of `count` sessions, in seconds, ascending. The first session
-// arrives after a gap of its own, bursts at once. Equal options give equal
+// The arrivals of `count` sessions, in seconds, ascending. A gap comes before
+// the first session too, except with kBursts. Equal options give equal
 // arrivals.
 std::vector<double> MakeArrivals(const ArrivalOptions& options, int count);
 
-// The arrivals in the file, `speed` times as fast. After the last session the
-// file begins anew, one mean gap later, until there are `count`.
+// The arrivals in the file, `speed` times as fast. After its last session and
+// one mean gap the file is replayed, until there are `count` arrivals.
 //
 // REQUIRES: HasArrivals(workload)
 std::vector<double> TraceArrivals(const Workload& workload, double speed,

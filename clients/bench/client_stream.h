@@ -15,15 +15,15 @@
 
 namespace bole::bench {
 
-// What Asio and Beast read from and write to. Handlers run on the context's
-// thread, which is the only one that uses it.
+// A stream that Asio and Beast read from and write to. Handlers run on the
+// context's thread, which is the only one that uses it.
 class ClientStream {
  public:
   using Socket = boost::asio::ip::tcp::socket;
   using executor_type = Socket::executor_type;
 
-  // Through TLS if there is a context, which must outlive the stream; then the
-  // server's certificate has to be one of `host`.
+  // Uses TLS if `tls` is not null. It must outlive the stream, and the server's
+  // certificate must then be issued for `host`.
   ClientStream(boost::asio::io_context& io, boost::asio::ssl::context* tls,
                const std::string& host)
       : socket_(io) {
@@ -40,7 +40,7 @@ class ClientStream {
   Socket& socket() { return socket_; }
   executor_type get_executor() { return socket_.get_executor(); }
 
-  // After the connection was made. Done at once without TLS.
+  // Call this after the socket has connected. Without TLS it is done at once.
   template <typename Handler>
   void Handshake(Handler handler) {
     if (tls_ == nullptr) return handler(boost::system::error_code());
@@ -66,7 +66,7 @@ class ClientStream {
     }
   }
 
-  // What is under way fails.
+  // Operations in progress fail.
   void Close() {
     boost::system::error_code ignored;
     socket_.close(ignored);

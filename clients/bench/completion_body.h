@@ -1,4 +1,4 @@
-// Requests of bole.v1 in OpenAI's words.
+// Converts requests of bole.v1 to requests of OpenAI's API.
 #ifndef BOLE_CLIENTS_BENCH_COMPLETION_BODY_H_
 #define BOLE_CLIENTS_BENCH_COMPLETION_BODY_H_
 
@@ -8,18 +8,18 @@
 
 namespace bole::bench {
 
-// Where a request goes, and what it says.
+// The path and the body of a request.
 struct CompletionBody {
-  std::string path;  // "/v1/completions", or that of chats.
+  std::string path;  // "/v1/completions" or "/v1/chat/completions".
   std::string json;
 };
 
-// A body that asks for a stream with token ids, and the usage at its end. What
-// `request` does not set is left out, so that servers which know fewer fields
-// take it, too.
+// Makes a body that requests a stream with token ids and the usage at its end.
+// Fields that `request` does not set are left out, so that servers that know
+// fewer fields accept it too.
 //
-// REQUIRES: one choice, whose messages have role and content alone; nothing to
-// resume, no echo and no constraint.
+// REQUIRES: `request` has one choice, its messages have only role and content,
+// it resumes nothing, and it has no echo and no constraint.
 CompletionBody MakeCompletionBody(const v1::GenerateRequest& request);
 
 }  // namespace bole::bench

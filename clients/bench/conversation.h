@@ -15,7 +15,7 @@ namespace bole::bench {
 // What follows a prompt in the history of its session.
 enum class History {
   kModel,     // The model's own answer.
-  kRecorded,  // The answer of the file, or ids of the length it gives.
+  kRecorded,  // The file's answer, or as many ids as it names.
 };
 
 struct ConversationOptions {
@@ -24,7 +24,7 @@ struct ConversationOptions {
   uint32_t vocab_size = 0;
   uint64_t load_seed = 0;
   History history = History::kModel;
-  v1::SamplingParams sampling;  // max_tokens yields to what the file says.
+  v1::SamplingParams sampling;  // The file's lengths override max_tokens.
   std::optional<v1::LatencyTargets> targets = std::nullopt;
 };
 

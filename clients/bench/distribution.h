@@ -1,4 +1,4 @@
-// Samples, and what is said of them.
+// Samples and their statistics.
 #ifndef BOLE_CLIENTS_BENCH_DISTRIBUTION_H_
 #define BOLE_CLIENTS_BENCH_DISTRIBUTION_H_
 

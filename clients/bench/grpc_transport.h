@@ -13,8 +13,8 @@
 
 namespace bole::bench {
 
-// Calls are driven by gRPC's own threads, of which there are as many as cores
-// or less; a call costs memory alone.
+// gRPC's own threads, at most one per core, drive the calls; a call costs only
+// memory.
 class GrpcTransport final : public Transport {
  public:
   // Calls are spread over `clients`, at least one, in turn.

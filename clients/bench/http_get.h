@@ -1,4 +1,4 @@
-// A page over HTTP: metrics, or what a server says of itself.
+// Fetches a page over HTTP: metrics, or a server's description of itself.
 #ifndef BOLE_CLIENTS_BENCH_HTTP_GET_H_
 #define BOLE_CLIENTS_BENCH_HTTP_GET_H_
 
@@ -9,21 +9,21 @@
 namespace bole::bench {
 
 struct HttpGetOptions {
-  // Files in PEM, for https alone. The server's certificate comes from these
-  // authorities; empty: from those that the system trusts.
+  // PEM files, used only for https. This one has the authorities that may issue
+  // the server's certificate; empty: those that the system trusts.
   std::string ca_file = {};
-  // What the client shows, and its key; both or none.
+  // The client's certificate and its key; both or neither.
   std::string cert_file = {};
   std::string key_file = {};
-  // "Bearer TOKEN"; empty: none. Without TLS it goes to this machine alone.
+  // "Bearer TOKEN"; empty: none. Without TLS it is sent only to this machine.
   std::string authorization = {};
 };
 
-// The body of the page at `url`, as ParseHttpUrl() reads it. Waits at most 5 s.
-// No proxies and no redirections.
+// Returns the body of the page at `url`, as ParseHttpUrl() reads it. It waits
+// at most 5 s, uses no proxies and follows no redirections.
 //
-// INVALID_ARGUMENT: not such a URL, or files that are of no use. UNAVAILABLE:
-// no connection, or no answer. Anything but 200 is FAILED_PRECONDITION.
+// INVALID_ARGUMENT: the URL is malformed, or a file is unusable. UNAVAILABLE:
+// no connection, or no answer. FAILED_PRECONDITION: a status other than 200.
 absl::StatusOr<std::string> HttpGet(const std::string& url,
                                     const HttpGetOptions& options = {});
 

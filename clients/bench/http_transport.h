@@ -16,20 +16,21 @@ namespace bole::bench {
 struct OpenAiPeer;
 
 struct HttpTransportOptions {
-  // Where the API is. Its path comes before "/v1/completions", and may end with
-  // "/v1" itself.
+  // The base URL of the API. Its path comes before "/v1/completions", and may
+  // itself end with "/v1".
   HttpUrl url;
   std::string authorization = {};  // The header's value; empty: none.
-  // https: PEM with the authorities that the server's certificate may come
-  // from. Empty: those of the system.
+  // For https: a PEM file with the authorities that may issue the server's
+  // certificate. Empty: those of the system.
   std::string ca_file = {};
-  // What the client shows, and its key, in PEM; both or none.
+  // PEM files with the client's certificate and its key; both or neither.
   std::string cert_file = {};
   std::string key_file = {};
 };
 
-// One thread drives all calls. Each has a connection of its own, since HTTP/1.1
-// has one answer at a time on each; those that have ended well are used again.
+// One thread drives all calls. Each call has a connection of its own, since
+// HTTP/1.1 allows one answer at a time on a connection. Connections whose calls
+// ended well are reused.
 class HttpTransport final : public Transport {
  public:
   // INVALID_ARGUMENT, naming it: a file that cannot be read. UNAVAILABLE:
@@ -41,7 +42,7 @@ class HttpTransport final : public Transport {
   HttpTransport(const HttpTransport&) = delete;
   HttpTransport& operator=(const HttpTransport&) = delete;
 
-  // REQUIRES: what MakeCompletionBody() does.
+  // REQUIRES: what MakeCompletionBody() requires.
   std::shared_ptr<TransportCall> Send(v1::GenerateRequest request,
                                       std::optional<double> timeout_seconds,
                                       CallHandlers handlers) override;

@@ -1,4 +1,4 @@
-// Many calls at once, and what became of each.
+// Makes many calls at once and collects their results.
 #ifndef BOLE_CLIENTS_BENCH_LOAD_CLIENT_H_
 #define BOLE_CLIENTS_BENCH_LOAD_CLIENT_H_
 
@@ -37,35 +37,36 @@ struct EndedCall {
   v1::GenerateComplete complete;  // If status is OK.
 };
 
-// Times of tokens are taken in the transport's threads, when a message has been
-// read. Thread-safe.
+// Tokens are timed in the transport's threads, when a message has been read.
+// Thread-safe.
 class LoadClient {
  public:
   // `start` is the start of the run; `timeout_seconds` bounds each call.
   LoadClient(std::shared_ptr<Transport> transport, Clock::time_point start,
              std::optional<double> timeout_seconds);
-  // Cancels what has not ended, and waits for it.
+  // Cancels the calls that have not ended, and waits for them.
   ~LoadClient();
 
   LoadClient(const LoadClient&) = delete;
   LoadClient& operator=(const LoadClient&) = delete;
 
-  // Sends a request. `id` is the caller's, and not in use.
+  // Sends a request. The caller chooses `id`, which must not be in use.
   void Send(uint64_t id, v1::GenerateRequest request);
 
-  // The calls that ended since the last time. Waits for one until `deadline`,
-  // or until Wake().
+  // Returns the calls that ended since the last time. If there are none, waits
+  // for one until `deadline` or Wake().
   std::vector<EndedCall> TakeEnded(Clock::time_point deadline);
 
-  // TakeEnded() returns, this time or the next.
+  // Makes the current TakeEnded(), or else the next one, return without
+  // waiting.
   void Wake();
 
   // Every call ends soon, most of them with CANCELLED.
   void CancelAll();
 
-  // Tokens that came so far, of all calls.
+  // Tokens of all calls that have arrived so far.
   int64_t num_tokens() const { return num_tokens_; }
-  // Calls with a token and without an end.
+  // Calls that have received a token and have not ended.
   int num_streaming() const { return num_streaming_; }
 
  private:
@@ -83,7 +84,7 @@ class LoadClient {
   CondVar changed_;
   std::unordered_map<uint64_t, std::shared_ptr<TransportCall>> open_
       ABSL_GUARDED_BY(mutex_);
-  // Those that ended before Send() could put them among the open ones.
+  // Calls that ended before Send() could add them to open_.
   std::unordered_set<uint64_t> ended_early_ ABSL_GUARDED_BY(mutex_);
   int num_open_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<EndedCall> ended_ ABSL_GUARDED_BY(mutex_);

@@ -23,22 +23,22 @@
 
 namespace bole::bench {
 
-// The server, and the connections to it that wait for a call. Calls use it on
-// the context's thread alone.
+// The server, and the idle connections to it. Calls use it only on the
+// context's thread.
 struct OpenAiPeer {
   boost::asio::io_context io;
   std::vector<boost::asio::ip::tcp::endpoint> endpoints;
   std::optional<boost::asio::ssl::context> tls;  // Absent: in the clear.
   std::string host;
-  std::string authority;      // As a request names it.
-  std::string path;           // Before that of a call; "" or "/a/b".
+  std::string authority;      // For the Host header.
+  std::string path;           // Precedes that of a call: "" or "/a/b".
   std::string authorization;  // The header's value; empty: none.
   std::vector<std::unique_ptr<ClientStream>> idle;
 };
 
-// Sends the body and reads the events of the answer. Cancelling it closes the
-// connection, and so does its deadline. Lives until it has ended, whether or
-// not anybody keeps it. Thread-safe.
+// Sends the body and reads the events of the answer. Cancellation closes the
+// connection, and so does the deadline. The call lives until it has ended, even
+// if nobody holds a reference to it. Thread-safe.
 class OpenAiCall final : public TransportCall,
                          public std::enable_shared_from_this<OpenAiCall> {
  public:
@@ -46,7 +46,7 @@ class OpenAiCall final : public TransportCall,
   OpenAiCall(OpenAiPeer& peer, const CompletionBody& body,
              CallHandlers handlers);
 
-  // Once, before everything else.
+  // Call this once, before everything else.
   void Start(std::optional<double> timeout_seconds);
   void Cancel() override;
 
@@ -54,13 +54,13 @@ class OpenAiCall final : public TransportCall,
   using Parser =
       boost::beast::http::response_parser<boost::beast::http::string_body>;
 
-  // On the context's thread, as everything below.
+  // This and everything below runs on the context's thread.
   void Begin(bool may_reuse);
   void Connect();
   void Write();
   void Read();
   void OnRead(boost::system::error_code error, size_t num_bytes);
-  // Takes what came of the body.
+  // Consumes the part of the body that has arrived.
   void TakeBody();
   void OnBroken(boost::system::error_code error);
   void OnMessageEnd();
@@ -72,13 +72,13 @@ class OpenAiCall final : public TransportCall,
   CallHandlers handlers_;
   boost::asio::steady_timer deadline_;
   std::unique_ptr<ClientStream> stream_;
-  bool reused_ = false;    // The connection had a call before.
-  bool answered_ = false;  // Something came from the server.
+  bool reused_ = false;    // The connection has served a call before.
+  bool answered_ = false;  // The header of the answer has arrived.
   bool ended_ = false;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   OpenAiReader reader_;
-  std::string refusal_;  // The body of an answer that is not 200.
+  std::string refusal_;  // The body of an answer with another status than 200.
 };
 
 }  // namespace bole::bench

@@ -1,4 +1,4 @@
-// Errors of OpenAI's API as ends of calls.
+// Converts errors of OpenAI's API to ends of calls.
 #ifndef BOLE_CLIENTS_BENCH_OPENAI_FAILURE_H_
 #define BOLE_CLIENTS_BENCH_OPENAI_FAILURE_H_
 
@@ -11,11 +11,11 @@ namespace bole::bench {
 
 // The end of a call that was answered with `http_status`, which is not 200, and
 // `body`, which should be {"error": {...}}. The reason is the error's code in
-// capitals, as gRPC has it; a body of another form becomes part of the message.
+// capitals, as over gRPC; a body of another form becomes part of the message.
 CallEnd FailureOfAnswer(int http_status, std::string_view body);
 
-// The same of the value of "error" in an event: its code decides, then its
-// type. What is not known is INTERNAL.
+// The same for the value of "error" in an event. Its code decides, or else its
+// type; unknown ones are INTERNAL.
 CallEnd FailureOfEvent(const nlohmann::json& error);
 
 }  // namespace bole::bench

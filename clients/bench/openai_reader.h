@@ -1,4 +1,5 @@
-// The events of OpenAI's completions and chats as responses of bole.v1.
+// Converts the events of OpenAI's completions and chats to responses of
+// bole.v1.
 #ifndef BOLE_CLIENTS_BENCH_OPENAI_READER_H_
 #define BOLE_CLIENTS_BENCH_OPENAI_READER_H_
 
@@ -14,18 +15,18 @@
 
 namespace bole::bench {
 
-// Reads the body of one streamed answer of one choice. The server has to tell
-// `token_ids`, because tokens are what is counted. A chunk with tokens or text
-// becomes a response with a chunk; "[DONE]" one with the complete message: how
-// the choice finished, and the usage if that was told. Not thread-safe.
+// Reads the body of one streamed answer of one choice. The server must send
+// `token_ids`, because tokens are counted. A chunk with tokens or text becomes
+// a response with a chunk; "[DONE]" becomes one with the complete message: how
+// the choice finished, and the usage if the server sent it. Not thread-safe.
 class OpenAiReader {
  public:
   using OnResponse = std::function<void(const v1::GenerateResponse&)>;
 
   // Takes the next bytes of the body. Returns the end of the call if it has
   // failed: by an event that says so, or by one that makes no sense (INTERNAL,
-  // or FAILED_PRECONDITION for text without token ids). Then it is not called
-  // again.
+  // or FAILED_PRECONDITION for text without token ids). After that it must not
+  // be called again.
   std::optional<CallEnd> Feed(std::string_view bytes,
                               const OnResponse& on_response);
 
@@ -41,7 +42,7 @@ class OpenAiReader {
   SseReader events_;
   v1::GenerateResponse chunk_;
   v1::GenerateComplete complete_;
-  std::optional<CallEnd> failure_;  // An event has told it.
+  std::optional<CallEnd> failure_;  // Set by an event with an error.
   bool done_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What came of an answer whose stream broke.
+// The part of an answer that arrived before its stream broke.
 #ifndef BOLE_CLIENTS_BENCH_PARTIAL_ANSWER_H_
 #define BOLE_CLIENTS_BENCH_PARTIAL_ANSWER_H_
 
@@ -7,21 +7,22 @@
 
 namespace bole::bench {
 
-// One answer over several calls, each of which goes on where the stream of the
-// one before broke.
+// One answer that takes several calls, each of which continues where the stream
+// of the previous one broke.
 class PartialAnswer {
  public:
-  // Takes what `ended` brought, which is of the latest call.
+  // Appends what `ended`, the latest call, brought.
   void Add(EndedCall& ended);
 
-  // Asks for what comes after what is there.
+  // Makes `request` resume after the tokens that have arrived.
   void Resume(v1::GenerateRequest& request) const;
 
-  // Puts what is there before what `ended`, the last call, brought: it becomes
-  // the whole answer, sent when the first call was.
+  // Prepends what has arrived before to `ended`, the last call, which becomes
+  // the whole answer. Its time of sending becomes that of the first call that
+  // brought tokens.
   void PutBefore(EndedCall& ended) const;
 
-  // Calls that broke after a token had come.
+  // Calls that broke after a token had arrived.
   int num_resumes() const { return num_resumes_; }
 
  private:

@@ -16,11 +16,11 @@ struct RecordFormat {
   std::vector<const char*> fields;  // A record with all of them has the format.
   // The session of a record, or a part of one.
   absl::StatusOr<Session> (*decode)(const nlohmann::json& record);
-  // Whether records with one session's name in succession are its turns.
+  // Whether successive records with the same session name are its turns.
   bool turns_in_succession = false;
 };
 
-// In the order in which they are tried.
+// The formats, in the order in which they are tried.
 std::span<const RecordFormat> RecordFormats();
 
 }  // namespace bole::bench

@@ -22,11 +22,11 @@ const char* Definitions();
 // Times are in seconds.
 struct Report {
   double duration = 0;
-  // Requests that were sent and have ended, in whatever way.
+  // Requests that were sent and have ended, whether well or not.
   int num_requests = 0;
   int num_succeeded = 0;
   int num_refused = 0;  // IsRefusal()
-  int num_failed = 0;   // Neither.
+  int num_failed = 0;   // In any other way.
   int num_good = 0;     // Meets(slo)
   int num_dropped = 0;  // Turns that were not sent.
   int num_retries = 0;
@@ -38,11 +38,11 @@ struct Report {
   int64_t prompt_tokens = 0;
   // The part of prompt_tokens that the server found in its cache.
   int64_t cached_tokens = 0;
-  // Output tokens of all requests, of those that failed too.
+  // Output tokens of all requests, including those that failed.
   int64_t output_tokens = 0;
-  // Over the requests that ended well. Of the reasons for rounds without drafts
-  // it has the most frequent one; off_reasons has all that requests told, by
-  // the number of their rounds.
+  // Over the requests that ended well. It has the most frequent reason for
+  // rounds without drafts; off_reasons has the number of rounds for every
+  // reason that requests reported.
   v1::Speculation speculation;
   std::map<v1::SpeculationOffReason, int64_t> off_reasons;
 
@@ -60,7 +60,7 @@ struct Report {
   double output_token_rate() const;
   double prompt_token_rate() const;
   double goodput() const;               // Good requests per second.
-  double attainment() const;            // Good requests of all, 0 to 1.
+  double attainment() const;            // Share of good requests, 0 to 1.
   double mean_accepted_tokens() const;  // 0 without rounds.
 };
 
@@ -68,9 +68,9 @@ struct Report {
 Report MakeReport(std::span<const RequestRecord> records, const Slo& slo,
                   int num_dropped);
 
-// Whether the client may have been what was measured: it sent later than
-// scheduled by more than 10 ms and a tenth of the median time to first token,
-// in one request of a hundred.
+// Whether the client itself may have limited the measurement: the 99th
+// percentile of its lag exceeds both 10 ms and a tenth of the median time to
+// first token.
 bool ClientWasLate(const Report& report);
 
 // One row of the table of latencies.

@@ -18,8 +18,8 @@ namespace bole::bench {
 using RunDescription = std::vector<std::pair<std::string, std::string>>;
 
 // One object: "run", "counts", "failures", "rates", "latencies" (seconds),
-// "server" (empty without metrics) and "requests", each a row. Its version is
-// "bole_bench".
+// "server" (empty without metrics) and "requests", with a row for each. Its
+// version is in "bole_bench".
 nlohmann::ordered_json ReportJson(const RunDescription& run,
                                   const Report& report,
                                   std::span<const MetricPair> server,

@@ -29,22 +29,22 @@ struct RequestRecord {
   double sent = 0;  // The last attempt, or the first that brought a token.
   double end = 0;
   std::vector<TokenArrival> arrivals;  // In order.
-  // SHA-256 of the tokens' numbers, in decimal with commas between: tells
-  // whether two runs got the same.
+  // SHA-256 of the token ids, in decimal and separated by commas. It shows
+  // whether two runs generated the same tokens.
   std::string output_sha256 = {};
   // How the last attempt ended.
   absl::Status status;
-  std::string reason = {};  // The server's for that, if it gave one.
+  std::string reason = {};  // The server's reason for it, if it gave one.
   // As the server reports them at the end; zeros if it did not end well.
   int prompt_tokens = 0;
   int cached_tokens = 0;
   v1::Speculation speculation = {};
 };
 
-// Tokens that came, whether or not the request ended well.
+// The number of tokens that arrived, whether or not the request ended well.
 int OutputTokens(const RequestRecord& record);
 
-// Absent: no token came.
+// Absent: no token arrived.
 std::optional<double> FirstTokenTime(const RequestRecord& record);
 std::optional<double> LastTokenTime(const RequestRecord& record);
 

@@ -1,4 +1,4 @@
-// Sends a load and gathers what became of it.
+// Sends a load and collects the results.
 #ifndef BOLE_CLIENTS_BENCH_RUNNER_H_
 #define BOLE_CLIENTS_BENCH_RUNNER_H_
 
@@ -19,12 +19,12 @@
 
 namespace bole::bench {
 
-// How far a run is.
+// The progress of a run.
 struct Progress {
   double seconds = 0;
   int num_ended = 0;
   int num_failed = 0;
-  int in_flight = 0;  // Those that wait at the server included.
+  int in_flight = 0;  // Including those that wait at the server.
   // Requests whose first token has come.
   int streaming = 0;
   int64_t tokens = 0;
@@ -35,10 +35,10 @@ struct RunnerOptions {
   // The deadline of each call, in seconds after it is sent.
   std::optional<double> timeout_seconds;
   ConversationOptions conversation;
-  // How often a request is sent again after a refusal that names a delay, and
-  // after UNAVAILABLE: then it goes on from the tokens that had come, or, if
-  // the transport cannot ask for that, fails if any had come. So does one that
-  // was cancelled before the server saw it.
+  // How often a request is sent again after a refusal that names a delay, after
+  // UNAVAILABLE, and if it was cancelled before the server saw it. After
+  // UNAVAILABLE it resumes after the tokens that had arrived; if the transport
+  // cannot resume, it fails if there were any.
   int max_retries = 0;
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};
   double progress_seconds = 0.25;
@@ -55,12 +55,12 @@ class Runner {
  public:
   explicit Runner(RunnerOptions options);
 
-  // Sends everything in the schedule and returns when all has ended. One call
-  // at a time.
+  // Sends everything in the schedule and returns when all requests have ended.
+  // Only one call may be in progress at a time.
   RunResult Run(const Workload& workload, ScheduleOptions schedule);
 
-  // From any thread: Run() sends no more, cancels what is in flight, and
-  // returns what there is.
+  // May be called from any thread. Run() then sends nothing more, cancels the
+  // requests in flight, and returns the results so far.
   void Interrupt();
 
  private:

@@ -1,4 +1,4 @@
-// Which request is due when: the decisions of a load, without clock or network.
+// Decides which request of a load is due when, without clock or network.
 #ifndef BOLE_CLIENTS_BENCH_SCHEDULE_H_
 #define BOLE_CLIENTS_BENCH_SCHEDULE_H_
 
@@ -25,16 +25,16 @@ struct ScheduledTurn {
 struct ScheduleOptions {
   // Open loop: when instances arrive, ascending.
   std::vector<double> arrivals = {};
-  // Closed loop, if > 0: so many instances at any moment, each followed by the
-  // next one as it ends.
+  // Closed loop, if > 0: the number of instances at any moment. When one ends,
+  // the next one begins.
   int concurrency = 0;
-  int num_instances = 0;    // Closed loop: at most.
+  int num_instances = 0;    // Closed loop: their maximum.
   double ramp_seconds = 0;  // Closed loop: the first ones begin over this time.
-  // No instance begins from here on.
+  // No instance begins at or after this time.
   double end = std::numeric_limits<double>::infinity();
-  // Requests in flight at most; others wait although they are due.
+  // The most requests in flight; others wait even if they are due.
   int max_in_flight = std::numeric_limits<int>::max();
-  // Where the file does not say how long a user thinks.
+  // The think time where the file names none.
   double think_seconds = 0;
   // Factor on the think times that the file names.
   double think_scale = 1;
@@ -52,25 +52,27 @@ class Schedule {
   // Ended() or Retry().
   std::vector<ScheduledTurn> Take(double now);
 
-  // When Take() has something next, if nothing ends before. Absent: not before
-  // a request ends.
+  // When Take() will next return a request, if none ends before then. Absent:
+  // not until a request ends.
   std::optional<double> NextDue() const;
 
-  // A request of Take() ended. The session goes on after its think time; if the
-  // request failed, the session ends, because its history is not known.
+  // A request that Take() returned has ended. The session continues after its
+  // think time; if the request failed, the session ends, because its history is
+  // not known.
   void Ended(const ScheduledTurn& turn, double now, bool succeeded);
 
-  // A request of Take() was refused; it is sent again `delay` seconds from now.
+  // A request that Take() returned was refused; it is sent again `delay`
+  // seconds from now.
   // REQUIRES: Stop() was not called.
   void Retry(ScheduledTurn turn, double now, double delay);
 
-  // Nothing that is not in flight is sent any more.
+  // Nothing more is sent; requests in flight continue.
   void Stop();
 
   bool done() const { return due_.empty() && in_flight_ == 0; }
   int in_flight() const { return in_flight_; }
-  // Turns of sessions that began but were not sent: an earlier turn failed, or
-  // Stop().
+  // Turns that were not sent although their sessions had begun, because an
+  // earlier turn failed or Stop() was called.
   int num_dropped() const { return num_dropped_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the scheduler counted, beside what the client counted.
+// Compares what the scheduler counted with what the client counted.
 #ifndef BOLE_CLIENTS_BENCH_SERVER_METRICS_H_
 #define BOLE_CLIENTS_BENCH_SERVER_METRICS_H_
 
@@ -15,13 +15,13 @@ namespace bole::bench {
 // "bole_requests_total{code=\"OK\"}".
 using MetricValues = std::map<std::string, double>;
 
-// Lines that are no sample are left out.
+// Lines that are not samples are skipped.
 MetricValues ParseMetrics(std::string_view page);
 
-// `after` minus `before`; what `before` lacks counts as 0 there.
+// `after` minus `before`; series that `before` lacks count as 0 there.
 MetricValues Difference(const MetricValues& before, const MetricValues& after);
 
-// A number that both sides have.
+// A number that both sides report.
 struct MetricPair {
   std::string name;
   double client = 0;
@@ -30,11 +30,12 @@ struct MetricPair {
   bool agrees = false;
 };
 
-// Counts should be equal, and means within 5 % and `round_trip_seconds` of the
-// server's sum over its count. `server` is the difference over the run, in
-// which nobody else used the server. Latencies are the client's from sending.
+// Counts should be equal, and the client's means should be within 5 % plus
+// `round_trip_seconds` of the server's. `server` is the difference over the
+// run, during which nobody else may use the server. The client's latencies
+// count from sending.
 //
-// `speculation_told`: the answers told it, so that it can be compared, too.
+// `speculation_told`: the answers reported speculation, so it is compared too.
 //
 // If the run was interrupted, or calls timed out, counts need not agree.
 std::vector<MetricPair> CompareWithServer(const Report& report,

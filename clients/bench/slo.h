@@ -1,4 +1,4 @@
-// Service level objectives, which make throughput goodput.
+// Service level objectives, by which goodput is defined.
 #ifndef BOLE_CLIENTS_BENCH_SLO_H_
 #define BOLE_CLIENTS_BENCH_SLO_H_
 
@@ -10,7 +10,7 @@
 
 namespace bole::bench {
 
-// Upper bounds in seconds, each for one request. Absent: any time will do.
+// Upper bounds in seconds, each for one request. Absent: no bound.
 struct Slo {
   std::optional<double> ttft = std::nullopt;
   std::optional<double> tpot = std::nullopt;

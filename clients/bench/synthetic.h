@@ -15,15 +15,16 @@ struct SyntheticOptions {
   int output_tokens = 128;
   // Lengths are drawn evenly from (1 - spread) to (1 + spread) of these.
   double spread = 0;      // [0, 1]
-  int shared_prefix = 0;  // Tokens that all prompts begin with, of the input.
+  int shared_prefix = 0;  // Input tokens with which all prompts begin.
   uint64_t seed = 0;
 };
 
 // Sessions of one turn. Equal options give equal workloads.
 Workload MakeSynthetic(const SyntheticOptions& options);
 
-// Multiplies every length of ids and answers by `factor`, rounding, to at least
-// one token: a long trace for a small context. Texts stay.
+// Multiplies every length of ids and answers by `factor` and rounds it, to at
+// least one token, so that a long trace fits a small context. Texts are not
+// changed.
 void ScaleLengths(double factor, Workload& workload);
 
 // Puts sessions into an order that `seed` chooses.

@@ -19,7 +19,7 @@ struct CallEnd {
   std::optional<double> retry_after_seconds = {};
 };
 
-// A call under way. Thread-safe.
+// A call in progress. Thread-safe.
 class TransportCall {
  public:
   virtual ~TransportCall() = default;
@@ -28,16 +28,16 @@ class TransportCall {
   virtual void Cancel() = 0;
 };
 
-// Called one after another, by threads of the transport, which they must not
-// keep; the first may come before Send() returns.
+// Called one at a time by threads of the transport, which they must not block.
+// The first call may come before Send() returns.
 struct CallHandlers {
   std::function<void(const v1::GenerateResponse&)> on_response;
-  // Last, and once.
+  // Called last, and once.
   std::function<void(CallEnd)> on_end;
 };
 
-// Thread-safe. A call is tried once. A transport is destroyed when its calls
-// have ended, and by none of its own threads.
+// Thread-safe. A call is attempted once. A transport may be destroyed only when
+// its calls have ended, and not by one of its own threads.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -48,7 +48,7 @@ class Transport {
       v1::GenerateRequest request, std::optional<double> timeout_seconds,
       CallHandlers handlers) = 0;
 
-  // Whether a request may `resume` what a broken stream has brought.
+  // Whether a request may `resume` after the tokens of a broken stream.
   virtual bool resumes() const = 0;
 };
 

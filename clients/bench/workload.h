@@ -36,7 +36,7 @@ struct Turn {
   std::variant<std::vector<Message>, std::vector<Segment>> input;
   // Tokens to generate, if the file says so.
   std::optional<int> output_tokens;
-  // From the end of the turn before to the arrival of this one, in seconds.
+  // Seconds from the end of the previous turn to the arrival of this one.
   // Absent: the file does not say.
   std::optional<double> think_seconds;
   // The answer in the file, for a replay that takes it as history.
@@ -51,7 +51,7 @@ struct Session {
 };
 
 struct Workload {
-  std::string name;  // A file's, or what a synthetic one consists of.
+  std::string name;  // The file's, or a description of a synthetic one.
   std::string format;
   std::vector<Session> sessions;  // At least one.
 };
@@ -63,8 +63,8 @@ bool HasOutputLengths(const Workload& workload);
 // Whether every session of `workload` has an arrival.
 bool HasArrivals(const Workload& workload);
 
-// Tokens of the longest prompt and its answer that `workload` asks for, as far
-// as they are known: texts count as none.
+// The tokens of the longest prompt and its requested answer together, as far as
+// they are known: texts count as no tokens.
 int LongestContext(const Workload& workload);
 
 }  // namespace bole::bench

@@ -1,5 +1,5 @@
-// Data files as workloads. The formats are told apart by the fields of the
-// first record; clients/README.md lists them.
+// Reads data files as workloads. The formats are told apart by the fields of
+// the first record; clients/README.md lists them.
 #ifndef BOLE_CLIENTS_BENCH_WORKLOAD_READER_H_
 #define BOLE_CLIENTS_BENCH_WORKLOAD_READER_H_
 
@@ -13,8 +13,8 @@ namespace bole::bench {
 
 // The workload in `text`, the contents of a file called `name`.
 //
-// INVALID_ARGUMENT, with the number of the record and the field: no such
-// format, a field is missing or of another kind, or there are no prompts.
+// INVALID_ARGUMENT, with the number of the record and the field: the format is
+// unknown, a field is missing or of a wrong type, or there are no prompts.
 absl::StatusOr<Workload> ParseWorkload(std::string_view text,
                                        const std::string& name);
 

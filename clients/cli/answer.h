@@ -1,4 +1,4 @@
-// One Generate call, printed as it comes.
+// Makes one Generate call and prints the answer as it arrives.
 #ifndef BOLE_CLIENTS_CLI_ANSWER_H_
 #define BOLE_CLIENTS_CLI_ANSWER_H_
 
@@ -12,12 +12,12 @@
 namespace bole {
 
 enum class AnswerFormat {
-  kText,        // The text while it comes; on a terminal with a status line.
-  kJson,        // For each choice a GenerateResponse with all of it, on a line.
-  kJsonStream,  // Every GenerateResponse on a line.
+  kText,        // The text as it arrives; on a terminal with a status line.
+  kJson,        // One line for each choice: a GenerateResponse with all of it.
+  kJsonStream,  // One line for every GenerateResponse.
 };
 
-// What came of a choice.
+// The result of a choice.
 struct AnsweredChoice {
   std::string text;
   v1::GenerateComplete complete;
@@ -25,7 +25,7 @@ struct AnsweredChoice {
 
 struct Answer {
   int exit_code = 0;
-  // By number. If exit_code is 0, all that were asked for, and complete.
+  // By number. If exit_code is 0, all requested choices, each complete.
   std::map<uint32_t, AnsweredChoice> choices;
 };
 

@@ -53,7 +53,7 @@ struct BenchFlags {
   std::optional<std::string> http;  // The URL. Absent: gRPC.
   std::optional<int> vocab_size;    // Over HTTP, if the server does not say.
 
-  // What is said of it.
+  // How it is reported.
   std::string slo;
   std::optional<std::string> metrics_url;
   bool must_agree = false;
@@ -63,7 +63,8 @@ struct BenchFlags {
   void AddTo(CommandLine& command);
 };
 
-// The workload of the flags, ready to be run. Errors name the flag or the file.
+// The workload that the flags describe, ready to run. Errors name the flag or
+// the file.
 absl::StatusOr<bench::Workload> LoadWorkload(const BenchFlags& flags);
 
 // When `workload` is sent.

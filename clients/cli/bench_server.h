@@ -13,26 +13,26 @@
 
 namespace bole {
 
-// As far as the load and its report depend on it.
+// The properties of the server on which the load and its report depend.
 struct BenchServer {
   std::string address;  // Or the URL.
   std::string version;
   std::string model;
-  bool synthetic = false;   // The model is; gRPC alone tells it.
-  std::string speculation;  // As people read it.
+  bool synthetic = false;   // The model is; known only over gRPC.
+  std::string speculation;  // For people.
   bool chat = false;        // Messages may be sent as such.
   uint32_t vocab_size = 0;
   uint32_t max_context = 0;  // 0: not known.
   double round_trip_seconds = 0;
 };
 
-// Asks the server what it is, several times, for the time that takes, and says
-// on stderr if it does not answer. Returns the exit code.
+// Queries the properties of the server, several times in order to measure the
+// round trip. Prints an error to stderr if that fails. Returns the exit code.
 int AskWhatItIs(const BenchFlags& flags, Interrupt& interrupt,
                 BenchServer& server);
 
-// What the load goes over. Over gRPC, flags that make no sense end the process,
-// as CreateClient() does it.
+// Creates the transport of the load. Over gRPC, invalid flags end the process
+// as in CreateClient().
 absl::StatusOr<std::shared_ptr<bench::Transport>> MakeTransport(
     const BenchFlags& flags);
 

@@ -38,14 +38,15 @@ struct ConnectionFlags {
   ClientOptions ToClientOptions() const;
 };
 
-// If an option makes no sense or a file cannot be read, says so and ends the
-// process with kExitUsage.
+// If an option is invalid or a file cannot be read, prints an error and ends
+// the process with kExitUsage.
 std::unique_ptr<Client> CreateClient(const ClientOptions& options);
 
-// One thread uses it. What is passed in outlives it.
+// Used by one thread. `interrupt` must outlive it.
 class Connection {
  public:
-  // Connects with the first call. Flags as CreateClient() takes them.
+  // Connects with the first call. Invalid flags end the process as in
+  // CreateClient().
   Connection(const ConnectionFlags& flags, Interrupt& interrupt);
 
   Client& client() { return *client_; }
@@ -85,9 +86,9 @@ class Call {
   CancelOnInterrupt cancel_on_interrupt_;
 };
 
-// A call that ends with Ctrl-C: `call` makes one of the client with the options
-// that it is given. Its answer is in `response`, and Report() tells if it
-// failed. Returns the exit code.
+// Makes a call that Ctrl-C ends: `call` calls the client with the options that
+// it is given. Stores the answer in `response`, or passes the error to
+// Report(). Returns the exit code.
 template <typename Response, typename MakeCall>
 int CallServer(Connection& connection, Response& response, MakeCall call) {
   Cancellation cancellation;
@@ -100,7 +101,7 @@ int CallServer(Connection& connection, Response& response, MakeCall call) {
   return 0;
 }
 
-// `method` is one of Client that takes a request.
+// `method` is a method of Client that takes a request.
 template <typename Method, typename Request, typename Response>
 int CallServer(Connection& connection, Method method, const Request& request,
                Response& response) {
@@ -110,7 +111,7 @@ int CallServer(Connection& connection, Method method, const Request& request,
                     });
 }
 
-// `method` is one of Client that takes none.
+// `method` is a method of Client that takes no request.
 template <typename Method, typename Response>
 int AskServer(Connection& connection, Method method, Response& response) {
   return CallServer(connection, response,

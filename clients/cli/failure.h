@@ -17,14 +17,14 @@ enum ExitCode : int {
   kExitUsage = 2,
   kExitUnavailable = 3,  // Or overloaded: worth another try.
   kExitDeadline = 4,
-  kExitCancelled = 130,  // As a shell says of a command that SIGINT ended.
+  kExitCancelled = 130,  // As shells report a command that SIGINT ended.
 };
 
 inline constexpr char kExitCodesHelp[] =
     "Exit codes: 0 done; 1 error; 2 wrong usage; 3 nothing answers, not "
     "available, or overloaded; 4 the time is up; 130 cancelled.";
 
-// What is known of a call beside its status.
+// What is known about a call besides its status.
 struct CallFacts {
   std::string address;
   bool reached = true;  // False: no connection could be made.
@@ -40,7 +40,7 @@ struct Failure {
 // REQUIRES: the code is not OK.
 Failure Explain(const CallError& error, const CallFacts& facts);
 
-// Says on stderr what is wrong with a command line. Returns kExitUsage.
+// Prints to stderr what is wrong with a command line. Returns kExitUsage.
 int UsageError(const std::string& sentence);
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// Ctrl-C, which ends what runs, or the process.
+// Ctrl-C, which ends the current action or the process.
 #ifndef BOLE_CLIENTS_CLI_INTERRUPT_H_
 #define BOLE_CLIENTS_CLI_INTERRUPT_H_
 
@@ -12,13 +12,13 @@
 
 namespace bole {
 
-// Waits for SIGINT in a thread of its own: cancelling a call is nothing that a
-// signal handler may do. SIGINT calls the action that is set; without one it
-// ends the process with kExitCancelled.
+// Waits for SIGINT in a thread of its own, because a signal handler must not
+// cancel a call. SIGINT calls the action that is set; without one it ends the
+// process with kExitCancelled.
 class Interrupt {
  public:
   // Blocks SIGINT in this thread and in those that it starts from now on, so
-  // this comes first in main().
+  // this must come first in main().
   Interrupt();
   ~Interrupt();
 
@@ -37,12 +37,12 @@ class Interrupt {
   std::thread thread_;
 };
 
-// While it lives, SIGINT calls `action`, in a thread of its own. One at a time;
-// `interrupt` outlives it.
+// While it lives, SIGINT calls `action`, in a thread of its own. Only one may
+// exist at a time; `interrupt` must outlive it.
 class OnInterrupt {
  public:
   OnInterrupt(Interrupt& interrupt, std::function<void()> action);
-  ~OnInterrupt();  // The action neither runs nor is called any more.
+  ~OnInterrupt();  // Afterwards the action does not run any more.
 
   OnInterrupt(const OnInterrupt&) = delete;
   OnInterrupt& operator=(const OnInterrupt&) = delete;

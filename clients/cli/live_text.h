@@ -1,4 +1,4 @@
-// Text that grows on a terminal, with a line below it that says how it goes.
+// Text that grows on a terminal, with a status line below it.
 #ifndef BOLE_CLIENTS_CLI_LIVE_TEXT_H_
 #define BOLE_CLIENTS_CLI_LIVE_TEXT_H_
 
@@ -10,7 +10,8 @@
 
 namespace bole {
 
-// Where text and status go; the files outlive what writes to them.
+// Where text and status go; the files must outlive the objects that write to
+// them.
 struct LiveTextOptions {
   std::FILE* text = stdout;
   std::FILE* status = stderr;
@@ -21,12 +22,12 @@ struct LiveTextOptions {
 // The process's own: stdout and stderr.
 LiveTextOptions StandardStreams();
 
-// One answer. What goes to a terminal is made safe for it; to anything else
-// text goes byte for byte, and no status at all. Not thread-safe.
+// One answer. Text for a terminal is made safe for it. To anything else text is
+// written byte for byte, and no status at all. Not thread-safe.
 class LiveText {
  public:
   explicit LiveText(const LiveTextOptions& options);
-  ~LiveText();  // End().
+  ~LiveText();  // Calls End().
 
   LiveText(const LiveText&) = delete;
   LiveText& operator=(const LiveText&) = delete;
@@ -34,10 +35,10 @@ class LiveText {
   // Appends `text`, in whole characters, and flushes it.
   void Write(std::string_view text);
 
-  // Replaces the status line. It goes before the next text.
+  // Replaces the status line. It is removed before the next text.
   void ShowStatus(const std::string& line);
 
-  // Takes the status line away. On a terminal, ends a line that was begun.
+  // Removes the status line. On a terminal, ends a line that was begun.
   void End();
 
  private:

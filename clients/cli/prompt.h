@@ -1,4 +1,4 @@
-// What a command is asked to work on: an argument, or what comes in a pipe.
+// The input of a command: an argument, or stdin.
 #ifndef BOLE_CLIENTS_CLI_PROMPT_H_
 #define BOLE_CLIENTS_CLI_PROMPT_H_
 
@@ -11,8 +11,8 @@
 namespace bole {
 
 // Sets `text` to `argument`, or to all of stdin if it is "-", or if it is
-// absent and stdin is no terminal. Otherwise, or if that is no UTF-8, says so
-// of `name`. Returns the exit code.
+// absent and stdin is not a terminal. Otherwise, or if that is not UTF-8,
+// prints an error about `name`. Returns the exit code.
 int ReadText(const std::string& name,
              const std::optional<std::string>& argument, std::string& text);
 

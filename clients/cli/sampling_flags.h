@@ -1,4 +1,4 @@
-// How a text is sampled: flags, and the message that they become.
+// The flags for sampling, and the message that they become.
 #ifndef BOLE_CLIENTS_CLI_SAMPLING_FLAGS_H_
 #define BOLE_CLIENTS_CLI_SAMPLING_FLAGS_H_
 
@@ -28,7 +28,7 @@ struct SamplingFlags {
   std::vector<std::string> stop;
   bool ignore_eos = false;
 
-  // Ranges are left to the server, which knows them.
+  // The server checks the ranges, since it knows them.
   void AddTo(CommandLine& command);
 
   v1::SamplingParams ToProto() const;

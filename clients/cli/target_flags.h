@@ -1,5 +1,4 @@
-// The latencies that a request is to have: flags, and the message that they
-// become.
+// The flags for latency targets of a request, and the message that they become.
 #ifndef BOLE_CLIENTS_CLI_TARGET_FLAGS_H_
 #define BOLE_CLIENTS_CLI_TARGET_FLAGS_H_
 
@@ -15,10 +14,10 @@ struct TargetFlags {
   std::optional<int> ttft_ms;
   std::optional<int> tpot_ms;
 
-  // Upper bounds are left to the server, which knows them.
+  // The server checks the upper bounds, since it knows them.
   void AddTo(CommandLine& command);
 
-  // Nothing without a target.
+  // Absent if there is no target.
   std::optional<v1::LatencyTargets> ToProto() const;
 };
 

@@ -6,7 +6,8 @@
 
 namespace bole {
 
-// Replaces the file. Says so on stderr if that fails. Returns the exit code.
+// Replaces the file. Prints an error to stderr if that fails. Returns the exit
+// code.
 int WriteFile(const std::string& path, const std::string& bytes);
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// Files of a flight recorder, read.
+// Reads files of a flight recorder.
 #ifndef BOLE_CLIENTS_ROUNDS_ROUND_FILE_H_
 #define BOLE_CLIENTS_ROUNDS_ROUND_FILE_H_
 
@@ -11,13 +11,13 @@
 
 namespace bole {
 
-// A line: numbers and words by their names.
+// One line: its numbers and words by name.
 struct FlightRound {
   std::map<std::string, double, std::less<>> numbers;
   std::map<std::string, std::string, std::less<>> words;
 
-  // 0, or empty, where the line has none: files of other versions may lack
-  // some.
+  // Return 0 or an empty string if the line has no such field: files of other
+  // versions may lack some.
   double number(std::string_view name) const;
   std::string word(std::string_view name) const;
 };

@@ -1,4 +1,4 @@
-// What the rounds of a flight recorder's file tell, for people.
+// Summaries of a flight recorder's file, for people.
 #ifndef BOLE_CLIENTS_ROUNDS_ROUND_REPORT_H_
 #define BOLE_CLIENTS_ROUNDS_ROUND_REPORT_H_
 

@@ -1,4 +1,4 @@
-// The answer to a Generate call, brought by gRPC's own threads.
+// The answer to a Generate call, delivered by gRPC's own threads.
 #ifndef BOLE_CLIENTS_SDK_ASYNC_GENERATION_H_
 #define BOLE_CLIENTS_SDK_ASYNC_GENERATION_H_
 
@@ -16,24 +16,24 @@
 
 namespace bole {
 
-// Called one after another, by threads of gRPC, which they must not keep: the
-// next response is read when on_event has returned. Neither may destroy the
-// client. Both are destroyed after on_done, so they may own what keeps the
-// call.
+// Called one at a time by threads of gRPC, which they must not block: the next
+// response is read when on_event has returned. Neither may destroy the client.
+// Both are destroyed after on_done, so they may own a reference to the call.
 struct GenerateHandlers {
   std::function<void(const v1::GenerateResponse&)> on_event =
       [](const v1::GenerateResponse&) {};
-  // Last, and once.
+  // Called last, and once.
   std::function<void(const absl::Status&, const GenerationStats&)> on_done =
       [](const absl::Status&, const GenerationStats&) {};
 };
 
 // Thread-safe. Client::GenerateAsync() makes one, which lives until it has
-// ended, whether or not anybody keeps it. A call costs memory, and no thread.
+// ended, even if nobody holds a reference to it. A call costs memory, and no
+// thread.
 class AsyncGeneration {
  public:
-  // What is passed in outlives it. `on_ended` is called after on_done, with the
-  // last use of this.
+  // `channel` and `stub` must outlive it. `on_ended` is called after on_done,
+  // as the last use of this.
   AsyncGeneration(const ServerChannel& channel, v1::BoleService::Stub& stub,
                   Generation generation,
                   std::optional<Generation::TimePoint> deadline,
@@ -44,7 +44,7 @@ class AsyncGeneration {
   AsyncGeneration(const AsyncGeneration&) = delete;
   AsyncGeneration& operator=(const AsyncGeneration&) = delete;
 
-  // Once, before everything else.
+  // Call this once, before everything else.
   void Start();
 
   // on_done is called soon, with CANCELLED unless the call has just ended.
@@ -64,7 +64,7 @@ class AsyncGeneration {
   const std::optional<Generation::TimePoint> deadline_;
   GenerateHandlers handlers_;
   const std::function<void(AsyncGeneration*)> on_ended_;
-  // The attempt uses it while there is one, and nobody else does.
+  // While there is an attempt, only that uses it.
   Generation generation_;
   Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;

@@ -29,19 +29,19 @@ enum class ErrorKind {
   kInvalid,          // The request is wrong: violations name the field.
   kNotOffered,       // The server does not offer that.
   kNotFound,         // No such model.
-  kUnauthenticated,  // The server does not know who asks.
-  kForbidden,        // It knows, and does not allow it.
-  kOverloaded,       // A bound is reached: come again after retry_after.
-  kSlowReader,       // The answer was read too slowly; what came is valid.
-  kUnavailable,      // Not reached, no worker, or leaving: come again.
-  kDeadline,         // The time is up; what came is valid.
+  kUnauthenticated,  // The server does not know the caller.
+  kForbidden,        // It knows the caller but refuses the call.
+  kOverloaded,       // A limit is reached: retry after retry_after.
+  kSlowReader,       // The answer was read too slowly; what arrived is valid.
+  kUnavailable,      // Unreachable, no worker, or draining: retry.
+  kDeadline,         // The time is up; what arrived is valid.
   kCancelled,        // By the caller.
-  kDiverged,         // A stream that was resumed went on with another text.
+  kDiverged,         // A resumed stream continued with another text.
   kFailed,           // Anything else: the server failed.
 };
 
-// As bole.proto describes the details of an error. What the status does not
-// have is empty: gRPC makes some errors itself, and these have no details.
+// As bole.proto describes the details of an error. Details that the status
+// lacks are empty: gRPC raises some errors itself, and these have none.
 struct CallError {
   grpc::StatusCode code = grpc::StatusCode::OK;
   std::string message = {};
@@ -59,10 +59,10 @@ struct CallError {
 // Details of another domain, or of a type that is not known, are left out.
 CallError ReadError(const grpc::Status& status);
 
-// The same of a status that the SDK returned.
+// The same for a status that the SDK returned.
 CallError ReadError(const absl::Status& status);
 
-// With the details as a payload.
+// Converts `status`, with the details as a payload.
 absl::Status ToCallStatus(const grpc::Status& status);
 
 }  // namespace bole

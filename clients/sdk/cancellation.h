@@ -11,8 +11,8 @@
 
 namespace bole {
 
-// Cancels, once and for all, the calls that were given it, those to come
-// included. It outlives them. Thread-safe.
+// Cancels, once and for all, the calls that were given it, including later
+// ones. It must outlive them. Thread-safe.
 class Cancellation {
  public:
   Cancellation() = default;

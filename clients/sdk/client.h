@@ -30,32 +30,33 @@ namespace bole {
 
 // Thread-safe. It outlives its streams.
 //
-// A request without a model gets the client's. Everything that can be asked is
-// a field of the request (proto/bole.proto); requests.h makes the usual ones.
-// Failures are statuses that ReadError() explains (call_error.h). What failed
-// before anything came is tried again, and a stream that breaks is resumed, as
-// RetryPolicy says: the caller sees one answer, every token once. For that a
-// request without a seed gets one. Speculation and timing at the end of a
-// resumed answer are those of its last call.
+// A request without a model gets the client's. Everything that can be requested
+// is a field of the request (proto/bole.proto); requests.h makes the usual
+// ones. Failures are statuses that ReadError() explains (call_error.h). Calls
+// that fail before anything has arrived are retried, and streams that break are
+// resumed, as RetryPolicy says: the caller sees one answer, with every token
+// once. For that, a request without a seed is given one. Speculation and timing
+// at the end of a resumed answer are those of its last call.
 class Client {
  public:
   // Connects with the first call. INVALID_ARGUMENT, naming the option, if one
-  // makes no sense or a file cannot be read.
+  // is invalid or a file cannot be read.
   static absl::StatusOr<std::unique_ptr<Client>> Create(
       const ClientOptions& options);
-  // Cancels what GenerateAsync() began and has not ended, and waits for it.
+  // Cancels the calls of GenerateAsync() that have not ended, and waits for
+  // them.
   ~Client();
 
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // An answer to be read by the caller. An error of the call is that of the
-  // stream, at its end.
+  // Returns an answer for the caller to read. An error of the call is reported
+  // by the stream at its end.
   std::unique_ptr<GenerateStream> Generate(v1::GenerateRequest request,
                                            const CallOptions& options = {});
 
-  // An answer that comes to `handlers`. What is returned cancels it, and need
-  // not be kept.
+  // Delivers an answer to `handlers`. The returned object can cancel the call
+  // and need not be kept.
   std::shared_ptr<AsyncGeneration> GenerateAsync(
       v1::GenerateRequest request, GenerateHandlers handlers,
       const CallOptions& options = {});
@@ -105,7 +106,7 @@ class Client {
   CondVar changed_;
   std::map<AsyncGeneration*, std::shared_ptr<AsyncGeneration>> open_
       ABSL_GUARDED_BY(mutex_);
-  // Those above, and those that are being destroyed.
+  // The calls in open_, and those that are being destroyed.
   int num_open_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

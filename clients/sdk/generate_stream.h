@@ -20,19 +20,19 @@
 
 namespace bole {
 
-// One thread reads it; Cancel() from any. Client::Generate() makes one. Reading
-// it slowly slows down the server's stream, not other ones.
+// One thread reads it; any thread may call Cancel(). Client::Generate() makes
+// one. Reading it slowly slows down this stream of the server, but no others.
 //
 //   for (const v1::GenerateResponse& response : *stream) { ... }
 //   if (!stream->status().ok()) { ... }
 class GenerateStream {
  public:
-  // What is passed in outlives it.
+  // `channel`, `stub` and `cancellation` must outlive it.
   GenerateStream(const ServerChannel& channel, v1::BoleService::Stub& stub,
                  Generation generation,
                  std::optional<Generation::TimePoint> deadline,
                  Cancellation* cancellation);
-  ~GenerateStream();  // Cancels what has not ended, and waits for that.
+  ~GenerateStream();  // Cancels the call if it has not ended, and waits.
 
   GenerateStream(const GenerateStream&) = delete;
   GenerateStream& operator=(const GenerateStream&) = delete;
@@ -41,7 +41,7 @@ class GenerateStream {
   // answer has ended, and status() says how. It waits through retries, too.
   const v1::GenerateResponse* Next();
 
-  // How the answer ended. OK only if every choice came to its end.
+  // How the answer ended. OK only if every choice is complete.
   // REQUIRES: Next() has returned null.
   const absl::Status& status() const { return generation_.status(); }
 
@@ -69,7 +69,7 @@ class GenerateStream {
     const v1::GenerateResponse* response_ = nullptr;
   };
 
-  // Over what has not been read; once.
+  // Iterates over the responses that have not been read; call it once.
   Iterator begin() { return Iterator(this); }
   Iterator end() { return Iterator(nullptr); }
 
@@ -95,7 +95,7 @@ class GenerateStream {
   bool ended_ = false;
 };
 
-// A choice, put together.
+// A choice, assembled from its responses.
 struct GeneratedChoice {
   std::string text;
   std::string reasoning_content;
@@ -104,8 +104,8 @@ struct GeneratedChoice {
   v1::GenerateComplete complete;
 };
 
-// Reads what is left. All choices by number, but for those that the request
-// itself resumed as complete.
+// Reads the rest of the stream. Returns all choices by number, except those
+// that the request itself resumed as complete.
 absl::StatusOr<std::vector<GeneratedChoice>> ReadAll(GenerateStream& stream);
 
 }  // namespace bole

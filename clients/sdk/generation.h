@@ -1,5 +1,5 @@
-// One answer over several calls, each of which goes on where the stream of the
-// one before broke.
+// One answer that takes several calls, each of which continues where the stream
+// of the previous one broke.
 #ifndef BOLE_CLIENTS_SDK_GENERATION_H_
 #define BOLE_CLIENTS_SDK_GENERATION_H_
 
@@ -17,11 +17,12 @@
 
 namespace bole {
 
-// How an answer came.
+// How an answer was received.
 struct GenerationStats {
-  int retries = 0;  // Attempts before anything came, but for the last.
-  int resumes = 0;  // Attempts that went on from what had come.
-  // When the attempt began that brought the first response, or else the last.
+  int retries = 0;  // Attempts before anything arrived, except the last.
+  int resumes = 0;  // Attempts that continued from what had arrived.
+  // When the attempt that brought the first response began, or else the last
+  // one.
   std::chrono::steady_clock::time_point sent = {};
 };
 
@@ -29,9 +30,9 @@ struct GenerationStats {
 // thread-safe.
 //
 // A resumed call begins before the last chunk that had tokens, because a choice
-// whose last token ended it cannot be resumed behind that. What comes a second
-// time is cut off, and must be the same. So the caller gets every token, and
-// every byte of text, once.
+// whose last token ended it cannot be resumed after it. What arrives a second
+// time must be the same and is cut off, so that the caller gets every token and
+// every byte of text once.
 class Generation {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -41,20 +42,21 @@ class Generation {
   Generation(v1::GenerateRequest request, const RetryPolicy& policy,
              std::optional<TimePoint> deadline, uint64_t jitter_seed);
 
-  // What the latest attempt has asked.
+  // The request of the latest attempt; after End(), that of the next one.
   const v1::GenerateRequest& request() const { return request_; }
 
-  // An attempt begins, the first one included.
+  // Called when an attempt begins, including the first one.
   void Begin(TimePoint now);
 
-  // Takes a response of this attempt and cuts off what the caller has already.
-  // False: nothing is left, or status() says what is wrong, and the attempt is
-  // to be cancelled.
+  // Takes a response of this attempt and cuts off what the caller already has.
+  // False: nothing is left, or status() says what is wrong and the attempt must
+  // be cancelled.
   bool Take(v1::GenerateResponse& response);
 
-  // The attempt ended. Returns how long to wait for the next one, for which
-  // request() is ready then, or nothing: status() is how the call ended, which
-  // is CANCELLED if the caller `cancelled` it before its answer was whole.
+  // Called when the attempt has ended. Returns how long to wait before the next
+  // one, for which request() is then ready, or nothing if the call has ended,
+  // with status(). That is CANCELLED if the caller `cancelled` the call before
+  // its answer was complete.
   std::optional<std::chrono::milliseconds> End(const grpc::Status& status,
                                                bool cancelled, TimePoint now);
 
@@ -65,7 +67,8 @@ class Generation {
   const GenerationStats& stats() const { return stats_; }
 
  private:
-  // How much of a choice has come: its tokens, and of each text the bytes.
+  // How much of a choice has arrived: its tokens, the bytes of each text, and
+  // its tool calls.
   struct Position {
     size_t tokens = 0;
     size_t text = 0;
@@ -85,14 +88,14 @@ class Generation {
   bool TakeComplete(v1::GenerateComplete& complete, Choice& choice);
   bool Fail(absl::Status status);
   bool complete() const;
-  // Makes request_ ask for what has not come.
+  // Makes request_ ask for the rest of the answer.
   void Resume();
 
   v1::GenerateRequest request_;
   Retries retries_;
   std::vector<Choice> choices_;
-  bool began_ = false;       // Something has come,
-  bool progressed_ = false;  // and something new by this attempt.
+  bool began_ = false;       // Something has arrived.
+  bool progressed_ = false;  // This attempt brought something new.
   bool has_prompt_ = false;
   absl::Status status_;
   GenerationStats stats_;

@@ -1,4 +1,4 @@
-// Which failures of a call are tried again, and when.
+// Which failures of a call are retried, and when.
 #ifndef BOLE_CLIENTS_SDK_RETRY_POLICY_H_
 #define BOLE_CLIENTS_SDK_RETRY_POLICY_H_
 
@@ -12,15 +12,14 @@
 namespace bole {
 
 struct RetryPolicy {
-  // How often a call is sent at most until something of its answer comes.
-  // 1: never again.
+  // The most attempts until part of the answer arrives. 1: no retries.
   int max_attempts = 5;
-  // How often in a row, without anything new between, a stream that broke is
-  // asked to go on from what came. 0: what breaks has failed.
+  // How many times in a row, without anything new in between, a broken stream
+  // is resumed. 0: a broken stream has failed.
   int max_resumes = 5;
-  // The wait after the first failure. It doubles with each one, up to the
-  // longest; a random part of it, up to a half, is left out, so that clients
-  // whom one event hit do not come back together.
+  // The wait after the first failure. It doubles with each failure, up to
+  // max_backoff. A random part, up to a half, is subtracted, so that clients
+  // that failed together do not retry together.
   std::chrono::milliseconds initial_backoff{100};
   std::chrono::milliseconds max_backoff{5000};
 };
@@ -30,18 +29,18 @@ class Retries {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Nothing is sent again at `deadline` or later. `seed` is of the random
+  // Nothing is sent again at `deadline` or later. `seed` is for the random
   // parts.
   Retries(const RetryPolicy& policy, std::optional<TimePoint> deadline,
           uint64_t seed);
 
-  // An attempt failed at `now`, not by the caller's will. `began`: something of
-  // the answer has come, by this attempt or one before; `progressed`: something
-  // new, by this one. Returns how long to wait for the next attempt, or nothing
-  // if the call has failed:
-  //   - UNAVAILABLE, and what gRPC itself makes of a connection that ends, is
-  //     tried again after a backoff, or after the time that the server names if
-  //     that is longer;
+  // Called when an attempt failed at `now` without being cancelled by the
+  // caller. `began`: part of the answer has arrived, by this attempt or an
+  // earlier one; `progressed`: this attempt brought something new. Returns how
+  // long to wait before the next attempt, or nothing if the call has failed:
+  //   - UNAVAILABLE, and the errors that gRPC itself raises when a connection
+  //     ends, are retried after a backoff, or after the time that the server
+  //     names if that is longer;
   //   - RESOURCE_EXHAUSTED for which the server names a time, after that time,
   //     if this attempt brought nothing;
   //   - everything else has failed.
@@ -51,7 +50,7 @@ class Retries {
                                                       TimePoint now);
 
  private:
-  // Backoff number failures_.
+  // The backoff after failures_ failures.
   std::chrono::milliseconds Backoff();
 
   const RetryPolicy policy_;

@@ -1,4 +1,4 @@
-// A channel to the scheduler, and what goes with every call over it.
+// A channel to the scheduler, and the metadata of every call over it.
 #ifndef BOLE_CLIENTS_SDK_SERVER_CHANNEL_H_
 #define BOLE_CLIENTS_SDK_SERVER_CHANNEL_H_
 
@@ -20,12 +20,12 @@ class ServerChannel {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   // Connects with the first call. INVALID_ARGUMENT, naming the option, if one
-  // makes no sense or a file cannot be read; the token is in no message.
+  // is invalid or a file cannot be read; no message has the token.
   static absl::StatusOr<ServerChannel> Open(const ClientOptions& options);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // What "authorization" says of every call; empty without a token.
+  // The value of "authorization" in every call; empty without a token.
   const std::string& authorization() const { return authorization_; }
 
   // Gives a call its token, its tenant and its deadline.

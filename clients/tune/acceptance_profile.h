@@ -15,14 +15,14 @@ struct AcceptanceProfile {
   RankChances chances;
 };
 
-// Trees by which a mean was measured.
+// The trees with which a mean was measured.
 struct MeasuredTree {
   DraftShape shape;
   int nodes = 64;
 };
 
-// Trees of `of` have `mean` accepted tokens a round, the model's own included;
-// ranks are those of HalvingChances().
+// The profile with which trees like `of` have `mean` accepted tokens per round,
+// including the model's own. Its ranks are those of HalvingChances().
 //
 // INVALID_ARGUMENT: such trees cannot have that mean.
 absl::StatusOr<AcceptanceProfile> ProfileOfMean(double mean,

@@ -1,4 +1,4 @@
-// What `bole tune` says.
+// The report of `bole tune`.
 #ifndef BOLE_CLIENTS_TUNE_TUNING_REPORT_H_
 #define BOLE_CLIENTS_TUNE_TUNING_REPORT_H_
 

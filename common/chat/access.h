@@ -31,7 +31,7 @@ struct SliceBounds {
 // negative and absent bounds.
 absl::StatusOr<Value> GetSlice(const Value& object, const SliceBounds& bounds);
 
-// What a `for` over `value` takes in turn: items, keys, characters.
+// What a `for` over `value` iterates over: items, keys, characters.
 absl::StatusOr<std::shared_ptr<const List>> Iterate(const Value& value);
 
 }  // namespace bole::jinja

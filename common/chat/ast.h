@@ -17,7 +17,7 @@ namespace bole::jinja {
 
 struct Expr;
 
-// Nodes belong to the Template (below); these pointers only refer.
+// The Template (below) owns the nodes; these pointers only refer to them.
 using ExprRef = const Expr*;
 
 struct Arguments {
@@ -115,7 +115,7 @@ struct TextStatement {
 struct OutputStatement {
   ExprRef value;
 };
-struct IfStatement {  // The first branch whose condition holds; null is else.
+struct IfStatement {  // Runs the first branch that holds; null is else.
   std::vector<std::pair<ExprRef, Body>> branches;
 };
 struct ForStatement {
@@ -123,7 +123,7 @@ struct ForStatement {
   ExprRef iterable;
   ExprRef filter;  // Null if there is none.
   Body body;
-  Body otherwise;  // For nothing to iterate over.
+  Body otherwise;  // Runs if there are no items.
 };
 struct SetStatement {
   std::string name;

@@ -1,4 +1,4 @@
-// Bounds on what one rendering may take.
+// Bounds on the time and memory of one rendering.
 #ifndef BOLE_COMMON_CHAT_BUDGET_H_
 #define BOLE_COMMON_CHAT_BUDGET_H_
 
@@ -13,7 +13,7 @@ namespace bole::jinja {
 inline constexpr size_t kMaxStringBytes = 16 << 20;
 inline constexpr size_t kMaxListItems = 1 << 20;
 
-// How deep lists and objects may hold each other.
+// How deep lists and objects may be nested.
 inline constexpr int kMaxValueDepth = 100;
 
 // Steps that a rendering has left. A step is a node of the template evaluated

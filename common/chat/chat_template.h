@@ -1,4 +1,4 @@
-// Conversations to prompt text, by a checkpoint's own template.
+// Renders conversations to prompt text with a checkpoint's own template.
 #ifndef BOLE_COMMON_CHAT_CHAT_TEMPLATE_H_
 #define BOLE_COMMON_CHAT_CHAT_TEMPLATE_H_
 

@@ -13,7 +13,8 @@ namespace bole::jinja {
 // precedence: a filter binds more tightly than any operator, then * / // %,
 // then ~, then + -, comparisons, not, and, or, if-else.
 //
-// Errors carry the line. UNIMPLEMENTED names what Jinja has and this has not.
+// Errors carry the line. UNIMPLEMENTED names a feature of Jinja that this
+// parser lacks.
 class ExpressionParser {
  public:
   // Neither is owned. `depth` counts the nesting of all that is being parsed.

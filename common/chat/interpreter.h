@@ -1,4 +1,4 @@
-// Running of parsed templates.
+// Runs parsed templates.
 #ifndef BOLE_COMMON_CHAT_INTERPRETER_H_
 #define BOLE_COMMON_CHAT_INTERPRETER_H_
 

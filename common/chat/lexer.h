@@ -29,7 +29,7 @@ struct Token {
   int line;  // From 1.
 };
 
-// The tokens of `source`, as Jinja cuts it with trim_blocks and lstrip_blocks
+// The tokens of `source`, as Jinja splits it with trim_blocks and lstrip_blocks
 // on: the newline after a block tag and the white space before one on its line
 // are dropped, and so is one newline at the very end. Line ends may be \n, \r\n
 // or \r. Comments give no token.

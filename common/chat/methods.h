@@ -14,8 +14,8 @@ namespace bole::jinja {
 // that CallMethod does not know.
 absl::StatusOr<bool> HasMethod(const Value& object, std::string_view name);
 
-// Calls one: startswith, endswith, strip, lstrip, rstrip, split of strings;
-// items, keys, values, get of mappings.
+// Calls a method: startswith, endswith, strip, lstrip, rstrip, split of
+// strings; items, keys, values, get of mappings.
 absl::StatusOr<Value> CallMethod(const Method& method,
                                  const CallArguments& arguments);
 

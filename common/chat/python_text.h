@@ -29,9 +29,9 @@ std::string_view Strip(std::string_view text,
                        std::optional<std::string_view> chars = std::nullopt,
                        StripSides sides = {});
 
-// str.split(separator, max_splits): the parts between separators, of which no
-// more than `max_splits` are cut at (all, if negative). Without a separator, at
-// runs of white space, and then without empty parts.
+// str.split(separator, max_splits): the parts between separators, with at most
+// `max_splits` cuts (no limit if negative). Without a separator it cuts at runs
+// of white space and returns no empty parts.
 //
 // REQUIRES: `separator` is not empty.
 std::vector<std::string_view> Split(std::string_view text,
@@ -42,13 +42,14 @@ std::vector<std::string_view> Split(std::string_view text,
 // which std::string_view::find does not promise.
 size_t Find(std::string_view text, std::string_view wanted, size_t from = 0);
 
-// Its characters, each as a part of `text`.
+// The characters of `text`, each as a part of it.
 std::vector<std::string_view> Characters(std::string_view text);
 
-// The number of its characters.
+// The number of characters of `text`.
 size_t NumCharacters(std::string_view text);
 
-// Where its character number `index` begins; its size if there are no more.
+// Where character number `index` of `text` begins; the size of `text` if it has
+// fewer characters.
 size_t OffsetOfCharacter(std::string_view text, int64_t index);
 
 }  // namespace bole::jinja

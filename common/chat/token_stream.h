@@ -23,21 +23,21 @@ class TokenStream {
   explicit TokenStream(std::vector<Token> tokens)
       : tokens_(std::move(tokens)) {}
 
-  // The current token, and the one after. The end comes again and again.
+  // The current token, and the one after it. At the end they return kEnd.
   const Token& Peek() const { return tokens_[at_]; }
   const Token& PeekSecond() const;
 
-  // The current token, and moves to the next.
+  // Returns the current token and moves to the next.
   const Token& Next();
 
   bool IsName(std::string_view name) const;
   bool IsOperator(std::string_view op) const;
 
-  // Moves on if the current token is that, and returns whether it was.
+  // Moves on if the current token is the given one, and returns whether it was.
   bool SkipName(std::string_view name);
   bool SkipOperator(std::string_view op);
 
-  // The same, where anything else is an error.
+  // The same, but anything else is an error.
   absl::Status ExpectOperator(std::string_view op);
   absl::Status Expect(Token::Kind kind);
   absl::StatusOr<std::string> ExpectName();

@@ -1,4 +1,4 @@
-// The values that a template computes with, after Python's.
+// The values that a template computes with, modelled on Python's.
 #ifndef BOLE_COMMON_CHAT_VALUE_H_
 #define BOLE_COMMON_CHAT_VALUE_H_
 
@@ -44,8 +44,8 @@ enum class Function { kNamespace, kRaiseException };
 // A value. Strings, lists and objects never change and are shared by all the
 // values that hold them, so copies are cheap. Strings are valid UTF-8.
 //
-// Namespaces and macros are not owned: the first belong to the rendering, the
-// second to the template.
+// Namespaces and macros are not owned: namespaces belong to the rendering,
+// macros to the template.
 class Value {
  public:
   using String = std::shared_ptr<const std::string>;
@@ -69,8 +69,8 @@ class Value {
         Undefined{std::make_shared<const std::string>(std::move(why))});
   }
 
-  // A list, or with `is_tuple` a tuple; an object. RESOURCE_EXHAUSTED if it is
-  // too long or too deep (budget.h). Of equal keys the last counts.
+  // Make a list (with `is_tuple` a tuple) and an object. RESOURCE_EXHAUSTED if
+  // it is too long or too deep (budget.h). Of equal keys the last counts.
   static absl::StatusOr<Value> MakeList(std::vector<Value> items,
                                         bool is_tuple = false);
   static absl::StatusOr<Value> MakeDict(
@@ -118,7 +118,7 @@ struct List {
   int depth = 1;
 };
 
-// Members in order of insertion, and their places by key.
+// Members in order of insertion, and their positions by key.
 struct Dict {
   std::vector<std::pair<std::string, Value>> items;
   absl::flat_hash_map<std::string, size_t> index;

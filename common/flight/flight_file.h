@@ -20,18 +20,18 @@ enum class FlightReason {
   kSignal,  // SIGUSR1.
   kFault,   // A device that fails or hangs; a worker that does not answer.
   kCrash,   // A signal that ends the process.
-  kAsked,   // Over gRPC; that is no file.
+  kAsked,   // Requested over gRPC; there is no file.
 };
 
 // Writes all records of a recorder into a new file of a folder, as lines of
 // JSON: first who wrote them, when and why, then the records, oldest first. A
-// file is there as a whole or not at all. It can be read by its owner alone.
+// file appears as a whole or not at all. Only its owner can read it.
 //
 // Thread-safe.
 class FlightFile {
  public:
-  // INVALID_ARGUMENT, naming the folder, unless files can be made there, or
-  // with a path that is too long. `recorder` must outlive this; `service` is
+  // INVALID_ARGUMENT, naming the folder, if files cannot be created there or
+  // their paths would be too long. `recorder` must outlive this; `service` is
   // the program's name, in a-z and '-'.
   static absl::StatusOr<std::unique_ptr<FlightFile>> Open(
       const FlightRecorder& recorder, const std::string& service,
@@ -51,7 +51,7 @@ class FlightFile {
              std::string folder);
 
   int WriteTo(const char* path, FlightReason reason) const;
-  // The path of a file that is written now, and a zero.
+  // Makes the path of a file that is written now, with a zero at its end.
   void MakePath(FlightReason reason, Path& path) const;
 
   const FlightRecorder& recorder_;
@@ -64,7 +64,7 @@ size_t FormatFlightHeader(const FlightRecorder& recorder,
                           std::string_view service, FlightReason reason,
                           std::span<char, FlightRecorder::kMaxLine> line);
 
-// What a file has, in memory.
+// The contents of a file, in memory.
 std::string FlightJsonLines(const FlightRecorder& recorder,
                             std::string_view service, FlightReason reason);
 

@@ -1,4 +1,4 @@
-// A process's flight recorder, and everything that has it written.
+// A process's flight recorder, and everything that writes its records to files.
 #ifndef BOLE_COMMON_FLIGHT_FLIGHT_LOG_H_
 #define BOLE_COMMON_FLIGHT_FLIGHT_LOG_H_
 
@@ -22,8 +22,8 @@ struct FlightLogOptions {
   FlightWriter::Note note;
 };
 
-// One for a process, which may have a folder. SIGUSR1, faults, and signals that
-// end the process have its records written there. Thread-safe.
+// There is one for a process. If it has a folder, SIGUSR1, faults, and signals
+// that end the process cause its records to be written there. Thread-safe.
 class FlightLog {
  public:
   // Errors are those of FlightFile::Open() and FlightWriter::Start().
@@ -39,8 +39,8 @@ class FlightLog {
 
   // As FlightWriter::AskForFault().
   void AskForFault() { writer_->AskForFault(); }
-  // Writes the records now, for a process that is about to end. Returns what to
-  // say of it; nothing without a folder.
+  // Writes the records now, for a process that is about to end. Returns a
+  // message about it; empty without a folder.
   std::string WriteFault() const;
 
  private:

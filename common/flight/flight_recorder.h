@@ -1,4 +1,4 @@
-// The last rounds of a service in memory, in numbers.
+// Keeps the last rounds of a service in memory, as numbers.
 #ifndef BOLE_COMMON_FLIGHT_FLIGHT_RECORDER_H_
 #define BOLE_COMMON_FLIGHT_FLIGHT_RECORDER_H_
 
@@ -15,23 +15,24 @@ namespace bole {
 // What a number of a record means.
 struct FlightField {
   const char* name;
-  // The number counts units of 10^-decimals, and is written with a point.
+  // The number counts units of 10^-decimals, and is written with a decimal
+  // point.
   int decimals = 0;
-  // If there are any, the number is an index, and the name there is written.
+  // If not empty, the number is an index into it, and that name is written.
   std::span<const char* const> names = {};
 };
 
 // A ring of records, each an array of numbers whose meaning is fixed. There is
 // room for nothing else, so no text of a request can get into it.
 //
-// One thread writes at a time; what hands the turn over must order their
-// writes. Any number of threads read, and so may a signal handler: nobody waits
-// for anybody. A record that is being written is left out of what is read.
+// Only one thread may write at a time, and a change of the writer must order
+// their writes. Any number of threads may read, and so may a signal handler:
+// nobody waits for anybody. Readers skip a record that is being written.
 //
 // COST: of a record, an atomic store for each of its numbers.
 class FlightRecorder {
  public:
-  // Bytes of a line, at most.
+  // The most bytes of a line.
   static constexpr size_t kMaxLine = 4096;
 
   // `fields` must outlive the recorder; their names are of a-z and '_'.
@@ -45,7 +46,7 @@ class FlightRecorder {
   // the new one; they are numbered from 0 on.
   // REQUIRES: as many values as there are fields.
   uint64_t Add(std::span<const int64_t> values);
-  // Writes the record of this number anew, unless it was replaced.
+  // Overwrites the record of this number, unless it was replaced.
   void Amend(uint64_t number, std::span<const int64_t> values);
 
   size_t capacity() const { return capacity_; }
@@ -66,7 +67,7 @@ class FlightRecorder {
 
  private:
   void Write(uint64_t number, std::span<const int64_t> values);
-  // False if there is another record, or it changed meanwhile.
+  // False if the slot has another record, or it changed meanwhile.
   bool Read(uint64_t number, std::span<int64_t> values) const;
 
   const std::span<const FlightField> fields_;

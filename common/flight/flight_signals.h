@@ -12,22 +12,24 @@
 
 namespace bole {
 
-// From here on SIGUSR1 does not end the process: it waits for a FlightWriter.
-// First thing in main(), before anything starts a thread, since only threads
-// started later inherit that.
+// After this call SIGUSR1 does not end the process but waits for a
+// FlightWriter. Call it first in main(), before anything starts a thread, since
+// only threads started later inherit this.
 void BlockFlightSignal();
 
-// A thread that writes a file with every SIGUSR1, and with every AskFor(), off
-// the threads that serve. Without a folder it says what is missing instead.
+// A thread that writes a file for SIGUSR1 and AskForFault(), so that the
+// threads that serve do not. Without a folder SIGUSR1 only makes it note what
+// is missing.
 //
 // Thread-safe.
 class FlightWriter {
  public:
-  // Takes one line without its end.
+  // Receives one line without its line feed.
   using Note = std::function<void(const std::string&)>;
 
-  // `file` may be null, and outlives this otherwise. `note` is told of every
-  // file and of every failure. INTERNAL if the system has no descriptor left.
+  // `file` may be null; otherwise it must outlive this. `note` is called for
+  // every file and every failure. INTERNAL if the system has no descriptor
+  // left.
   // REQUIRES: BlockFlightSignal().
   static absl::StatusOr<std::unique_ptr<FlightWriter>> Start(
       const FlightFile* file, Note note);
@@ -36,9 +38,9 @@ class FlightWriter {
   FlightWriter(const FlightWriter&) = delete;
   FlightWriter& operator=(const FlightWriter&) = delete;
 
-  // A fault was seen: a file is written soon, but at most one a minute, because
-  // a worker may be lost again and again. Does not block. Without a folder
-  // nothing happens.
+  // Reports a fault: a file is written soon, but at most one a minute, because
+  // a worker may be lost repeatedly. Does not block. Without a folder nothing
+  // happens.
   void AskForFault();
 
  private:
@@ -54,12 +56,12 @@ class FlightWriter {
   std::thread thread_;
 };
 
-// From here on a signal that ends the process for an error of its own, SIGSEGV
-// or SIGABRT for example, writes `file` first, which lives until another one,
-// or null, is named.
+// After this call a signal that ends the process for an error of its own, such
+// as SIGSEGV or SIGABRT, writes `file` first. `file` must live until this is
+// called with another one or null.
 void WriteOnCrash(const FlightFile* file);
 
-// What to say of FlightFile::Write().
+// A message about the result of FlightFile::Write().
 std::string DescribeFlightFile(const absl::StatusOr<std::string>& path);
 
 }  // namespace bole

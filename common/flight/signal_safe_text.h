@@ -1,4 +1,4 @@
-// Text that a signal handler can put together.
+// Text that a signal handler can build.
 #ifndef BOLE_COMMON_FLIGHT_SIGNAL_SAFE_TEXT_H_
 #define BOLE_COMMON_FLIGHT_SIGNAL_SAFE_TEXT_H_
 
@@ -9,8 +9,8 @@
 
 namespace bole {
 
-// Appends to memory of the caller's; what does not fit is left out. It neither
-// allocates nor locks, so that it is async-signal-safe.
+// Appends to the caller's memory; what does not fit is left out. It neither
+// allocates nor locks, so it is async-signal-safe.
 class SignalSafeText {
  public:
   explicit SignalSafeText(std::span<char> room) : room_(room) {}

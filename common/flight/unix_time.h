@@ -7,7 +7,7 @@
 
 namespace bole {
 
-// Since 1970, by the system's clock. Async-signal-safe.
+// Microseconds since 1970, by the system's clock. Async-signal-safe.
 inline int64_t UnixMicroseconds() {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);

@@ -1,4 +1,4 @@
-// What a service says of itself, a line at a time.
+// The log of a service, one line at a time.
 #ifndef BOLE_COMMON_LOG_LOG_H_
 #define BOLE_COMMON_LOG_LOG_H_
 
@@ -20,7 +20,7 @@ enum class LogFormat {
 enum class LogLevel { kInfo, kWarning, kError };
 
 using LogValue = std::variant<int64_t, double, std::string>;
-// Besides the message. As text: name=value, quoted where that is not plain.
+// A field besides the message. As text it is name=value, quoted if necessary.
 using LogField = std::pair<std::string_view, LogValue>;
 
 // Writes whole lines to stderr, or to `out`: lines of several threads do not
@@ -32,7 +32,7 @@ class Log {
 
   void Write(LogLevel level, std::string_view message,
              std::span<const LogField> fields = {}) const;
-  // At the level of information.
+  // Writes at level kInfo.
   void Note(std::string_view message) const { Write(LogLevel::kInfo, message); }
 
  private:

@@ -1,4 +1,4 @@
-// The token by which a client is known.
+// The token by which a client authenticates itself.
 #ifndef BOLE_COMMON_NET_BEARER_TOKEN_H_
 #define BOLE_COMMON_NET_BEARER_TOKEN_H_
 
@@ -11,7 +11,7 @@
 
 namespace bole {
 
-// Follows a file that holds a token; white space around it is left out.
+// Follows a file that holds a token; white space around it is ignored.
 // Thread-safe.
 class BearerToken {
  public:
@@ -20,8 +20,8 @@ class BearerToken {
   static absl::StatusOr<std::unique_ptr<BearerToken>> Open(
       const std::string& path);
 
-  // "Bearer TOKEN", for the metadata "authorization". Reads the file; while it
-  // is of no use, its last token.
+  // "Bearer TOKEN", for the metadata "authorization". Reads the file again;
+  // while it is unusable, returns its last valid token.
   std::string Authorization();
 
  private:

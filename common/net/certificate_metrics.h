@@ -1,4 +1,4 @@
-// When the certificates end that a process shows.
+// When the certificates that a process presents expire.
 #ifndef BOLE_COMMON_NET_CERTIFICATE_METRICS_H_
 #define BOLE_COMMON_NET_CERTIFICATE_METRICS_H_
 
@@ -17,9 +17,9 @@ struct UsedCertificate {
   std::string path;  // Empty: there is none.
 };
 
-// One series for each, read from its file by every scrape: the moment at which
-// the first certificate of the chain ends. A file that cannot be read any more
-// has 0, as it is as bad as one that has ended.
+// One series for each, read from its file on every scrape: the time at which
+// the first certificate of the chain expires. A file that can no longer be read
+// has 0, since it is as bad as an expired one.
 //
 // Thread-safe.
 class CertificateMetrics final : public prometheus::Collectable {

@@ -1,4 +1,4 @@
-// How a client of one of our services proves who it is, and whom it believes.
+// How a client of one of our services proves who it is, and whom it trusts.
 #ifndef BOLE_COMMON_NET_CLIENT_CREDENTIALS_H_
 #define BOLE_COMMON_NET_CLIENT_CREDENTIALS_H_
 
@@ -14,8 +14,8 @@ namespace bole {
 
 // Files in PEM. All empty: nothing is encrypted.
 struct TlsClientFiles {
-  std::string ca = {};    // The server's certificate is of these.
-  std::string cert = {};  // What the client shows: a chain, its own first, and
+  std::string ca = {};    // Authorities for the server's certificate.
+  std::string cert = {};  // The client's chain, its own first, and
   std::string key = {};  // its private key, without a password. Empty: nothing.
   // The name in the server's certificate. Empty: what the address says.
   std::string server_name = {};
@@ -23,7 +23,7 @@ struct TlsClientFiles {
   bool empty() const { return ca.empty(); }
 };
 
-// Makes channels. A value; its copies share what was read. Thread-safe.
+// Makes channels. Copies share what was read. Thread-safe.
 class ClientCredentials {
  public:
   ClientCredentials();  // Nothing is encrypted.
@@ -34,7 +34,7 @@ class ClientCredentials {
   // certificate's; or if anything is named without `ca`.
   static absl::StatusOr<ClientCredentials> Open(const TlsClientFiles& files);
 
-  // To "HOST:PORT". Connects with the first call.
+  // A channel to "HOST:PORT", which connects with the first call.
   std::shared_ptr<grpc::Channel> ChannelTo(
       const std::string& address, grpc::ChannelArguments arguments) const;
 

@@ -20,9 +20,9 @@ namespace bole {
 // gRPC status. Calls that a guard refuses, and those of methods that no service
 // has, are not counted.
 //
-// An interceptor sees the end of a call, but costs each message of it another
-// turn of a completion queue. So streams of many messages are counted by those
-// who end them, and the others by interceptors.
+// An interceptor sees the end of a call, but costs each of its messages another
+// pass through a completion queue. So streams of many messages are counted by
+// the code that ends them, and other calls by interceptors.
 //
 // Thread-safe.
 class HandledCalls {
@@ -35,8 +35,8 @@ class HandledCalls {
   // A call of `method`, a full name, has ended. COST: a look-up under a mutex.
   void Count(std::string_view method, grpc::StatusCode code);
 
-  // Counts every call but those of `streams`. This must outlive the server that
-  // it is given to.
+  // Interceptors that count every call except those of `streams`. This must
+  // outlive the server that it is given to.
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
   Interceptors();
 

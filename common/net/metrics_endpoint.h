@@ -16,10 +16,10 @@
 
 namespace bole {
 
-// What a scrape of metrics is answered with.
+// The answer to a scrape of metrics.
 HttpAnswer MetricsAnswer(const prometheus::Collectable& metrics);
 
-// Why a request with this head is not answered. Must not wait.
+// Returns the answer to a request that is refused by its head. Must not block.
 using MetricsGuard =
     std::function<std::optional<HttpAnswer>(const HttpRequest& head)>;
 
@@ -43,7 +43,7 @@ class MetricsEndpoint {
   MetricsEndpoint(const MetricsEndpoint&) = delete;
   MetricsEndpoint& operator=(const MetricsEndpoint&) = delete;
 
-  // Where it listens, the port being the real one.
+  // The address on which it listens, with the actual port.
   const ListenAddress& address() const { return server_->address(); }
 
  private:

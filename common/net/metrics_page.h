@@ -1,4 +1,4 @@
-// Everything that one process tells Prometheus.
+// All metrics that one process exports to Prometheus.
 #ifndef BOLE_COMMON_NET_METRICS_PAGE_H_
 #define BOLE_COMMON_NET_METRICS_PAGE_H_
 

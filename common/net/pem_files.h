@@ -1,4 +1,4 @@
-// Whether files are what TLS needs.
+// Checks the files that TLS needs.
 #ifndef BOLE_COMMON_NET_PEM_FILES_H_
 #define BOLE_COMMON_NET_PEM_FILES_H_
 
@@ -19,7 +19,7 @@ struct TlsFiles {
   bool empty() const { return cert.empty() && key.empty(); }
 };
 
-// How often files are looked at that may change.
+// How often files that may change are checked.
 inline constexpr unsigned kPemRefreshSeconds = 1;
 
 // INVALID_ARGUMENT, naming the file, if one cannot be read or has no
@@ -27,14 +27,14 @@ inline constexpr unsigned kPemRefreshSeconds = 1;
 absl::Status CheckKeyPair(const std::string& cert_path,
                           const std::string& key_path);
 
-// The same of certificates alone.
+// The same for a file with certificates alone.
 absl::Status CheckCertificates(const std::string& path);
 
-// The same of all that are named; also if certificates of clients are named
-// without a pair. OK if there are none.
+// The same for all files that are named; also if `client_ca` is named without a
+// key pair. OK if none is named.
 absl::Status Check(const TlsFiles& files);
 
-// When the first of the file's certificates ends, in seconds since 1970.
+// When the first of the file's certificates expires, in seconds since 1970.
 // INVALID_ARGUMENT, naming the file, as above.
 absl::StatusOr<int64_t> EndOfCertificates(const std::string& path);
 

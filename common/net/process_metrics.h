@@ -1,5 +1,5 @@
-// What every process tells of itself, by the names that Prometheus' own client
-// libraries use.
+// Metrics that every process exports about itself, by the names that
+// Prometheus' own client libraries use.
 #ifndef BOLE_COMMON_NET_PROCESS_METRICS_H_
 #define BOLE_COMMON_NET_PROCESS_METRICS_H_
 
@@ -12,7 +12,7 @@
 namespace bole {
 
 // The version, the start, processor time, memory and file descriptors, read
-// from /proc by every scrape. What cannot be read there has no family.
+// from /proc on every scrape. Metrics that cannot be read there have no family.
 //
 // Thread-safe.
 class ProcessMetrics final : public prometheus::Collectable {

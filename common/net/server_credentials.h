@@ -13,20 +13,19 @@
 
 namespace bole {
 
-// Whether a call may go on: its method, "/PACKAGE.SERVICE/METHOD", and the
-// value of its metadata "authorization", or of several separated by commas. An
-// error ends the call with its code and message before its service hears of it.
-// Called by several threads, for every call of every method, those included
-// that no service has; it must not wait.
+// Decides whether a call may proceed, by its method, "/PACKAGE.SERVICE/METHOD",
+// and the value of its metadata "authorization" (several are separated by
+// commas). An error ends the call with its code and message before its service
+// sees it. Called by several threads, for every call of every method, including
+// those that no service has; it must not block.
 using CallGuard = std::function<grpc::Status(std::string_view method,
                                              std::string_view authorization)>;
 
 // TLS 1.2 or later if there are files, which are read again within a second
-// when they change: connections that come then are met with the new ones. A
-// certificate and its key should change together, by renaming a link to their
-// folder: while the two do not match, connections fail.
-// `guard` may be null. INVALID_ARGUMENT, naming the file, if one cannot be
-// read, or if the key is not the certificate's.
+// when they change: later connections use the new ones. A certificate and its
+// key should change together, by renaming a link to their folder: while the two
+// do not match, connections fail. `guard` may be null. INVALID_ARGUMENT, naming
+// the file, if one cannot be read, or if the key is not the certificate's.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsFiles& files, CallGuard guard);
 

@@ -24,7 +24,7 @@ struct BpeMerge {
 class Bpe {
  public:
   // `byte_ids` gives the token of each single byte, if it has one; `merges` are
-  // in order of rank, lowest first. Of a pair that comes twice the later rank
+  // in order of rank, lowest first. If a pair occurs twice, the later rank
   // counts.
   Bpe(const std::array<std::optional<int32_t>, 256>& byte_ids,
       const std::vector<BpeMerge>& merges);

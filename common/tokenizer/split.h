@@ -30,9 +30,9 @@ class SplitPattern {
   // Appends the pieces of `text`, in order, to `pieces`. They are not empty,
   // they refer to `text`, and together they are `text`.
   //
-  // RESOURCE_EXHAUSTED if the pattern needs more steps on this text than
-  // 10 million and 64 for each byte. A pattern of hostile design so fails in
-  // bounded time; the patterns in use need a few steps for each byte.
+  // RESOURCE_EXHAUSTED if the pattern needs more steps on this text than 10
+  // million and 64 for each byte. A hostile pattern thus fails in bounded time;
+  // the patterns in use need a few steps for each byte.
   //
   // REQUIRES: `text` is valid UTF-8.
   absl::Status Split(std::string_view text,

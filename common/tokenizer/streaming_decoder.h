@@ -1,4 +1,4 @@
-// Token ids to text as they arrive.
+// Decodes token ids to text as they arrive.
 #ifndef BOLE_COMMON_TOKENIZER_STREAMING_DECODER_H_
 #define BOLE_COMMON_TOKENIZER_STREAMING_DECODER_H_
 
@@ -9,11 +9,11 @@
 
 namespace bole {
 
-// Decodes one stream of ids. What all calls of Push and the call of Finish
-// return is, put together, Tokenizer::Decode of all the ids.
+// Decodes one stream of ids. The results of all calls of Push and of Finish,
+// concatenated, equal Tokenizer::Decode of all the ids.
 //
-// A copy goes on from the same point on its own. Not thread-safe. The tokenizer
-// must outlive it.
+// A copy continues independently from the same point. Not thread-safe. The
+// tokenizer must outlive it.
 class StreamingDecoder {
  public:
   explicit StreamingDecoder(const Tokenizer& tokenizer,
@@ -25,7 +25,7 @@ class StreamingDecoder {
   std::string Push(int32_t id);
 
   // What is left: U+FFFD if the ids ended inside of a character, else nothing.
-  // The decoder is then as new.
+  // The decoder is then in its initial state.
   std::string Finish();
 
  private:

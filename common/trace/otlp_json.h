@@ -9,7 +9,7 @@
 
 namespace bole {
 
-// Who made the spans.
+// The process that made the spans.
 struct SpanResource {
   std::string service;   // "bole-scheduler".
   std::string instance;  // Among the processes of the service.
@@ -17,7 +17,7 @@ struct SpanResource {
 
 // An ExportTraceServiceRequest of opentelemetry.proto.collector.trace.v1 in
 // OTLP's JSON: ids in hex digits, 64-bit numbers as strings, enums as numbers.
-// Texts that are not UTF-8 have U+FFFD in place of what is wrong.
+// Invalid UTF-8 in texts becomes U+FFFD.
 std::string ToOtlpJson(const SpanResource& resource,
                        std::span<const Span> spans);
 

@@ -19,8 +19,8 @@ struct TracedSequence {
                          const TracedSequence&) = default;
 };
 
-// What goes to a worker beside a plan. Without sampled requests both are empty,
-// and nothing goes.
+// What is sent to a worker besides a plan. Without sampled requests both lists
+// are empty, and nothing is sent.
 struct PlanTrace {
   std::vector<TracedSequence> sequences = {};
   // Parents that neither this plan nor a later one names: the worker's spans

@@ -1,4 +1,4 @@
-// Takes spans to a collector, off the threads that make them.
+// Sends spans to a collector, off the threads that make them.
 #ifndef BOLE_COMMON_TRACE_SPAN_EXPORTER_H_
 #define BOLE_COMMON_TRACE_SPAN_EXPORTER_H_
 
@@ -20,18 +20,18 @@ namespace bole {
 // What became of a span.
 enum class SpanOutcome {
   kExported,
-  kDropped,  // Too many waited.
+  kDropped,  // The queue was full.
   kFailed,   // The collector did not take its batch.
 };
 
 struct SpanExporterOptions {
   SpanResource resource;
-  // Posts a body of OTLP's JSON, and may take its time. An error loses the
-  // batch: it is not sent again.
+  // Posts a body of OTLP's JSON, and may block. An error loses the batch: it is
+  // not sent again.
   std::function<absl::Status(const std::string& body)> post;
   // Counts spans; called by any thread. May be null.
   std::function<void(SpanOutcome outcome, size_t count)> count = nullptr;
-  // Told of the first failure after a success, and of the first success after
+  // Called on the first failure after a success, and on the first success after
   // failures. May be null.
   std::function<void(const std::string& what)> note = nullptr;
   size_t max_waiting = 4096;
@@ -44,13 +44,13 @@ struct SpanExporterOptions {
 class SpanExporter {
  public:
   explicit SpanExporter(SpanExporterOptions options);
-  // Sends what waits, until the collector fails, and ends.
+  // Sends the waiting spans, until the collector fails, and ends the thread.
   ~SpanExporter();
 
   SpanExporter(const SpanExporter&) = delete;
   SpanExporter& operator=(const SpanExporter&) = delete;
 
-  // Never blocks on the collector: the spans that are too many are dropped.
+  // Never blocks on the collector: spans that exceed max_waiting are dropped.
   void Add(std::vector<Span> spans);
 
  private:
@@ -58,12 +58,12 @@ class SpanExporter {
   // A batch, once it is full or the interval is over; empty at the end.
   std::vector<Span> Take();
   void Send(const std::vector<Span>& batch);
-  // Whether the end has come; then nothing waits any more.
+  // If the exporter is stopping, drops the waiting spans and returns true.
   bool DropAtEnd();
   void Count(SpanOutcome outcome, size_t count) const;
 
   const SpanExporterOptions options_;
-  bool failing_ = false;  // Of the exporter's thread.
+  bool failing_ = false;  // Used only by the exporter's thread.
 
   Mutex mutex_;
   CondVar changed_;

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "clients/sdk/client.h"
 
-// A client of the server that the environment's BOLE_SERVER names. If an option
-// makes no sense, says so and ends the program.
+// Creates a client of the server that the environment variable BOLE_SERVER
+// names. If an option is invalid, prints an error and ends the program.
 inline std::unique_ptr<bole::Client> Connect() {
   bole::ClientOptions options;
   // Nothing else runs yet.

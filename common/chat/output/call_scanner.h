@@ -1,4 +1,4 @@
-// One tool call, byte by byte.
+// Scans one tool call, byte by byte.
 #ifndef BOLE_COMMON_CHAT_OUTPUT_CALL_SCANNER_H_
 #define BOLE_COMMON_CHAT_OUTPUT_CALL_SCANNER_H_
 
@@ -24,13 +24,13 @@ struct CallText {
   std::string arguments_json;  // An object.
 };
 
-// Finds the end of the call at the start of a text, and whether it is one.
+// Finds out whether a text starts with a call, and where the call ends.
 //
 // In the XML form a value ends at the first </parameter> after which another
-// parameter or the end of the call follows, so that it may have tags in it. One
-// newline at each end of a value is not part of it. </function></tool_call>
-// within a value, without a </parameter> before it, ends no call: the model has
-// forgotten a tag.
+// parameter or the end of the call follows, so that a value may contain tags.
+// One newline at each end of a value is not part of it. If
+// </function></tool_call> comes within a value, without a </parameter> before
+// it, the model has forgotten a tag and the text is not a call.
 //
 // Not thread-safe. COST: constant for a byte, and linear in the call at its
 // end.
@@ -38,8 +38,8 @@ class CallScanner {
  public:
   enum class Result {
     kMore,   // It may be a call.
-    kWhole,  // It is, and ends with this byte.
-    kNone,   // It is none, whatever follows.
+    kWhole,  // It is a call, and ends with this byte.
+    kNone,   // It is not a call, whatever follows.
   };
 
   // `tools` must outlive it.
@@ -70,11 +70,12 @@ class CallScanner {
     size_t end = 0;    // and ends before this.
   };
 
-  // The one of `tags` that `text` ends, after white space from tag_begin_ on;
-  // empty while it may still become one; none if it cannot.
+  // The tag of `tags` that `text` has from tag_begin_ on, after white space;
+  // empty while it may still become one; absent if it cannot.
   std::optional<std::string_view> Expect(
       std::string_view text, std::initializer_list<std::string_view> tags);
-  // The name in front of a >; empty while it goes on; none if it cannot be one.
+  // The name before a >; empty while it is incomplete; absent if it cannot be
+  // one.
   std::optional<std::string_view> Name(std::string_view text) const;
   Result PushOpening(std::string_view text);
   Result PushName(std::string_view text);
@@ -90,11 +91,11 @@ class CallScanner {
   const CallForm form_;
   const ToolSet& tools_;
   Part part_ = Part::kOpen;
-  size_t tag_begin_ = 0;  // Where what is expected begins.
+  size_t tag_begin_ = 0;  // Where the expected tag or name begins.
   CallText call_;
   std::vector<Parameter> parameters_;
-  // What follows is used for calls in JSON alone.
-  std::vector<char> open_;  // Brackets that are to be closed.
+  // The members below are used only for calls in JSON.
+  std::vector<char> open_;  // Closing brackets still to come.
   bool in_string_ = false;
   bool escaped_ = false;
   size_t json_begin_ = 0;

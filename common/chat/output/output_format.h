@@ -15,7 +15,7 @@ inline constexpr std::string_view kThinkEndTag = "</think>";
 inline constexpr std::string_view kCallTag = "<tool_call>";
 inline constexpr std::string_view kCallEndTag = "</tool_call>";
 
-// What stands inside of <tool_call> and </tool_call>; white space may stand
+// What stands between <tool_call> and </tool_call>; white space may stand
 // around every tag.
 enum class CallForm {
   // <function=NAME> <parameter=NAME>\nVALUE\n</parameter> ... </function>
@@ -30,15 +30,15 @@ struct TemplateForm {
   std::optional<CallForm> calls = {};
 };
 
-// A conversation with one call, which tells the form of calls as a template
-// writes it.
+// A conversation with one call. Its rendering shows the form in which a
+// template writes calls.
 nlohmann::ordered_json CallProbe();
 
-// `source` is the text of the template, `probe` what it makes of CallProbe(),
-// empty if it refuses that.
+// The form of a template: `source` is its text, and `probe` its rendering of
+// CallProbe(), empty if it refuses that.
 TemplateForm FormOf(std::string_view source, std::string_view probe);
 
-// How the output of one request is to be read.
+// How to read the output of one request.
 struct OutputFormat {
   enum class Start {
     kContent,       // There is no reasoning.
@@ -51,8 +51,8 @@ struct OutputFormat {
   ToolSet tools = {};                  // Those that may be called.
 };
 
-// Where the output of a prompt begins: the prompt's own end tells it, which is
-// the template's, so that no message of a client can pretend another.
+// How the output after a prompt starts, as the end of the prompt shows. The
+// template writes that end, so no message of a client can fake it.
 OutputFormat::Start StartOf(const TemplateForm& form, std::string_view prompt);
 
 }  // namespace bole

@@ -1,4 +1,4 @@
-// Reasoning and tool calls out of the text that a model writes.
+// Extracts reasoning and tool calls from the text that a model writes.
 #ifndef BOLE_COMMON_CHAT_OUTPUT_OUTPUT_PARSER_H_
 #define BOLE_COMMON_CHAT_OUTPUT_OUTPUT_PARSER_H_
 
@@ -25,29 +25,30 @@ struct OutputCall {
   int number = 0;  // Among the calls of the text, from 0.
 };
 
-// What has become certain.
+// The output that has become certain.
 struct OutputDelta {
   std::string content;
   std::string reasoning;
   std::vector<OutputCall> calls;
 };
 
-// Reads the text in any pieces; what comes out up to some byte of it does not
-// depend on them. What may be the start of a tag is held back, and so is a call
-// until it is whole. If whole characters are pushed, whole ones come out.
+// Reads the text in arbitrary pieces; the output up to any byte does not depend
+// on how the text is divided. Text that may be the start of a tag is held back,
+// and so is a call until it is complete. If whole characters are pushed, whole
+// characters come out.
 //
 // Reasoning is what stands between <think> and </think>, once, at the start; it
 // ends with the text if nothing else ends it. A call is content, exactly as it
 // was written, if it is malformed (CallScanner), names no function of the
 // tools, repeats a parameter, is longer than kMaxCallBytes, is cut off, comes
-// after kMaxOutputCalls others, or stands inside of reasoning, whose text it
-// then is.
+// after kMaxOutputCalls others, or is inside the reasoning, to whose text it
+// then belongs.
 //
-// Nothing else is lost of the text but the two tags of the reasoning, and
-// newlines: those right before and after <think> and </think>, those right
+// Nothing else is removed from the text except the two tags of the reasoning,
+// and newlines: those right before and after <think> and </think>, those right
 // before a call, and those right after one if another call or the end follows.
 // Where the prompt has opened or closed the reasoning, newlines at the start of
-// the text are those after its tag.
+// the text count as those after its tag.
 //
 // Not thread-safe. COST: linear in the text.
 class OutputParser {
@@ -55,7 +56,7 @@ class OutputParser {
   explicit OutputParser(std::shared_ptr<const OutputFormat> format);
 
   OutputDelta Push(std::string_view text);
-  // The text has ended: what was held back.
+  // Call this when the text has ended. Returns what was held back.
   OutputDelta Finish();
 
   // How much text is held back.
@@ -64,8 +65,8 @@ class OutputParser {
  private:
   enum class Part { kStart, kReasoning, kContent, kCall };
 
-  // These take what they can of held_ from `at` on, and return whether another
-  // part has begun.
+  // These consume what they can of held_ from `at` on, and return whether
+  // another part has begun.
   bool ReadText(size_t& at, OutputDelta& out);
   bool ReadCall(size_t& at, OutputDelta& out);
   void Read(OutputDelta& out);
@@ -79,9 +80,9 @@ class OutputParser {
   const std::shared_ptr<const OutputFormat> format_;
   Part part_;
   std::string held_;
-  size_t newlines_ = 0;  // Before held_; whether they are text is to be seen.
-  bool drop_newlines_;   // They are not, whatever follows.
-  bool after_call_ = false;  // They are not if the end follows.
+  size_t newlines_ = 0;      // Newlines before held_, which may be text.
+  bool drop_newlines_;       // They are not text, whatever follows.
+  bool after_call_ = false;  // They are not text if the end follows.
   size_t plain_ = 0;         // The first bytes of held_ in which no tag counts.
   size_t begin_ = 0;         // Where held_ begins in the text.
   size_t scanned_ = 0;       // How much of held_ the scanner has seen.

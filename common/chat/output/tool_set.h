@@ -29,17 +29,17 @@ class ToolSet {
  public:
   ToolSet() = default;
   // `tools` is a list of functions as OpenAI's API has them, with or without
-  // {"type": "function", "function": ...} around them. What has no name is left
-  // out; of several functions with one name the first counts.
+  // {"type": "function", "function": ...} around them. Functions without a name
+  // are left out; of several with the same name the first counts.
   explicit ToolSet(const nlohmann::ordered_json& tools);
 
   bool empty() const { return functions_.empty(); }
   bool Has(std::string_view function) const {
     return functions_.contains(function);
   }
-  // What the function's schema says of the parameter: its `type`, those in its
-  // `anyOf` or `oneOf`, or those of the values in its `enum`. All kinds if it
-  // says nothing, or does not know the parameter.
+  // The kinds that the function's schema gives for the parameter: its `type`,
+  // those in its `anyOf` or `oneOf`, or those of the values in its `enum`. All
+  // kinds if it says nothing, or does not know the parameter.
   ValueKinds KindsOf(std::string_view function,
                      std::string_view parameter) const;
 
@@ -48,11 +48,12 @@ class ToolSet {
   std::map<std::string, Parameters, std::less<>> functions_;
 };
 
-// The JSON of a value that a template wrote as text. If a string is not
-// allowed, or nothing is known, it is what the text is as JSON, or as Python
-// spells true, false and null; if a string is allowed among others, only what
-// is of those others; else, and whenever the text is none of these, the text as
-// a string. Numbers keep their spelling, so that none loses digits.
+// The JSON of a value that a template wrote as text. The text is parsed as
+// JSON, in which true, false and null may be spelled as in Python. If that
+// succeeds, the result is that JSON, unless `kinds` allows strings: then it
+// must also be of one of the other kinds that `kinds` allows. In all other
+// cases the result is the text as a string. Numbers keep their spelling, so
+// that they lose no digits.
 //
 // COST: linear in the text.
 std::string ParameterJson(std::string_view text, const ValueKinds& kinds);

@@ -26,20 +26,20 @@ namespace bole {
 struct HttpConnectionContext {
   HttpLimits limits;
   HttpHandler& handler;
-  // What everything runs on. Exchanges keep it as well: what they post holds on
-  // to it for a moment longer than the connection is there.
+  // Everything runs on this. Exchanges keep it alive too: the work that they
+  // post may need it for a moment longer than the connection exists.
   std::shared_ptr<boost::asio::io_context> io;
   std::atomic<bool> draining{false};  // Answers close their connections.
-  std::atomic<size_t> body_bytes{0};  // Of limits.max_bodies_bytes.
+  std::atomic<size_t> body_bytes{0};  // Used of limits.max_bodies_bytes.
 };
 
-// Reads requests and has them answered one after the other: those that come
-// early wait in a buffer of bounded size, and then with the client. While an
-// answer is under way it goes on reading, so that it notices when the client
-// leaves, for which the end of what it sends counts as well.
+// Reads requests and has them answered one after the other: those that arrive
+// early wait in a buffer of bounded size, and when it is full, at the client.
+// While an answer is in progress it keeps reading, so that it notices when the
+// client leaves; the end of the client's data counts as leaving.
 //
-// Lives as long as something is under way. Everything runs on the strand of its
-// socket; Start() and Close() may be called from any thread.
+// Lives as long as an operation is in progress. Everything runs on the strand
+// of its socket; Start() and Close() may be called from any thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   // `on_end` is called when it is destroyed.
@@ -48,7 +48,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   ~HttpConnection();
 
   void Start();
-  // At once, even in the middle of an answer.
+  // Closes the connection at once, even in the middle of an answer.
   void Close();
 
  private:
@@ -56,7 +56,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   class Exchange;
 
-  // What follows when bytes were written.
+  // What to do after bytes were written.
   enum class After { kNothing, kTellCall, kEndExchange };
   struct Output {
     std::string head;
@@ -72,8 +72,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Returns whether there may be more to take.
   bool FeedReader();
   void OnHead();
-  // Adds what the reader holds of a body to those of all connections. Returns
-  // false if they are too many.
+  // Adds the body bytes that the reader holds to those of all connections.
+  // Returns false if there are too many.
   bool CountBody();
   void ForgetBody();
   void Dispatch();
@@ -83,8 +83,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Answer(HttpAnswer answer);
   void Begin(const HttpAnswer& head);
   void Write(std::string bytes, bool last);
-  // An answer of the connection's own, after which it ends. What was read of
-  // the request is dropped.
+  // Sends an answer of the connection's own, after which the connection ends.
+  // What was read of the request is dropped.
   void Reject(HttpAnswer answer);
 
   void Send(Output output);
@@ -106,27 +106,27 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   uint64_t timer_number_ = 0;
 
   RequestReader reader_;
-  std::string input_;  // Was read, and the reader has not taken it.
+  std::string input_;  // Bytes that were read and the reader has not taken.
   std::array<char, 8192> read_buffer_;
   bool reading_ = false;
   bool at_end_ = false;     // The client sends no more.
-  bool had_head_ = false;   // Of the request that is being read.
+  bool had_head_ = false;   // OnHead() was called for the current request.
   size_t counted_ = 0;      // Bytes of its body in context_.body_bytes.
-  TimePoint first_byte_{};  // Of that request.
+  TimePoint first_byte_{};  // When that request began.
 
   // The exchange.
   uint64_t exchange_number_ = 0;
   bool answering_ = false;
-  bool answered_ = false;  // Its last bytes are to be sent.
+  bool answered_ = false;  // Its last bytes are queued.
   bool head_only_ = false;
   bool is_http_1_1_ = true;
   bool keep_alive_ = true;
-  bool told_close_ = false;  // In the head of the answer.
+  bool told_close_ = false;  // The head announced the close.
   std::string begun_;        // The head that goes before the first bytes.
   std::shared_ptr<HttpCall> call_;
   std::shared_ptr<HttpConnection> self_;  // Until the exchange has ended.
 
-  std::deque<Output> outputs_;  // The first one is under way.
+  std::deque<Output> outputs_;  // The first one is being written.
   bool lingering_ = false;
   bool closed_ = false;
 };

@@ -10,35 +10,35 @@
 
 namespace bole {
 
-// The place of one request's answer: either Answer(), or Begin() and Write()s,
-// the last of which says so. After that, and after Break(), all calls do
-// nothing. They return at once. Thread-safe.
+// Takes the answer to one request: either Answer(), or Begin() and then
+// Write()s, the last of which sets `last`. After that, and after Break(), all
+// calls do nothing. Calls return at once. Thread-safe.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
   virtual void Answer(HttpAnswer answer) = 0;
   // The head of an answer whose body is not known yet. It is written with the
-  // first bytes of that.
+  // first bytes of the body.
   virtual void Begin(HttpAnswer head) = 0;
-  // HttpCall::OnWritten() follows, unless it is the last one. REQUIRES: there
-  // is no other write under way.
+  // HttpCall::OnWritten() follows, unless this is the last write. REQUIRES: no
+  // other write is in progress.
   virtual void Write(std::string bytes, bool last) = 0;
-  // Closes the connection, so that a write under way fails.
+  // Closes the connection, so that a write in progress fails.
   virtual void Break() = 0;
 };
 
-// Hears how its exchange fares, on one thread at a time.
+// Is notified about its exchange, on one thread at a time.
 class HttpCall {
  public:
   virtual ~HttpCall() = default;
 
-  // The write has ended, and failed unless `ok`, as all do once the client is
-  // gone.
+  // The write has ended; it failed unless `ok`. All writes fail once the client
+  // is gone.
   virtual void OnWritten(bool ok) = 0;
   // The client is gone. The call still ends its exchange.
   virtual void OnGone() = 0;
-  // The answer was taken or lost: the exchange is over.
+  // The answer was sent or lost: the exchange is over.
   virtual void OnDone() = 0;
 };
 
@@ -47,9 +47,9 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
 
-  // Why a request is not answered, before its body is read.
+  // Called before the body is read. Returns the answer to a refused request.
   virtual std::optional<HttpAnswer> Refuse(const HttpRequest& head) = 0;
-  // Answers, now or later. The result, if it is not null, hears of the
+  // Answers, now or later. The result, if it is not null, is notified about the
   // exchange.
   virtual std::shared_ptr<HttpCall> Handle(
       HttpRequest request, std::shared_ptr<HttpExchange> exchange) = 0;

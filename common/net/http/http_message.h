@@ -16,13 +16,13 @@ struct HttpRequest {
   std::string tenant = {};         // Of x-bole-tenant.
   std::string id = {};             // Of x-request-id.
   std::string traceparent = {};    // Of the header of that name.
-  bool is_http_1_1 = true;         // Or 1.0, which knows no chunks.
+  bool is_http_1_1 = true;         // Else 1.0, which has no chunks.
   bool keep_alive = true;
   bool expects_continue = false;
   std::string body = {};
 };
 
-// A status line, headers, and for all but streams a body.
+// A status line, headers, and, except for streams, a body.
 struct HttpAnswer {
   int status = 200;
   std::string content_type = "application/json";
@@ -37,15 +37,15 @@ enum class Framing {
   kClose,    // The end of the connection.
 };
 
-// The answer's status line and headers with the empty line after them. Of a
-// header's value only what may stand in one is written.
+// The answer's status line and headers with the empty line after them.
+// Characters that may not stand in a header's value are replaced by '?'.
 std::string EncodeHead(const HttpAnswer& answer, Framing framing, bool close);
 
-// What stands before the bytes of a chunk; "\r\n" follows them. REQUIRES: not
-// 0, which would end the body.
+// The text before the bytes of a chunk; "\r\n" follows them. REQUIRES:
+// num_bytes is not 0, which would end the body.
 std::string EncodeChunkHead(size_t num_bytes);
 
-// An error that HTTP itself knows, in the form of OpenAI's.
+// An error that HTTP itself defines, in the form of OpenAI's.
 HttpAnswer HttpError(int status, std::string_view code,
                      std::string_view message);
 

@@ -31,22 +31,22 @@ class HttpServer {
   // bound.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const HttpServerOptions& options, HttpHandler& handler);
-  ~HttpServer();  // Stop().
+  ~HttpServer();  // Calls Stop().
 
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Where it listens, the port being the real one.
+  // The address on which it listens, with the actual port.
   const ListenAddress& address() const;
   size_t num_connections() const;
-  size_t body_bytes() const;  // Of HttpLimits::max_bodies_bytes, now.
+  size_t body_bytes() const;  // Used of HttpLimits::max_bodies_bytes.
 
-  // Listens no more, a moment later. Connections there are go on, each until
+  // Stops listening, a moment later. Existing connections continue, each until
   // its next answer.
   void Drain();
 
-  // Drain(), and closes every connection. Returns when all calls have heard
-  // that they are done, so it must not be called from one.
+  // Calls Drain() and closes every connection. Returns when all calls have been
+  // told that they are done, so it must not be called from one.
   void Stop();
 
  private:

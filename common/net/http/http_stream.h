@@ -16,29 +16,30 @@
 
 namespace bole {
 
-// At most one read and one write are under way at a time. What is done is told
-// on the socket's executor, which is to be a strand; methods are called there.
+// At most one read and one write may be in progress at a time. Completion is
+// reported on the socket's executor, which must be a strand; methods must be
+// called there too.
 class HttpStream {
  public:
   using Done = std::function<void(boost::system::error_code, size_t)>;
   using Parts = std::array<boost::asio::const_buffer, 3>;
 
-  // Through TLS if there is a context.
+  // Uses TLS if `tls` is not null.
   static std::unique_ptr<HttpStream> Create(
       boost::asio::ip::tcp::socket socket,
       std::shared_ptr<boost::asio::ssl::context> tls);
   virtual ~HttpStream() = default;
 
   virtual boost::asio::any_io_executor executor() = 0;
-  // Comes before everything else; the size is 0.
+  // Must come before everything else. The size is 0.
   virtual void Handshake(Done done) = 0;
   virtual void ReadSome(boost::asio::mutable_buffer buffer, Done done) = 0;
-  // All of the parts. They outlive the write.
+  // Writes all parts, which must outlive the write.
   virtual void Write(const Parts& parts, Done done) = 0;
   // Tells the peer that nothing more is sent; no write may follow. The stream
-  // must outlive this too: TLS is done with it once the peer has answered.
+  // must outlive this too: with TLS it completes once the peer has answered.
   virtual void EndSending(Done done) = 0;
-  // What is under way fails.
+  // Operations in progress fail.
   virtual void Close() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Bytes of a connection to requests, within bounds.
+// Parses the bytes of a connection into requests, within bounds.
 #ifndef BOLE_COMMON_NET_HTTP_REQUEST_READER_H_
 #define BOLE_COMMON_NET_HTTP_REQUEST_READER_H_
 
@@ -12,7 +12,7 @@
 
 namespace bole {
 
-// Reads one request, then the next one. It knows no sockets and no time.
+// Reads one request, then the next one. It uses neither sockets nor clocks.
 // Memory: the body, and max_header_bytes. Not thread-safe.
 class RequestReader {
  public:
@@ -21,16 +21,16 @@ class RequestReader {
     kHead,     // A part of its line and header has.
     kBody,     // The head is complete, request() has it, and the body is not.
     kRequest,  // request() is complete.
-    kError,    // error() says why; the connection is of no more use.
+    kError,    // error() says why; the connection is unusable.
   };
 
   explicit RequestReader(const HttpLimits& limits);
   ~RequestReader();
 
-  // Takes from `bytes` what it can, stops when the state becomes kBody or
-  // kRequest, and returns how many it took. Those it did not take are to come
-  // again with what follows them, at least kLookahead bytes in all if so many
-  // are there. REQUIRES: state() is not kRequest or kError.
+  // Takes as many of `bytes` as it can, stops when the state becomes kBody or
+  // kRequest, and returns how many it took. The others must be passed again
+  // with those that follow them, at least max_lookahead() bytes in all if there
+  // are so many. REQUIRES: state() is not kRequest or kError.
   // COST: linear in what it takes.
   size_t Feed(std::string_view bytes);
 
@@ -43,10 +43,11 @@ class RequestReader {
   size_t body_bytes() const;  // What has come of the body. REQUIRES: kBody.
   const HttpAnswer& error() const { return error_; }
 
-  // The connection has no room for more bytes, and Feed() took none.
+  // Call this if the connection has no room for more bytes and Feed() took
+  // none.
   void FailAsTooLong();
 
-  // Begins with the next one.
+  // Begins the next request.
   void Restart();
 
  private:

@@ -1,4 +1,4 @@
-// TLS of an HTTP server: what it shows, and whom it lets in.
+// TLS of an HTTP server: its certificate, and which clients it accepts.
 #ifndef BOLE_COMMON_NET_HTTP_SERVER_TLS_H_
 #define BOLE_COMMON_NET_HTTP_SERVER_TLS_H_
 
@@ -21,15 +21,16 @@ namespace bole {
 
 struct ServerTlsOptions {
   TlsFiles files = {};
-  // Told by a thread that the files were read again, or why not. May be null.
+  // Called by a thread when the files were read again, or with the reason why
+  // not. May be null.
   std::function<void(const std::string&)> note = nullptr;
-  // A change that has stood still for this time is taken.
+  // Changed files are read once they have stayed the same for this time.
   std::chrono::milliseconds poll_interval{500};
 };
 
-// TLS 1.2 or later, ALPN http/1.1 and http/1.0, no resumption of sessions: who
-// connects is checked each time. Files are followed as they change; those that
-// are of no use change nothing. Servers may share one.
+// TLS 1.2 or later, ALPN http/1.1 and http/1.0, no session resumption, so that
+// every connection is checked. Files are read again when they change; unusable
+// ones are ignored. Servers may share one.
 //
 // Thread-safe.
 class ServerTls {
@@ -43,7 +44,7 @@ class ServerTls {
   ServerTls(const ServerTls&) = delete;
   ServerTls& operator=(const ServerTls&) = delete;
 
-  // For a connection that comes now, which keeps it.
+  // The context for a new connection, which keeps it.
   std::shared_ptr<boost::asio::ssl::context> context() const;
 
  private:
@@ -55,7 +56,7 @@ class ServerTls {
   const ServerTlsOptions options_;
   mutable Mutex mutex_;
   std::shared_ptr<boost::asio::ssl::context> context_ ABSL_GUARDED_BY(mutex_);
-  FileWatch watch_;  // Uses the rest: last.
+  FileWatch watch_;  // Uses the other members, so it is last.
 };
 
 }  // namespace bole
