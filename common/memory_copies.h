@@ -13,8 +13,8 @@ namespace bole {
 struct SlotCopy {
   SlotId from{0};
   SlotId to{0};
-  // What the penalties know as output becomes part of the prompt: the request
-  // that goes on has it there.
+  // Whether tokens that the penalties count as output are counted as prompt
+  // from now on: the request that continues from the copy has them there.
   bool output_to_prompt = false;
 
   friend bool operator==(const SlotCopy&, const SlotCopy&) = default;

@@ -38,9 +38,9 @@ struct SequencePlan {
   // The n tokens at positions committed - n + 1 .. committed, of which the last
   // is the pending one: those that the drafter has not seen, because the plans
   // that committed the ones before them deferred it (StepPlan::defers_draft),
-  // or because the sequence goes on from a checkpoint: of that the pending one
-  // at least. The drafter sees them before the round, which writes its entries
-  // of their positions. At most kMaxDraftTail, and no more than `committed`.
+  // or because the sequence continues from a checkpoint: then at least the
+  // pending one. The drafter sees them before the round, and writes its entries
+  // for their positions. At most kMaxDraftTail, and no more than `committed`.
   // For a chunk, its own first token is the pending one.
   std::vector<int32_t> draft_tail = {};
   // Neither this plan nor any later one drafts for the sequence, and so the

@@ -10,8 +10,8 @@
 namespace bole {
 
 enum class Reach {
-  kLoopback,  // This machine alone.
-  kAnywhere,  // Nothing is encrypted and nobody is asked who they are.
+  kLoopback,  // Clients on this machine only.
+  kAnywhere,  // Clients on other machines, too.
 };
 
 struct ListenAddress {

@@ -103,7 +103,6 @@ struct TileWork {
 template <int kRows, int kChunks>
 struct RowCopy {
   int count;
-  int chunks;
   int stride_bytes;  // In shared memory.
 
   // at(i): the address of row i.
