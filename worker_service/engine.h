@@ -29,10 +29,9 @@
 
 namespace bole {
 
-// How forest rounds spent their time on the device, in seconds, summed since
-// the engine was created. Chunks that share a forward with a forest are part of
-// its round. All time between rounds counts as idle, including copies and
-// prefills without a forest.
+// Seconds that forest rounds spent on the device, since the engine was created.
+// Chunks that share a forward with a forest are part of its round. All time
+// between rounds is idle, including copies and prefills without a forest.
 struct EngineTimes {
   int64_t rounds = 0;
   double busy = 0;
@@ -52,9 +51,8 @@ struct EngineTimes {
 // and runs the same plans in the same order; all have the same results. An
 // error of one rank ends the others' steps (OperatorSet::AbortRanks).
 //
-// Not thread-safe: one thread at a time may use it, which need not be the one
-// that called Create(). A step and the destructor bind their thread to the
-// backend.
+// Not thread-safe: one thread at a time, which need not be the one that called
+// Create(). A step and the destructor bind their thread to the backend.
 class Engine {
  public:
   // `config`, `weights` and `backend` must outlive the engine. The config
@@ -78,9 +76,8 @@ class Engine {
   // Captures the rounds that any policy of a scheduler may choose, the
   // likeliest first, so that none has to be captured while requests are served.
   // Calls on_progress before each shape and after the last; it returns whether
-  // to continue, and must return the same on all ranks. Slots and pages are not
-  // changed. Does nothing with a backend that keeps no graphs. Errors are those
-  // of Step() and on_progress.
+  // to continue, the same on all ranks. Slots and pages are not changed. Does
+  // nothing if the backend keeps no graphs. Errors: of Step() and on_progress.
   using OnProgress = std::function<absl::StatusOr<bool>(int done, int total)>;
   absl::Status WarmUp(const OnProgress& on_progress);
 
@@ -109,8 +106,7 @@ class Engine {
   // then captured.
   int num_graphs() const { return graphs_->capacity(); }
   // The sizes that rounds are padded to, ascending: rows for forests of trees,
-  // and requests for lone roots. Empty if the cost of a round depends on its
-  // actual size.
+  // and requests for lone roots. Empty if rounds are not padded.
   std::vector<int> row_buckets() const;
   std::vector<int> request_buckets() const;
   int64_t graph_misses() const { return graphs_->num_misses() - warmed_up_; }

@@ -71,8 +71,7 @@ class BudgetPolicy : public RoundPolicy {
                                .max_nodes_per_tree = 32};
 };
 
-// Has placements in states that a test chooses, with the slots and pages that
-// they need.
+// Has placements in chosen states, with the slots and pages that they need.
 class PlanRoundTest : public ::testing::Test {
  protected:
   Placement& Add(int prompt_length, int max_tokens, int num_pages = 12) {
@@ -348,8 +347,7 @@ TEST_F(PlanRoundTest, WhoIsNotFollowedComesLastAndSkipsTheDrafter) {
 }
 
 // There is room for 256 tokens. The oldest request gets its smallest chunk; the
-// others, which came in the order of their indices, get the rest by how soon
-// they are due.
+// others, which came in the order of their indices, get the rest by deadline.
 TEST_F(PlanRoundTest, PrefillGoesFirstToWhoIsDueSoonest) {
   using std::chrono::milliseconds;
   std::vector<std::optional<milliseconds>> targets = {
