@@ -135,8 +135,10 @@ struct TokenLogprob {
 // A token that became output, or one of the prompt.
 struct EmittedToken {
   int32_t token;
-  float logprob;                  // In the model's distribution, unfiltered.
-  std::vector<TokenLogprob> top;  // As many as requested, best first.
+  float logprob;  // In the model's distribution, unfiltered.
+  // The likeliest tokens at this position, best first; the request says how
+  // many.
+  std::vector<TokenLogprob> top;
 
   friend bool operator==(const EmittedToken&, const EmittedToken&) = default;
 };

@@ -36,7 +36,7 @@ class PeerClient {
   PeerClient& operator=(const PeerClient&) = delete;
 
   struct Message {
-    uint64_t instance = 0;           // That of the sender.
+    uint64_t instance = 0;           // The sender's instance.
     bool leaving = false;            // The sender leaves.
     std::string authorization = {};  // The metadata of that name, if any.
   };

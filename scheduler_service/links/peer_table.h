@@ -63,8 +63,8 @@ class PeerTable {
 
   void Answered(const std::string& address, const Peer& peer, Time now);
   void Failed(const std::string& address);
-  // That scheduler said by itself that it leaves. Nothing happens if none has
-  // answered as it.
+  // Notes that the scheduler `instance` has announced that it leaves. Does
+  // nothing if no peer has answered with that instance.
   void Left(uint64_t instance);
   void LeaveSelf() { self_.leaving = true; }
 

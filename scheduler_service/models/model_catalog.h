@@ -18,7 +18,8 @@ namespace bole {
 struct CatalogModel {
   std::string name;  // As in requests and in its workers' descriptions.
   ModelText text;
-  ModelFingerprint fingerprint = {};  // Of the files in its folder.
+  // Identifies the content of the files in the model's folder.
+  ModelFingerprint fingerprint = {};
 };
 
 // Immutable; every thread may use it.

@@ -89,7 +89,8 @@ class CostModel {
   double log_factor_ = 0;
   std::map<Bucket, double> log_of_bucket_;
   double trip_seconds_;
-  double change_ = 0;  // Of the log factors, since the last version.
+  // How much the log factors have changed since the last version.
+  double change_ = 0;
   int64_t version_ = 0;
 };
 

@@ -9,11 +9,14 @@
 namespace bole {
 namespace {
 
-constexpr double kKept = 0.998;           // Of the evidence, per new tree.
-constexpr double kPrior = 6;              // The prior's weight, in trials.
-constexpr double kMostAfterDoubt = 12;    // Trials.
-constexpr double kGainWeight = 0.02;      // Of the latest round, per request,
-constexpr double kMostGainWeight = 0.06;  // and at most.
+// The share of the evidence that is kept when a new tree is learnt.
+constexpr double kKept = 0.998;
+constexpr double kPrior = 6;            // The prior's weight, in trials.
+constexpr double kMostAfterDoubt = 12;  // Trials.
+// The weight that each request adds to the latest round in the mean gain, and
+// the most that all of them add together.
+constexpr double kGainWeight = 0.02;
+constexpr double kMostGainWeight = 0.06;
 // Chances are recomputed after this many observed children.
 constexpr int64_t kFewSeen = 24;
 // Gains are not learnt before this many children were observed: the chances

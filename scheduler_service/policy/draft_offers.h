@@ -28,7 +28,7 @@ struct Offer {
   std::optional<int> drafted = {};  // PlannedWork::drafted
   int budget = 0;                   // Nodes verified per round.
   double gain = 0;                  // Accepted drafts per round.
-  double seconds = 0;               // Of a round in the engine.
+  double seconds = 0;               // A round takes this long in the engine.
   double stall = 0;                 // Seconds that prefill adds to a round.
   int lease_rounds = 1;
   double rate = 0;  // Tokens per second; the trip is included.
@@ -37,7 +37,7 @@ struct Offer {
 // The batch that an offer is for.
 struct OfferedBatch {
   int requests = 1;
-  int open = 1;  // Of these, those whose drafts may be verified.
+  int open = 1;  // How many requests let their drafts be verified.
   // Some of them are not followed: only the open ones are drafted for, and a
   // round that drafts cannot be lent.
   bool is_mixed = false;

@@ -93,7 +93,7 @@ class GoodputPolicy final : public RoundPolicy {
   DraftOffers alone_offers_;  // For one request.
   DraftTrials trials_;
   Following following_;
-  double plain_rate_ = 0;     // Of plain decoding of the whole batch.
+  double plain_rate_ = 0;     // Tokens/s of the batch without drafts.
   bool is_hopeless_ = false;  // Drafting pays at no acceptance.
   SharedPrefills prefills_;
   Surprise surprise_;

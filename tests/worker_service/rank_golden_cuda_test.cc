@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/communicator.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/kernels/cuda/cuda_test.h"
 #include "tests/worker_service/eval/golden_files.h"
 #include "tests/worker_service/eval/rounded_goldens.h"
 #include "tests/worker_service/ranks/forked_ranks.h"
@@ -80,14 +81,7 @@ TEST_P(RankGoldenCudaTest, WhatRanksHaveWholeIsTheReferencesUpToRounding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Elements, RankGoldenCudaTest,
-                         ::testing::Values(ElementType::kFloat32,
-                                           ElementType::kBFloat16),
-                         [](const auto& info) {
-                           return info.param == ElementType::kFloat32
-                                      ? "Float32"
-                                      : "BFloat16";
-                         });
+BOLE_FOR_EACH_ELEMENT(RankGoldenCudaTest);
 
 }  // namespace
 }  // namespace bole::testing_support

@@ -71,7 +71,9 @@ class AdjustedLogits {
   // kept in shared memory. The rest of longer paths is read from global memory.
   static constexpr int kPathTokens = 256;
   struct Shared {
-    int32_t node[kPathTokens];  // Of the last rows, to find the path.
+    // The node, parent and token of the rows up to this one, from which the
+    // path is found.
+    int32_t node[kPathTokens];
     int32_t parent[kPathTokens];
     int32_t token[kPathTokens];
     int32_t path_token[kPathTokens];

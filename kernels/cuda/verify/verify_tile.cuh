@@ -20,9 +20,9 @@ struct LayerTile {
   int request;
   int key_head;
   int head;
-  int column;  // The first of the tile's.
-  int rank;    // This block's in its cluster.
-  int blocks;  // Of the cluster.
+  int column;  // The tile's first column.
+  int rank;    // This block's rank in its cluster.
+  int blocks;  // The number of blocks in the cluster.
 
   // Whether the cluster has the first of the heads that read the key head.
   bool owns_keys;

@@ -114,6 +114,12 @@ def delays(pids, longest):
         thread.join()
 
 
+def said_in(log):
+    """What a process has written to the file, which has ended."""
+    log.seek(0)
+    return log.read().strip()
+
+
 def children_of(pid):
     out = subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE,
                          text=True).stdout
@@ -259,13 +265,13 @@ class Run(Campaign):
     @contextlib.contextmanager
     def losing_worker(self, name, ranks, collectives, log):
         """A worker that may end as it likes; `log` has what it says."""
-        command = shlex.join([
-            self.bundle.program("bole-worker"), "--model", name, "--device",
-            "cuda", *FIRST, *self.worker_flags(ranks, collectives), *LISTEN])
         try:
-            worker = Service("bash", "-c", f"exec {command} 2> {log.name}")
+            worker = Service(
+                self.bundle.program("bole-worker"), "--model", name, "--device",
+                "cuda", *FIRST, *self.worker_flags(ranks, collectives), *LISTEN,
+                stderr=log)
         except RuntimeError as error:
-            raise Failure(f"{error}: {log.read().strip()}") from error
+            raise Failure(f"{error}: {said_in(log)}") from error
         try:
             yield worker
         finally:
@@ -280,7 +286,7 @@ class Run(Campaign):
         """How a worker ends one of whose ranks got a signal, and whether every
         request goes on elsewhere."""
         name = self.name_of(model, accept)
-        with tempfile.NamedTemporaryFile("r") as log, \
+        with tempfile.TemporaryFile("w+") as log, \
                 tempfile.NamedTemporaryFile() as report, \
                 self.losing_worker(name, ranks, collectives, log) as worker, \
                 self.other_worker(name, ranks) as other, \
@@ -307,7 +313,7 @@ class Run(Campaign):
             if load.returncode != 0:
                 raise Failure(f"the load ended with {load.returncode}: "
                               f"{said[-600:]}")
-            lines = log.read().splitlines()
+            lines = said_in(log).splitlines()
             counts = json.load(open(report.name))["counts"]
             tokens = 2048 * LOST_SESSIONS
             if counts["output_tokens"] != tokens:
