@@ -228,7 +228,7 @@ class Engine {
 
   // The arrays of a round, which every round lays out anew.
   TransferBlock up_, down_;
-  RowArrays rows_;  // Of the forest.
+  RowArrays rows_;  // The forest's rows.
   std::unique_ptr<PrefillPass> prefill_;
 
   // The arrays with which the device chooses the next forest of a lease.

@@ -22,11 +22,11 @@ namespace bole {
 // find its rows at their usual place.
 struct Engine::PrefillShape {
   int requests = 0;  // B, a bucket.
-  int rows = 0;      // Of the chunks, a bucket.
+  int rows = 0;      // Rows for the chunks, a bucket.
   std::optional<DraftShape> draft = {};
   bool extends_drafter = false;  // The drafter sees the chunks.
   int forest_rows = 0;           // Nodes of the forest, if any: not a bucket.
-  int forward_rows = 0;          // Of the forest and the chunks, a bucket.
+  int forward_rows = 0;          // Rows for all, a bucket.
   // Rows that the head runs for: the forest's, and the last one of each chunk
   // that ends its prompt. A bucket, or 0 if no chunk ends its prompt: then
   // nothing is drawn for the chunks, and the token after each chunk is known to
@@ -41,7 +41,7 @@ struct Engine::PrefillPass {
   RowCount head_rows() const { return {counts.DeviceFrom(1), shape.head_rows}; }
   const int32_t* num_drafted() const { return counts.DeviceFrom(2); }
 
-  std::vector<const SequencePlan*> planned = {};  // Of the plan last filled in.
+  std::vector<const SequencePlan*> planned = {};  // In the plan last filled in.
   TransferBlock up = {}, down = {};
   RowArrays rows = {};       // All rows of the chunks.
   RowArrays last_rows = {};  // The last row of every chunk that ends its

@@ -19,7 +19,7 @@
 namespace bole {
 
 struct LoadedModel {
-  ModelConfig config;  // Of the backend's rank: its part of the model.
+  ModelConfig config;  // Describes the rank's part of the model.
   GenerationConfig generation;
   // The stop tokens of all files, ascending (model/checkpoint_tokens.h). A
   // checkpoint with a chat template has at least one.

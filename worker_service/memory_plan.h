@@ -25,7 +25,7 @@ struct EngineMemory {
 // In bytes. Everything is allocated at start, except what is set aside.
 struct MemoryPlan {
   size_t weights = 0;
-  size_t states = 0;    // Of all slots, including those of checkpoints.
+  size_t states = 0;    // All slots', checkpoints included.
   size_t kv_pages = 0;  // Keys and values of all layers.
   size_t factors = 0;   // Factors of a forest's nodes.
   size_t logits = 0;

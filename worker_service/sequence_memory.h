@@ -40,7 +40,7 @@ struct SequenceMemory {
   // are at a KV index that is higher by one (MtpLayer).
   KvPages pages;
   TokenCounts counts;  // For penalties.
-  int vocabulary = 0;  // Of the counts.
+  int vocabulary = 0;  // The vocabulary that is counted.
   // [slots, kMaxDraftTail, H] The target's hidden vectors of the committed
   // positions that a drafter has not seen, and of the last position. That of
   // position p is at p % kMaxDraftTail. Null unless they are kept.

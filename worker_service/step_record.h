@@ -25,7 +25,7 @@ enum class StepOutcome {
 // StepFields().
 struct StepRecord {
   int64_t at_us = 0;        // When it began, since 1970.
-  int64_t stream = 0;       // Of a scheduler, numbered in order of arrival.
+  int64_t stream = 0;       // The scheduler's stream, numbered as it came.
   int64_t plan = 0;         // Its number on the stream.
   int64_t round = 0;        // Within a lease, from 0 on.
   int64_t outcome = 0;      // A StepOutcome.
@@ -37,9 +37,9 @@ struct StepRecord {
   int64_t prefills = 0;     // Prefill chunks.
   int64_t prefill_tokens = 0;
   int64_t sequences = 0;
-  int64_t nodes = 0;        // Of the forest of the round.
+  int64_t nodes = 0;        // Nodes in the round's forest.
   int64_t kv_tokens = 0;    // Committed tokens of all sequences of the plan.
-  int64_t draft_top_k = 0;  // Of the draft for the next round; 0: none.
+  int64_t draft_top_k = 0;  // The next round's draft; 0: none.
   int64_t draft_depth = 0;
   int64_t defers_draft = 0;
   int64_t lease_rounds = 0;
@@ -48,7 +48,7 @@ struct StepRecord {
   int64_t page_copies = 0;
   int64_t host_copies = 0;  // To the host's memory and back.
   int64_t emitted = 0;
-  int64_t accepted = 0;    // Of these, drafts.
+  int64_t accepted = 0;    // How many of them were drafts.
   int64_t bad_logits = 0;  // Sequences that failed because of their logits.
 };
 

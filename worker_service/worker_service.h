@@ -46,7 +46,7 @@ struct WorkerInfo {
   StepLimits limits = {};
   bool has_drafter = false;
   bool synthetic = false;                 // The weights are not a checkpoint's.
-  ModelFingerprint fingerprint = {};      // Of the checkpoint's files.
+  ModelFingerprint fingerprint = {};      // Identifies the checkpoint's files.
   std::vector<int32_t> stop_tokens = {};  // The model's own.
   // Defaults for requests that leave a choice open.
   float temperature = 1;
@@ -58,7 +58,7 @@ struct WorkerInfo {
   // of these, ascending; empty: they are not padded.
   std::vector<int> row_buckets = {};
   std::vector<int> request_buckets = {};
-  Experts experts = {};  // Of the model.
+  Experts experts = {};  // The model's experts.
   // The sizes of a slot and of a page; 0: not known.
   uint64_t slot_bytes = 0;
   uint64_t page_bytes = 0;

@@ -35,7 +35,7 @@ enum class ErrorKind {
   kSlowReader,       // The answer was read too slowly; what arrived is valid.
   kUnavailable,      // Unreachable, no worker, or draining: retry.
   kDeadline,         // The time is up; what arrived is valid.
-  kCancelled,        // By the caller.
+  kCancelled,        // The caller cancelled it.
   kDiverged,         // A resumed stream continued with another text.
   kFailed,           // Anything else: the server failed.
 };

@@ -51,7 +51,7 @@ struct Request {
   // ends the text.
   std::vector<int32_t> resumed = {};
   SamplingParams sampling;           // max_tokens is set, and fits the context.
-  std::vector<int32_t> stop_tokens;  // Those of the request and the model.
+  std::vector<int32_t> stop_tokens;  // Set by the request and the model.
   TextParams text;
   std::optional<SpeculationOverride> speculation;  // Bounds something.
   LatencyTargets targets = {};

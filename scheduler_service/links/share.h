@@ -37,7 +37,7 @@ absl::StatusOr<Place> ParsePlace(std::string_view text);
 // What is known of a model's workers in the pool.
 struct ModelShare {
   std::string model;
-  int workers = 0;             // Of all schedulers together.
+  int workers = 0;             // Those of all schedulers together.
   std::optional<Place> place;  // None: not known yet, and so no share either.
   int share = 0;               // How many this one is to have.
   int held = 0;                // How many it has, without the next.

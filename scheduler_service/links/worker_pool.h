@@ -91,7 +91,7 @@ class WorkerPool {
     std::unique_ptr<GrpcWorkerClient> client;
     bool removed = false;
     // The other members are for shared pools.
-    uint64_t epoch = 0;         // Of the last connection.
+    uint64_t epoch = 0;         // The last connection's epoch.
     bool draining = false;      // The worker asked to leave.
     std::string why = {};       // Why it was connected.
     bool told_answers = false;  // Reported: it answers, but is unclaimed.
@@ -133,7 +133,7 @@ class WorkerPool {
   // Clients that are not used any more. Their destructors wait for their
   // threads, so the next lookup or tick destroys them.
   Clients let_go_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Claims> claims_ ABSL_GUARDED_BY(mutex_);  // Of a shared pool.
+  std::optional<Claims> claims_ ABSL_GUARDED_BY(mutex_);  // Set if shared.
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -11,7 +11,7 @@ namespace {
 
 // A ratio counts as e^0.5 = 1.6 at most.
 constexpr double kMostOff = 0.5;
-constexpr double kFactorWeight = 0.03;  // Of the latest round.
+constexpr double kFactorWeight = 0.03;  // The latest round's weight.
 constexpr double kBucketWeight = 0.05;
 constexpr double kMaxBucketLog = 0.12;  // A kind is 1.13 times off at most.
 constexpr double kMaxFactorLog = 3;

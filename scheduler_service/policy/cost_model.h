@@ -18,9 +18,9 @@ namespace bole {
 
 // The work of a round that might be run.
 struct PlannedWork {
-  int rows = 0;  // Of the forest.
+  int rows = 0;  // Rows in the forest.
   int requests = 0;
-  int64_t kv_tokens = 0;  // Of these.
+  int64_t kv_tokens = 0;  // Committed tokens of these requests.
   int64_t prefill_tokens = 0;
   std::optional<DraftShape> draft = {};
   // Committed tokens that the drafter is shown before the round.

@@ -40,7 +40,8 @@ class DraftForecast {
 
  private:
   static constexpr int kMaxShapes = 16;
-  static constexpr int kNumPoints = 15;  // Of nodes: 1, 1.4, 2, 2.8, ... 128.
+  // The points are numbers of nodes: 1, 1.4, 2, 2.8, ... 128.
+  static constexpr int kNumPoints = 15;
   struct Count {
     double trials = 0;
     double hits = 0;
@@ -54,7 +55,7 @@ class DraftForecast {
   };
   struct Known {
     DraftShape shape;
-    int64_t made_at = -1;                  // Of `alike`: num_seen_.
+    int64_t made_at = -1;                  // num_seen_ when `alike` was made.
     std::vector<double> alike = {};        // By number of drafts, from 0.
     std::array<Mean, kNumPoints> ratio{};  // To `alike`.
     Mean mean_ratio{};

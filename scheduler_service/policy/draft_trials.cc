@@ -5,7 +5,7 @@
 namespace bole {
 namespace {
 
-constexpr double kShare = 0.01;      // Of the time.
+constexpr double kShare = 0.01;      // Share of the time for trials.
 constexpr double kMostCredit = 1;    // Seconds.
 constexpr double kLongestRound = 1;  // Time per plan that earns credit.
 

@@ -27,8 +27,9 @@ class RequestAcceptance {
   }
 
  private:
-  static constexpr double kPrior = 16;   // The weight of the prior, in drafts.
-  static constexpr double kKept = 0.97;  // Of the evidence, per round.
+  static constexpr double kPrior = 16;  // The weight of the prior, in drafts.
+  // The share of the evidence that is kept in each round.
+  static constexpr double kKept = 0.97;
 
   double promised_ = kPrior;
   double accepted_ = kPrior;

@@ -41,12 +41,12 @@ struct RoundView {
   int64_t kv_tokens = 0;       // Committed tokens of all sequences.
   int64_t prefill_tokens = 0;  // Still to be prefilled on this worker.
   int prefilling = 0;          // Requests whose prefill has not ended.
-  int arrivals = 0;            // Of these, followed ones that have not begun.
+  int arrivals = 0;            // Prefills not begun yet that are followed.
   int64_t arrival_tokens = 0;  // Prefill tokens of the first arrival.
   int followed_prefills = 0;   // Prefills that have begun and are followed.
   int joining = 0;             // Requests whose prefill may end in this round.
-  int joining_arrivals = 0;    // Of these, arrivals.
-  int joining_followed = 0;    // Of these, followed ones that have begun.
+  int joining_arrivals = 0;    // How many `joining` are arrivals.
+  int joining_followed = 0;    // How many have begun and are followed.
   bool others_wait = false;    // Requests wait, or the worker is draining.
   double now = 0;              // Seconds since an arbitrary start.
 };

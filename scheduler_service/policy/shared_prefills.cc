@@ -13,7 +13,7 @@ void SharedPrefills::Shared(int64_t chunk_tokens) {
 }
 
 void SharedPrefills::Emitted(double tokens) {
-  constexpr double kKept = 0.997;  // Of the evidence, per round.
+  constexpr double kKept = 0.997;  // Share of the evidence kept per round.
   chunks_ *= kKept;
   chunk_tokens_ *= kKept;
   tokens_ = kKept * tokens_ + tokens;

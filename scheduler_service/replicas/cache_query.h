@@ -54,7 +54,7 @@ struct CacheQuery {
 // What is known of a slot that becomes a checkpoint.
 struct CheckpointFacts {
   int position = 0;         // The number of tokens whose state it has.
-  int prompt_length = 0;    // Of the request that made it.
+  int prompt_length = 0;    // In the request that made it.
   int num_undrafted = 0;    // Last tokens that the drafter has not seen.
   bool has_drafter = true;  // It has seen all other tokens.
   // Its contents have yet to be copied: nobody finds it before

@@ -85,8 +85,8 @@ class HostTier {
   // Checkpoints keep their places until their copies have ended.
   using Checkpoints = std::vector<std::shared_ptr<const SlotLease>>;
   MemoryCopies copies_;  // For the next plan.
-  Checkpoints planned_;  // Those of `copies_`.
-  Checkpoints sent_;     // Those of the last plan.
+  Checkpoints planned_;  // Kept for `copies_`.
+  Checkpoints sent_;     // Kept for the last plan's copies.
   HostStatus counts_;    // Hits and bytes; status() adds the others.
 };
 

@@ -34,7 +34,7 @@ struct PrefixMark {
 // Some pages of a run, which all runs through the nodes below share.
 struct RadixNode {
   RadixNode* parent = nullptr;      // Null for a root, which has no pages.
-  std::string key = {};             // Of a root.
+  std::string key = {};             // Set in roots only.
   int first_page = 0;               // How many pages are above it.
   std::vector<int32_t> label = {};  // [pages * page_size]
   PageLease pages;

@@ -220,7 +220,7 @@ class Replica {
   const RoundFlight flight_;
 
   std::string model_;              // As given to On().
-  ModelSeries* series_ = nullptr;  // Of model_. Null before the first worker.
+  ModelSeries* series_ = nullptr;  // For model_. Null before the first worker.
   std::optional<Connection> connection_;
   std::shared_ptr<const WorkerDescription> description_;
   uint64_t epoch_ = 0;

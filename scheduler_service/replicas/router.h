@@ -15,11 +15,11 @@ struct RouteOption {
   // Time until a plan can be sent; 0: now. Infinite if the round on its way is
   // later than expected: no request should wait for it.
   double seconds_until_free = 0;
-  double round_seconds = 0;    // Of a round; 0: not known yet.
+  double round_seconds = 0;    // A round's time; 0: not known yet.
   double token_seconds = 0;    // In addition, per prefill token.
   int max_prefill_tokens = 1;  // In a round.
-  int64_t prefill_ahead = 0;   // Of other requests, to be run before.
-  int64_t prefill_tokens = 0;  // Of this request.
+  int64_t prefill_ahead = 0;   // Other requests' tokens that run before.
+  int64_t prefill_tokens = 0;  // This request's tokens.
   int64_t cached_tokens = 0;   // Those that the worker has.
   size_t num_running = 0;      // Requests on the worker.
 };

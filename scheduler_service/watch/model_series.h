@@ -38,7 +38,7 @@ struct RoundMetrics {
   int budget = 0;  // Only of a planned round.
   std::optional<DraftShape> draft = {};
   OffReason off_reason = OffReason::kNone;
-  double predicted_seconds = 0;  // Of the engine; 0: not predicted.
+  double predicted_seconds = 0;  // Time in the engine; 0: not predicted.
   int prefill_tokens = 0;
   int emitted_tokens = 0;
   double round_seconds = 0;  // From sending the plan to its result.
@@ -48,7 +48,7 @@ struct RoundMetrics {
 
 // The prefix that a request found in the cache when it got a place.
 struct PrefixUse {
-  int tokens = 0;  // Of the request.
+  int tokens = 0;  // All that the request has.
   int cached = 0;  // Found in the cache.
   // Why not more were found; empty: there never were more.
   std::string miss_reason = {};

@@ -129,11 +129,11 @@ class RequestWatch {
   const uint32_t index_;
   Phase phase_ = Phase::kQueue;
   TimePoint since_;
-  SpanId span_id_;  // Of the current phase.
+  SpanId span_id_;  // The current phase's span.
   std::string worker_;
-  int64_t rounds_ = 0;  // Of the current phase.
+  int64_t rounds_ = 0;  // Rounds in the current phase.
   int64_t tokens_ = 0;
-  int64_t accepted_drafts_ = 0;  // Of the whole request, once it has ended.
+  int64_t accepted_drafts_ = 0;  // Set for the whole request at its end.
 };
 
 }  // namespace bole

@@ -26,9 +26,9 @@ enum class RoundOutcome {
 struct RoundRecord {
   int64_t at_us = 0;    // When it began, since 1970.
   int64_t worker = 0;   // Its number; Admin.ListWorkers has them in order.
-  int64_t epoch = 0;    // Of the worker's connection.
+  int64_t epoch = 0;    // The worker connection's epoch.
   int64_t plan = 0;     // Its number in the epoch.
-  int64_t round = 0;    // Of a lease, from 0 on.
+  int64_t round = 0;    // Number within its lease, from 0 on.
   int64_t outcome = 0;  // A RoundOutcome.
   // The time from the previous result until this plan was sent, in nanoseconds,
   // and the part of it that planning took.
@@ -50,14 +50,14 @@ struct RoundRecord {
   int64_t sequences = 0;    // Those that verified a tree.
   int64_t budget = 0;       // Nodes that could be verified.
   int64_t nodes = 0;        // Nodes that were verified.
-  int64_t draft_top_k = 0;  // Of the draft for the next round; 0: none.
+  int64_t draft_top_k = 0;  // The next round's draft; 0: none.
   int64_t draft_depth = 0;
   int64_t off_reason = 0;  // An OffReason.
   int64_t lease_rounds = 0;
   int64_t lease_budget = 0;
-  int64_t copies = 0;  // Of slots and pages, before the round.
+  int64_t copies = 0;  // Slots and pages copied before the round.
   int64_t emitted = 0;
-  int64_t accepted = 0;        // Of these, drafts.
+  int64_t accepted = 0;        // How many of them were drafts.
   int64_t promised_milli = 0;  // Expected accepted drafts.
 };
 

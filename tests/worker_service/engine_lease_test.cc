@@ -201,7 +201,7 @@ class Batch {
   std::unique_ptr<Engine> engine_;
   std::vector<SequencePlan> sequences_;
   ProposalTree trees_[kRequests];
-  std::vector<float> promised_;  // Of the last plan's sequences.
+  std::vector<float> promised_;  // By sequence of the last plan.
   std::vector<TreeBounds> bounds_;
   std::vector<bool> ended_ = std::vector<bool>(kRequests, false);
 };

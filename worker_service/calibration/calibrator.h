@@ -23,7 +23,7 @@ struct CalibrationOptions {
   bool has_drafter = false;
   // Row counts that forwards are padded to, ascending; empty: no padding.
   std::vector<int> row_buckets = {};
-  Experts experts = {};  // Of the model.
+  Experts experts = {};  // The model's experts.
   // The usual sampling parameters of requests.
   SamplingParams sampling = {};
   // No round begins later than this after the first one; 0: no limit. Every

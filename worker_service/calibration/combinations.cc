@@ -17,7 +17,7 @@ struct Extent {
   int long_length;
   int long_slots;
   int request_factor;  // Ratio of one number of requests to the previous one.
-  int max_rows;        // Of a forest.
+  int max_rows;        // The most rows in a forest.
   std::vector<DraftShape> drafts;
   std::vector<int> tree_nodes;  // Of trees of the largest shape of `drafts`.
   std::vector<int> tails;       // Tail tokens of each request.

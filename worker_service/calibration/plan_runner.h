@@ -43,10 +43,10 @@ class PlanRunner {
   const Submit submit_;
   Mutex mutex_;
   CondVar changed_;
-  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the running plan.
+  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;  // The running plan's number.
   std::vector<TimedRound> rounds_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status failed_ ABSL_GUARDED_BY(mutex_);     // Of that plan.
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);     // How it failed.
   absl::Status cancelled_ ABSL_GUARDED_BY(mutex_);  // Not OK: why.
 };
 

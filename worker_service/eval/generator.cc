@@ -214,7 +214,7 @@ class Batch {
   // The indices in running_ of StepPlan::prefills and ::sequences.
   std::vector<size_t> prefilled_;
   std::vector<size_t> planned_;
-  std::vector<float> promised_;  // Of the planned round, parallel to planned_.
+  std::vector<float> promised_;  // Parallel to planned_.
 };
 
 absl::Status Check(const GenerateRequest& request, size_t index,

@@ -52,13 +52,13 @@ struct Scratch {
 // One forward: the rows, where their sequences' memory is, and scratch.
 struct LayerContext {
   OperatorSet& operators;
-  const ModelConfig& config;           // Of the rank's part of the model.
-  RowCount rows;                       // Of all parts together.
+  const ModelConfig& config;  // Describes the rank's part of the model.
+  RowCount rows;              // All parts together.
   std::span<const ForwardPart> parts;  // In the order in which mixers run.
   GdnStates states;
   GdnFactors factors;
   KvPages pages;
-  int first_key = 0;  // Of the attention layers (kernels/attention.h).
+  int first_key = 0;  // For attention (kernels/attention.h).
   const float* inverse_frequency;
   const Scratch& scratch;
 };

@@ -40,7 +40,7 @@ struct CollectiveMemory {
     std::array<Place, 2> places;
   };
 
-  alignas(64) std::atomic<uint64_t> num_arrivals;  // Of all ranks together.
+  alignas(64) std::atomic<uint64_t> num_arrivals;  // All ranks' together.
   std::array<OfRank, kMaxRanks> ranks;
 };
 

@@ -103,7 +103,7 @@ absl::Status HostCommunicator::AllGather(std::span<const std::byte> part,
   const Call call{.kind = Kind::kAllGather,
                   .part_bytes = part.size(),
                   .result_bytes = whole.size()};
-  size_t begin = 0;    // Of the piece, in every part.
+  size_t begin = 0;    // Where the piece begins in every part.
   size_t longest = 0;  // The size of the longest part.
   do {
     const size_t own = std::min(begin, part.size());

@@ -39,7 +39,7 @@ bool WaitWhile(std::atomic<uint32_t>& word, uint32_t seen,
                std::optional<steady_clock::time_point> until) {
   timespec time = {};
   if (until) {
-    const auto since = until->time_since_epoch();  // Of CLOCK_MONOTONIC.
+    const auto since = until->time_since_epoch();  // On CLOCK_MONOTONIC.
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(since);
     time.tv_sec = seconds.count();

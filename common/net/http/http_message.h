@@ -13,9 +13,9 @@ struct HttpRequest {
   std::string method = {};         // "POST"
   std::string path = {};           // Without the query.
   std::string authorization = {};  // Headers of several values have commas.
-  std::string tenant = {};         // Of x-bole-tenant.
-  std::string id = {};             // Of x-request-id.
-  std::string traceparent = {};    // Of the header of that name.
+  std::string tenant = {};         // The x-bole-tenant header.
+  std::string id = {};             // The x-request-id header.
+  std::string traceparent = {};    // The traceparent header.
   bool is_http_1_1 = true;         // Else 1.0, which has no chunks.
   bool keep_alive = true;
   bool expects_continue = false;

@@ -33,7 +33,7 @@ class GroupColumns {
       const HeadHeader header = s_.headers[gates_at.stage];
       if (header.count == 0) break;
       rows_at.WaitFull(s_.rows_full);
-      float products[2 * kSums];  // By the keys, then by the queries.
+      float products[2 * kSums];  // With the keys, then with the queries.
       MultiplyState(header.has_state, s_.rows[rows_at.stage], products);
       if (header.ends) {
         ArriveWarp(s_.rows_empty + rows_at.stage);

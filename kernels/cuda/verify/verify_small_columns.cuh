@@ -26,7 +26,7 @@ class SmallColumns {
       : p_(p), item_(item), s_(s) {}
 
   __device__ __forceinline__ void Run() {
-    float products[2 * kSums];  // By the keys, then by the queries.
+    float products[2 * kSums];  // With the keys, then with the queries.
     MultiplyState(products);
     WaitBarrier(AddressOf(&s_.gates_full), 0);
     TileSum out[kUsed];

@@ -13,7 +13,7 @@
 namespace bole {
 
 inline constexpr int kMaxStopStrings = 16;
-inline constexpr size_t kMaxStopBytes = 256;  // Of one stop string.
+inline constexpr size_t kMaxStopBytes = 256;  // Limit for one stop string.
 
 // The parameters of sampling. An absent one becomes the checkpoint's default if
 // it has one, else the default that bole.proto states; an absent seed is drawn

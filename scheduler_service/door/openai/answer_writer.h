@@ -87,7 +87,7 @@ class UsageSum {
   }
   uint32_t prompt_tokens() const;
   uint32_t completion_tokens() const;
-  uint32_t cached_tokens() const;  // Those of the first choice.
+  uint32_t cached_tokens() const;  // The first choice's.
   // {"prompt_tokens", "completion_tokens", "total_tokens",
   // "prompt_tokens_details"}
   AnswerJson ToJson() const;

@@ -25,7 +25,7 @@ struct Running {
 struct Worker {
   double speed;
   std::vector<Running> running;
-  int rounds = 1;              // Of the current lease.
+  int rounds = 1;              // Rounds in the current lease.
   double round_ends = kNever;  // When the last of them ends.
 };
 

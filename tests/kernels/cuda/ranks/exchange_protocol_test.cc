@@ -66,7 +66,7 @@ struct State {
              kMostBuffers>
       results;
   std::array<std::array<int8_t, kMostRanks>, kMostRanks> told;  // [at][from]
-  std::array<int8_t, kMostRanks> logits;  // Of which draw.
+  std::array<int8_t, kMostRanks> logits;  // The draw that wrote them.
   std::array<int8_t, kMostRanks> next;    // Operation of the program.
 
   friend auto operator<=>(const State&, const State&) = default;
