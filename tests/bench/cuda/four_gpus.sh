@@ -40,5 +40,5 @@ measure --what steps --models 122B-A10B,27B
 # On two GPUs more than eight tenths of the memory are weights.
 measure --what decode,serve,rounds --models 122B-A10B --accept 6,3 \
   --worker-flags '--memory-fraction 0.97 --max-requests 16'
-# Another worker has to fit beside one of its ranks.
-measure --what kill --models 27B
+# Another worker, of the whole model, has to fit beside one of its ranks.
+measure --what kill --models 9B
