@@ -36,8 +36,8 @@ struct GpuRank {
   // This rank's end of the group, for what the GPUs must know of each other.
   std::shared_ptr<Communicator> ranks;
   CollectivesKind collectives = CollectivesKind::kPush;
-  // For another rank's part of a sum. Less than what the host waits for a
-  // round, so that the error names the rank.
+  // How long to wait for another rank's part of a sum. Less than the host waits
+  // for a round, so that the error names the rank.
   std::chrono::milliseconds deadline{5000};
 };
 
@@ -46,15 +46,16 @@ struct GpuRank {
 // KV are bfloat16, or float32 for comparisons with the reference; recurrent
 // states, logits and all arithmetic within an operator are float32.
 //
-// One thread at a time. CUDA chooses the device for each thread separately, and
-// a thread that has chosen none uses GPU 0: BindThread() is the only place
-// where a caller's thread chooses. LoadMatrix() has threads of its own.
+// Used by one thread at a time. CUDA chooses the device for each thread
+// separately, and a thread that has chosen none uses GPU 0: BindThread() is the
+// only place where a caller's thread chooses. LoadMatrix() has threads of its
+// own.
 class CudaBackend final : public Backend {
  public:
-  // `num_threads` read weights in LoadMatrix(), the calling one included; more
-  // than 16 count as 16. UNAVAILABLE as CheckDevice(). With several ranks all
-  // of them call it together; errors are also those of
-  // GpuCollectives::Create().
+  // `num_threads` threads, including the calling one, read weights in
+  // LoadMatrix(); more than 16 count as 16. UNAVAILABLE as for CheckDevice().
+  // With several ranks all of them call it together, and it also returns the
+  // errors of GpuCollectives::Create().
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
       int device = 0, ElementType type = ElementType::kBFloat16,
       int num_threads = 4, const GpuRank& rank = {});
@@ -151,8 +152,8 @@ class CudaBackend final : public Backend {
   absl::Status AdvanceRequests(const AdvanceRequestsParams& params) override;
   absl::Status SelectForest(const SelectForestParams& params) override;
 
-  // What these operators need of the scratch, where that depends on how they
-  // are run here.
+  // The bytes of scratch that these operators need, where that depends on how
+  // this backend runs them.
   size_t ScratchBytes(const AddAndProjectParams& params) const;
   size_t ScratchBytes(const AttentionParams& params) const;
   size_t ScratchBytes(const SampleParams& params) const;
@@ -165,8 +166,8 @@ class CudaBackend final : public Backend {
         on_{.type = type, .stream = nullptr} {}
   void Free(void* memory) override;
   void FreeHost(void* memory) override;
-  // The stream of operators, in which copies and marks are queued too: who asks
-  // for it says which of the two it queues.
+  // The stream of operators, on which copies and marks are queued too: callers
+  // say which of the two they queue.
   cudaStream_t stream_of_copies() {
     queue_state_.QueueCopy();
     return on_.stream;
@@ -177,17 +178,18 @@ class CudaBackend final : public Backend {
   }
   // Whether both products are run as one.
   bool TakesPair(const AddAndProjectParams& params) const;
-  // Unspecified content, not kept yet.
+  // A matrix of unspecified content, which is not in matrices_ yet.
   absl::StatusOr<std::unique_ptr<DeviceMatrix>> NewMatrix(int rows,
                                                           int columns) const;
   absl::Status JoinRanks(const GpuRank& rank);
   absl::Status OneRankOnly() const;
-  // Whether operators that read logits make them whole in their scratch first,
-  // because ranks do not reach each other's memory.
+  // Whether operators that read logits first gather whole logits in their
+  // scratch, because ranks do not reach each other's memory.
   bool MakesLogitsWhole() const {
     return collectives_ != nullptr && collectives_->push_group() == nullptr;
   }
-  // How many bytes of the scratch that takes: 0 if they are not made whole.
+  // How many bytes of the scratch whole logits take: 0 if they are not
+  // gathered.
   size_t WholeBytes(int rows, int vocabulary) const;
   // The logits as kernels read them: whole, or this rank's part of them.
   absl::StatusOr<CutLogits> LogitsOf(RowCount rows, const float* logits,
@@ -196,16 +198,16 @@ class CudaBackend final : public Backend {
                                      void* scratch);
   // The same, with the other ranks' parts.
   absl::StatusOr<CutLogits> LogitsOf(const SampleParams& params, void* scratch);
-  // What has been waited for was computed with all ranks.
+  // OK if what has been waited for was computed with all ranks.
   absl::Status CheckRanks() const;
 
   const int device_;
   const int num_threads_;
   std::string name_;
   Launch on_;
-  std::shared_ptr<Communicator> ranks_;          // Null for an only rank.
+  std::shared_ptr<Communicator> ranks_;          // Null if there is one rank.
   std::unique_ptr<GpuCollectives> collectives_;  // The same.
-  // What AllocateShared() gave out that other ranks can read.
+  // The memory from AllocateShared() that other ranks can read.
   std::vector<std::unique_ptr<PeerArena>> shared_;
   std::array<cudaEvent_t, kNumMarks> marks_ = {};
   QueueState queue_state_;
@@ -217,7 +219,7 @@ class CudaBackend final : public Backend {
   MoeRunner moe_;
   std::unique_ptr<TileAttention> tile_attention_;
   Scratch scratch_;           // For the operators that need some.
-  DeviceMemory num_claimed_;  // int32 that commits count in; 0 between them.
+  DeviceMemory num_claimed_;  // int32 counter of commits; 0 between them.
 };
 
 }  // namespace bole::cuda

@@ -1,5 +1,5 @@
-// Copies of what is read only once: the second-level cache need not keep it.
-// For the products that stream weights; Hopper.
+// Copies of data that is read only once, so that L2 evicts it first. For the
+// products that stream weights, on Hopper.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_COPY_ONCE_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_COPY_ONCE_CUH_
 
@@ -20,7 +20,7 @@ struct Corner {
   int row;
 };
 
-// CopyBox (hopper.cuh).
+// Like CopyBox (hopper.cuh), for data that is read only once.
 __device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
                                    uint32_t to, uint32_t barrier) {
   asm volatile(
@@ -31,7 +31,7 @@ __device__ inline void CopyBoxOnce(const CUtensorMap& map, Corner corner,
       : "memory");
 }
 
-// The same of maps of three and four dimensions.
+// The same for maps of three and four dimensions.
 __device__ inline void CopyBoxOnce(const CUtensorMap& map, int3 corner,
                                    uint32_t to, uint32_t barrier) {
   asm volatile(

@@ -7,9 +7,9 @@
 
 namespace bole::cuda {
 
-// The functions that products use. Not linked: the library's thread-local
-// memory would be a part of every thread's stack, and leave nothing of the
-// small ones that an HTTP server asks for.
+// The functions that products use. cuBLASLt is not linked: its thread-local
+// memory would be part of every thread's stack, and would leave nothing of the
+// small stacks that an HTTP server requests.
 struct CublasLt {
   decltype(&cublasLtGetStatusString) GetStatusString;
   decltype(&cublasLtCreate) Create;
@@ -25,8 +25,8 @@ struct CublasLt {
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
   decltype(&cublasLtMatmul) Matmul;
 
-  // The same for the whole process, which never unloads it. UNAVAILABLE, with
-  // the loader's words, if it is not installed.
+  // One instance serves the whole process, which never unloads it. UNAVAILABLE,
+  // with the loader's message, if the library is not installed.
   static absl::StatusOr<const CublasLt*> Load();
 };
 

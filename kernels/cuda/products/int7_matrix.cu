@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMaxBlocks = 4096;
 
-// The largest `x` of the warp, in every lane.
+// Returns the largest `x` of the warp to every lane.
 __device__ float WarpMax(float x) {
   for (int offset = 16; offset > 0; offset /= 2) {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
@@ -19,7 +19,7 @@ __device__ float WarpMax(float x) {
   return x;
 }
 
-// A warp for each row.
+// Each warp takes one row.
 template <typename T>
 __global__ void ScaleKernel(const T* from, Int7Matrix to, int32_t* bad_row) {
   const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x) / 32;
@@ -35,7 +35,7 @@ __global__ void ScaleKernel(const T* from, Int7Matrix to, int32_t* bad_row) {
   if (lane == 0) to.scale[row] = Int7Scale(largest);
 }
 
-// A thread for each 4 bytes.
+// Each thread writes 4 bytes at a time.
 template <typename T>
 __global__ void QuantizeKernel(T* elements, Int7Matrix to,
                                const int32_t* bad_row) {

@@ -3,13 +3,14 @@
 // One block for each multiprocessor, as in stream_product.cu: one thread keeps
 // the copy engine busy with chunks of W and of x, which go to a ring of stages
 // in shared memory, and eight warps multiply them. W is never written, so its
-// copies start before the kernels ahead have ended.
+// copies start before the previous kernels have ended.
 //
-// A warp makes bfloat16 out of a unit of W (int7_matrix.h) in registers: a byte
-// behind 0x43 is 128 more than the byte, exactly. So products are those of
-// integers up to 63 with x in bfloat16, exact, and summed in float32; a row's
-// scale comes last. What warps and blocks have summed over their parts of the
-// columns is added up in a fixed order: results do not depend on timing.
+// A warp turns a unit of W (int7_matrix.h) into bfloat16 in registers: 0x43
+// followed by a byte is exactly 128 more than the byte. So the products of
+// integers up to 63 with x in bfloat16 are exact, and are summed in float32; a
+// row's scale is applied last. The sums of warps and blocks over their parts of
+// the columns are added up in a fixed order, so results do not depend on
+// timing.
 #include "kernels/cuda/products/int7_product.h"
 
 #include <cstddef>
@@ -64,7 +65,7 @@ struct Int7Consumer {
   float4* sums;  // [groups, strips, kBlocks, 32], where the ring was.
   int lane;
   int group;
-  int first;  // Strip of a tile; the next ones are `step` further.
+  int first;  // First strip of a tile; the next ones are `step` further.
   int step;
 
   __device__ Int7Consumer(const Int7Task& task, const Int7Part& p, void* shared)
@@ -78,8 +79,9 @@ struct Int7Consumer {
     first = warp % step;
   }
 
-  // Adds kPieces of the group's pieces, for a warp of kCount strips. w and x as
-  // the lane reads the first ones. All is loaded first.
+  // Adds kPieces of the group's pieces, for a warp with kCount strips. w and x
+  // point to what the lane reads of the first ones. Everything is loaded before
+  // it is multiplied.
   template <int kCount, int kPieces>
   __device__ void MultiplyPieces(const uint4* w, const uint4* x,
                                  Sums& d) const {
@@ -167,7 +169,7 @@ struct Int7Consumer {
     }
   }
 
-  // What a lane has of block b of a strip.
+  // Writes what a lane has of block b of a strip.
   __device__ void WriteBlock(const Int7Writer& writer, int strip, int b,
                              const float (&d)[4]) const {
     const int n = 8 * b + 2 * (lane % 4);
@@ -178,7 +180,8 @@ struct Int7Consumer {
     writer.Write(n + 1, row + 8, d[3]);
   }
 
-  // Leaves the sums if there is one tile, otherwise writes the results.
+  // Leaves the sums in shared memory if there is one tile, otherwise writes the
+  // results.
   __device__ void Run(BlockRing ring, const Int7Writer& writer) const {
     for (int i = 0; i < t.plan.tiles; ++i) {
       const StripTile tile = part.TileAt(t, i);
@@ -207,9 +210,10 @@ struct Int7Consumer {
   }
 };
 
-// Adds up what the cluster's warps left of their only tile, in the order of
-// blocks, then of groups. An item is four rows of W and a row of x; each block
-// takes its part of them, and a thread's first one is known from the beginning.
+// Adds up the sums that the cluster's warps left of their only tile, in the
+// order of blocks, then of groups. An item is four rows of W and one row of x.
+// Each block takes its part of the items, and a thread's first item is known
+// from the beginning.
 template <int kN>
 struct Int7Adder {
   static constexpr int kBlocks = kN / 8;
@@ -304,7 +308,7 @@ __global__ void __launch_bounds__(kThreads, kN == 8 ? 3 : 2)
 #endif
 }
 
-// Every kernel there is, by the most rows it takes.
+// All kernels, by the most rows that they take.
 struct Row {
   int max_rows;
   void (*kernel)(const Int7Task, Int7Stages);

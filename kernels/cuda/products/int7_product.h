@@ -18,8 +18,8 @@ inline constexpr int kMaxInt7Rows = 16;
 // How the work is divided among blocks, and in a block among eight warps.
 struct Int7Plan {
   int blocks;
-  // Blocks of a cluster, 1 or 2, which divide the columns between them, if
-  // tiles == 1. Divides `blocks`.
+  // Blocks of a cluster: 1, or 2 that divide the columns between them if tiles
+  // == 1. Divides `blocks`.
   int cluster;
   int tiles;  // Tiles of a cluster, one after the other.
   // Strips of a tile; the first `longer_tiles` of all tiles have one more.
@@ -35,13 +35,13 @@ struct Int7Plan {
   }
 };
 
-// What the kernel is given.
+// The parameters of the kernel.
 struct Int7Task {
   CUtensorMap x;  // [pieces, N, 32], in boxes of chunk_pieces pieces.
   // The weight's units, [strips, pieces], in boxes of a tile's strips by
   // chunk_pieces pieces.
   CUtensorMap units;
-  CUtensorMap units_of_longer;  // Tiles with a strip more.
+  CUtensorMap units_of_longer;  // For tiles with one more strip.
   Int7Matrix weight;
   const int32_t* count;  // [1] Rows of x in use.
   int num_rows;          // N
@@ -51,19 +51,19 @@ struct Int7Task {
   bool accumulate;
 };
 
-// Rows of x in a box, of the kernel for num_rows rows.
+// Rows of x in a box, for the kernel that takes num_rows rows.
 int Int7BoxRows(int num_rows);
 
-// Strips that a warp can have, at most: their sums fit into registers, with
-// what goes with the results, which is read ahead.
+// The most strips that a warp can have: their sums fit into registers, together
+// with the scales and old values of the results, which are read early.
 inline constexpr int kInt7WarpStrips = 3;
 
-// Lets the kernels have the shared memory that they need. To be called once for
-// each device.
+// Allows the kernels to use the shared memory that they need. To be called once
+// for each device.
 absl::Status PrepareInt7Products();
 
 // REQUIRES: sm_90; 1 <= N <= kMaxInt7Rows; columns a multiple of kPieceColumns;
-// a plan whose warps have no more strips than they can have.
+// a plan whose warps have at most kInt7WarpStrips strips.
 absl::Status LaunchInt7Product(const Int7Task& task, const Launch& on);
 
 }  // namespace bole::cuda

@@ -17,17 +17,18 @@ namespace {
 constexpr int kWarps = 8;
 // The most strips of a tile.
 constexpr int kMostStrips = kWarps * kInt7WarpStrips;
-// The bytes of a stage of the ring: W and x, copied at a time.
+// The bytes that a stage of the ring should hold: W and x of one chunk.
 constexpr int kStageBytes = 24 << 10;
-// Tiles of no more strips than this are given to pairs of blocks: they share x,
-// of which more would be read than a small tile's weights are worth.
+// Tiles of at most this many strips are given to pairs of blocks, which divide
+// x between them: reading all of it would cost too much beside a small tile's
+// weights.
 constexpr int kMostPairedStrips = 12;
 
 int Ceil(int a, int b) { return (a + b - 1) / b; }
 
-// How many ways the warps of a block divide the columns of so many strips: so
-// that the busiest warp has least to do, and otherwise that warps have two
-// strips, which share what they read of x.
+// Into how many groups the warps of a block are divided for `strips` strips: so
+// that the busiest warp has the least to do and, among equals, so that warps
+// have two strips, which share what they read of x.
 int GroupsFor(int strips) {
   int best = 1;
   for (int groups = 2; groups <= kWarps; groups *= 2) {
@@ -40,8 +41,9 @@ int GroupsFor(int strips) {
   return best;
 }
 
-// At most `most` pieces, if the groups have as much as one each; so many that
-// the last chunk of all pieces is as long as the others, if that is possible.
+// The pieces of a chunk: at most `most`, but at least one for each group, and
+// if possible so many that the last chunk of all pieces is as long as the
+// others.
 int ChunkPiecesFor(int most, int pieces, int groups) {
   most = std::max(1, most / groups);
   for (int of_group = most; 2 * of_group > most; --of_group) {
@@ -50,7 +52,7 @@ int ChunkPiecesFor(int most, int pieces, int groups) {
   return most * groups;
 }
 
-// Strips are divided evenly, so that all blocks read to the end.
+// Strips are divided evenly, so that all blocks keep reading until the end.
 Int7Plan PlanFor(const Product& product, int multiprocessors) {
   const int strips = StripsOf(product.rows);
   const int pairs = multiprocessors / 2;
@@ -72,8 +74,8 @@ Int7Plan PlanFor(const Product& product, int multiprocessors) {
   return plan;
 }
 
-// For the copy engine a unit is a piece of kUnitBytes / 2 elements, and a piece
-// of the matrix is a row of as many as there are strips.
+// To the copy engine a unit is a piece of kUnitBytes / 2 elements, and a piece
+// of the matrix is a row of units, one for each strip.
 absl::StatusOr<CUtensorMap> UnitsMapOf(const Int7Matrix& weight,
                                        const Int7Plan& plan, int strips) {
   return PiecesMapOf({.data = weight.data,
@@ -105,7 +107,7 @@ bool Int7Products::Takes(const Product& product, ElementType type) const {
 
 absl::Status Int7Products::Quantize(DeviceMatrix& matrix,
                                     const Launch& on) const {
-  // The row that is found bad lies behind the integers.
+  // The number of a bad row is stored after the integers and their scales.
   const size_t bytes = Int7Bytes(matrix.rows, matrix.columns);
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes + sizeof(int32_t)) != cudaSuccess) {

@@ -15,7 +15,7 @@
 
 namespace bole::cuda {
 
-// The matrix at the beginning of Int7Bytes().
+// The matrix whose Int7Bytes() bytes begin at `data`.
 inline Int7Matrix Int7MatrixAt(void* data, int rows, int columns) {
   auto* bytes = static_cast<uint8_t*>(data);
   return {
@@ -25,18 +25,19 @@ inline Int7Matrix Int7MatrixAt(void* data, int rows, int columns) {
       .scale = reinterpret_cast<float*>(bytes + Int7DataBytes(rows, columns))};
 }
 
-// What there is to know of the current GPU to launch them.
+// Launches these products on the current GPU.
 class Int7Products {
  public:
   static absl::StatusOr<std::unique_ptr<Int7Products>> Create();
 
-  // Makes the elements of `matrix` what integers stand for, and keeps the
-  // integers if there are products with them. INVALID_ARGUMENT names a row that
-  // has an element that is not finite. Waits for the GPU.
+  // Replaces the elements of `matrix` by the values that their 7-bit integers
+  // stand for, and keeps the integers if there are kernels for products with
+  // them. INVALID_ARGUMENT names a row that has an element that is not finite.
+  // Waits for the GPU.
   absl::Status Quantize(DeviceMatrix& matrix, const Launch& on) const;
 
-  // Whether the kernels can run this product on this GPU: bf16, 1 to 16 rows,
-  // columns in 32s, sm_90.
+  // Whether the kernels can run this product on this GPU: bf16, 1 to 16 rows, a
+  // multiple of 32 columns, sm_90.
   bool Takes(const Product& product, ElementType type) const;
   // product.weight is as Int7MatrixAt() reads it. REQUIRES: Takes().
   absl::Status Run(const Product& product, const Launch& on) const;

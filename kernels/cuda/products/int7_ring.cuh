@@ -17,8 +17,8 @@ namespace bole::cuda {
 inline constexpr int kInt7Warps = kConsumers / 32;
 inline constexpr int kXUnitBytes = 2 * kPieceColumns;  // A piece of a row.
 
-// A stage holds the pieces of a chunk: of the tile's strips, one after the
-// other, then of x. On the host: the kernel is given it.
+// A stage holds the pieces of a chunk: those of the tile's strips, one after
+// the other, then those of x. Computed on the host and passed to the kernel.
 struct Int7Stages {
   int weight_bytes;
   int stage_bytes;
@@ -51,8 +51,8 @@ struct StripTile {
   int strips;
 };
 
-// The part of the work that is this block's. The thread that copies asks it for
-// every chunk, so there are no divisions.
+// This block's part of the work. The thread that copies queries it for every
+// chunk, so the queries need no divisions.
 struct Int7Part {
   int rank;  // In the cluster.
   int cluster;
@@ -86,7 +86,7 @@ struct Int7Part {
   }
 };
 
-// The ring, and where in it one of its two sides is.
+// The ring, and the current position of one of its two sides.
 template <int kN>
 struct Int7Ring {
   unsigned char* memory;
@@ -111,7 +111,7 @@ struct Int7Ring {
   }
 };
 
-// Where the thread that copies is.
+// The current position of the thread that copies.
 struct Int7Place {
   int tile = 0;
   int chunk = 0;
@@ -135,7 +135,7 @@ struct Int7Producer {
                              const Int7Place& place) const {
     const StripTile tile = part.TileAt(t, place.tile);
     const uint32_t full = ring.full(ring.stage);
-    // Boxes are whole, even if they end behind the last piece.
+    // Boxes count as a whole, even if they extend beyond the last piece.
     ArriveExpecting(full, t.plan.chunk_pieces *
                               (tile.strips * kUnitBytes + kN * kXUnitBytes));
     if (tile.strips == 0) return;
@@ -153,8 +153,8 @@ struct Int7Producer {
   __device__ bool IsEnd(const Int7Place& place) const {
     return place.tile == t.plan.tiles;
   }
-  // As much of W as there is room for: before anything else. Returns where it
-  // ended.
+  // Copies as much of W as there is room for, before anything else. Returns
+  // where it stopped.
   __device__ Int7Place Start(BlockRing ring) const {
     for (int s = 0; s < ring.stages.count; ++s) {
       InitBarrier(ring.full(s), 1);

@@ -1,4 +1,4 @@
-// Where the results of a product with integers go (int7_product.cu).
+// Writes the results of a product with integers (int7_product.cu).
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_INT7_WRITER_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_INT7_WRITER_CUH_
 
@@ -9,10 +9,10 @@
 
 namespace bole::cuda {
 
-// What four results in a row are made of, besides their sums.
+// What four neighbouring results are made of, besides their sums.
 struct FourRows {
   float4 scale;
-  float4 before;  // What out holds, where the product is added to it.
+  float4 before;  // The old values of out, if the product is added to them.
 };
 
 struct Int7Writer {
@@ -28,7 +28,7 @@ struct Int7Writer {
   __device__ int64_t At(int n, int row) const {
     return static_cast<int64_t>(n) * t.weight.rows + row;
   }
-  // Whether four results are one access.
+  // Whether four results can be read or written in one access.
   __device__ bool HasFours() const { return t.weight.rows % 4 == 0; }
 
   __device__ float Before(int n, int row) const {

@@ -136,7 +136,7 @@ absl::StatusOr<const MatMuls::Plan*> MatMuls::PlanFor(const Product& product,
 }
 
 absl::Status MatMuls::Run(const Product& product, const Launch& on) {
-  // products_bench compares.
+  // products_bench compares the ways.
   return streamed_->Choose(product, on.type) == ProductWay::kLibrary
              ? RunLibrary(product, on)
              : streamed_->Run(product, on);

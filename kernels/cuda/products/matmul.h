@@ -1,4 +1,4 @@
-// Matrix products: of few rows by kernels of our own, of others through
+// Matrix products: those of few rows run on our own kernels, others through
 // cuBLASLt.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_MATMUL_H_
 #define BOLE_KERNELS_CUDA_PRODUCTS_MATMUL_H_
@@ -32,8 +32,8 @@ struct DeviceMatrix final : WeightMatrix {
 };
 
 // Chooses an algorithm once for every shape, and allocates nothing after the
-// constructor but what cuBLASLt keeps for itself. One thread at a time, and one
-// stream.
+// constructor except what cuBLASLt keeps for itself. Used by one thread at a
+// time, on one stream.
 class MatMuls {
  public:
   static absl::StatusOr<std::unique_ptr<MatMuls>> Create();
@@ -42,16 +42,18 @@ class MatMuls {
   MatMuls(const MatMuls&) = delete;
   MatMuls& operator=(const MatMuls&) = delete;
 
-  // By the faster way for the shape. REQUIRES: TakeGated() if it is gated.
+  // Runs the product in the way that is faster for its shape. REQUIRES:
+  // TakeGated() if it is gated.
   absl::Status Run(const Product& product, const Launch& on);
 
-  // Gated products, where that is faster than the product and its gate one by
-  // one.
+  // Whether a gated product is faster as one than the product and its gate one
+  // by one.
   bool TakeGated(const Product& product, ElementType type) const {
     return streamed_->Choose(product, type) != ProductWay::kLibrary;
   }
 
-  // Products with a norm between them, where that is faster than one by one.
+  // Whether two products with a norm between them are faster as a pair than one
+  // by one.
   bool TakePair(const ProductPair& pair, ElementType type) const {
     return streamed_->TakePair(pair, type);
   }
@@ -64,8 +66,9 @@ class MatMuls {
     return streamed_->RunPair(pair, scratch, on);
   }
 
-  // By one of the ways, for comparisons. RunStreamed() is UNIMPLEMENTED where
-  // CanStream() is false. REQUIRES of RunLibrary(): the product is not gated.
+  // These run a product in one given way, for comparisons. RunStreamed() is
+  // UNIMPLEMENTED where CanStream() is false. REQUIRES of RunLibrary(): the
+  // product is not gated.
   bool CanStream(const Product& product, ElementType type) const {
     return streamed_->Takes(product, type);
   }

@@ -1,4 +1,4 @@
-// What a matrix product is told.
+// The parameters of a matrix product.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_PRODUCT_H_
 #define BOLE_KERNELS_CUDA_PRODUCTS_PRODUCT_H_
 
@@ -24,7 +24,7 @@ struct Product {
 
 // Two products and a norm between them: x of `behind` is the norm of out of
 // `ahead`. Afterwards x of `behind` is unspecified. The counts are read while
-// the operator before may still run, which must not write them.
+// the previous operator may still run, so it must not write them.
 struct ProductPair {
   Product ahead;
   const float* norm_weight;  // [rows of ahead]

@@ -1,4 +1,4 @@
-// What a kernel of our own for products is given of a product.
+// Makes the parameters of our own product kernels from a product.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_PRODUCT_TASK_H_
 #define BOLE_KERNELS_CUDA_PRODUCTS_PRODUCT_TASK_H_
 
@@ -18,7 +18,7 @@ struct ProductBoxes {
   int turn_rows = 0;  // BoxedRows::turn_rows of W, if the product is gated.
 };
 
-// A StreamTask or WideTask. INTERNAL as MapOf().
+// Makes a StreamTask or a WideTask. Returns INTERNAL as MapOf() does.
 template <typename Task, typename Plan>
 absl::StatusOr<Task> MakeProductTask(const Product& product, const Plan& plan,
                                      const ProductBoxes& boxes) {

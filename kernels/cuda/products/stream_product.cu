@@ -2,13 +2,14 @@
 //
 // One block for each multiprocessor. In a block, one thread keeps the copy
 // engine busy: chunks of a tile of W and of x go to a ring of stages in shared
-// memory, and two warpgroups multiply them. One row of x is read by itself. W
-// is never written, so its copies start before the kernels ahead have ended,
-// and the ring leaves room for two such blocks on a multiprocessor.
+// memory, and two warpgroups multiply them. A single row of x is loaded
+// separately (stream_row.cuh). W is never written, so its copies start before
+// the previous kernels have ended, and the ring leaves room for two such blocks
+// on a multiprocessor.
 //
-// Every block reads about as many bytes of W. What blocks of a cluster have
-// summed over their parts of the columns is added up in the order of the
-// columns: results do not depend on timing.
+// Every block reads about as many bytes of W. The sums of a cluster's blocks
+// over their parts of the columns are added up in the order of the columns, so
+// results do not depend on timing.
 #include "kernels/cuda/products/stream_product.h"
 
 #include <algorithm>
@@ -36,12 +37,12 @@ struct Consumer {
   const StreamTask& t;
   const Share& share;
 
-  // By every warp: it is done with the stage.
+  // Every warp calls it when it is done with the stage.
   __device__ static void Release(const BlockRing& ring, int stage) {
     if (threadIdx.x % 32 == 0) Arrive(ring.empty(stage));
   }
 
-  // 16 columns of x, of the chunk that the ring is at.
+  // The operand of 16 columns of x, in the chunk that the ring is at.
   __device__ static uint64_t XOperand(const BlockRing& ring, int chunk, int box,
                                       int k) {
     if constexpr (kRows > 1) return WgmmaOperand(ring.x(box) + 32 * k);
@@ -86,9 +87,9 @@ struct Consumer {
 
 #endif
 
-// Few registers, so that a block always fits beside another and short kernels:
-// where one does not, some multiprocessor gets two blocks of a kernel and
-// another none, and the kernel takes a fifth longer.
+// Few registers are used, so that a block always fits beside another one and
+// short kernels: otherwise some multiprocessor gets two blocks of a kernel and
+// another one none, and the kernel takes a fifth longer.
 template <int kRows, int kBoxes, Side kSide>
 __global__ void __maxnreg__(48)
     StreamKernel(const __grid_constant__ StreamTask t) {
@@ -116,7 +117,7 @@ __global__ void __maxnreg__(48)
     ArriveExpecting(AddressOf(&front.sums_received), Sums::kSentBytes);
   }
   if (t.plan.cluster > 1) {
-    SyncCluster();  // The other block's barrier is there.
+    SyncCluster();  // The other block has initialised its barrier.
   } else {
     __syncthreads();
   }
@@ -139,8 +140,8 @@ __global__ void __maxnreg__(48)
 #endif
 }
 
-// Every kernel there is, by the most rows it takes, the boxes of a chunk and
-// its side of a norm.
+// All kernels, by the most rows that they take, the boxes of a chunk and their
+// side of a norm.
 struct Row {
   int max_rows;
   int boxes;

@@ -19,8 +19,8 @@ inline constexpr int kBoxColumns = 64;
 // How the work is divided among blocks.
 struct StreamPlan {
   int blocks;
-  // Blocks of a cluster, 1 or 2: they divide the columns of each tile between
-  // them, if tiles == 1 and there are as many chunks. Divides `blocks`.
+  // Blocks of a cluster, which divide the columns of each tile between them: 1,
+  // or 2 if tiles == 1 and there are at least two chunks. Divides `blocks`.
   int cluster;
   int tile_rows;     // Rows of W in a tile.
   int tile_outputs;  // Columns of out: as many, or half if gated.
@@ -31,21 +31,22 @@ struct StreamPlan {
   int boxes;
 };
 
-// A norm between two products, which divide it between them: the one ahead of
-// it multiplies by its weights, the one behind it by the scales of the rows.
+// A norm between two products is divided between them: the product before it
+// (kAhead) multiplies by the norm's weights, the product after it (kBehind) by
+// the scales of the rows, which are 1 if there are no parts of squares.
 enum class Side { kNone, kAhead, kBehind };
 struct DividedNorm {
   const float* weight;  // [width]
-  void* weighted;  // [N, width], bf16: out of the one ahead times `weight`.
-  // [N, parts], parts = SquareParts() of the plan of the one ahead: sums of
+  void* weighted;  // [N, width], bf16: out of the first product times `weight`.
+  // [N, parts], parts = SquareParts() of the plan of the first product: sums of
   // squares of its out.
   float* squares;
-  int parts;
+  int parts;  // Or 0: x is multiplied as it is.
   int width;
   float epsilon;
 };
 
-// What the kernel is given.
+// The parameters of the kernel.
 struct StreamTask {
   CUtensorMap weight;    // [rows, columns], in boxes of tile_rows; if gated
                          // [2, rows, columns], in boxes of 2 by tile_rows / 2.
@@ -60,20 +61,20 @@ struct StreamTask {
   bool accumulate;
   Side side = Side::kNone;  // Ahead of a norm: accumulate, cluster == 2, bf16.
   DividedNorm norm = {};    // The norm of out (kAhead) or of x (kBehind).
-  bool gated = false;       // out = silu(x W[0]^T) * (x W[1]^T), behind a norm;
+  bool gated = false;       // out = silu(x W[0]^T) * (x W[1]^T): kBehind,
                             // cluster == 1.
-  const void* row = nullptr;  // x, to be kept by every block, if N == 1.
+  const void* row = nullptr;  // x, which every block keeps, if N == 1.
   int columns = 0;            // Columns of `row`.
 };
 
 // Rows of x in a box.
 int StreamBoxRows(int num_rows);
 
-// Sums of squares that a product leaves of a row of out.
+// How many sums of squares a product leaves for a row of out.
 int SquareParts(const StreamPlan& plan);
 
-// Lets the kernels have the shared memory that they need. To be called once for
-// each device.
+// Allows the kernels to use the shared memory that they need. To be called once
+// for each device.
 absl::Status PrepareStreamProducts();
 
 // REQUIRES: 1 <= N <= kMaxStreamRows, tile_rows <= kMaxTileRows, and the

@@ -16,16 +16,16 @@ inline constexpr int kConsumers = 256;
 inline constexpr int kThreads = kConsumers + 32;
 inline constexpr int kRowBytes = 2 * kBoxColumns;
 inline constexpr int kMaxStages = 16;
-// Beyond one row of x, in bytes: 112 are read (WgmmaVector), and memcheck takes
-// an operand for 256 from where it begins.
+// The bytes that follow a single row of x: 112 are read (WgmmaVector), and
+// memcheck assumes that an operand has 256 bytes from where it begins.
 inline constexpr int kBeyondRow = 224;
 // The bytes of all barriers.
 inline constexpr int kBarrierBytes =
     2 * kMaxStages * static_cast<int>(sizeof(uint64_t));
-// Room for two blocks on a multiprocessor and something small between them, but
-// never for three: a kernel that starts while another runs then gets one block
-// on each. Reading at full speed takes about 90 KB in flight to each
-// multiprocessor.
+// There is room for two blocks on a multiprocessor and something small beside
+// them, but never for three: so a kernel that starts while another one runs
+// gets one block on each. Reading at full speed takes about 90 KB in flight to
+// each multiprocessor.
 inline constexpr int kMaxRingBytes = 108 << 10;
 inline constexpr int kMinRingBytes = 78 << 10;
 // All shared memory of a block of a cluster. Two such blocks never fit on a
@@ -33,14 +33,14 @@ inline constexpr int kMinRingBytes = 78 << 10;
 // whichever starts first.
 inline constexpr int kClusterBlockBytes = (113 << 10) + 512;
 
-// Rows of x that are multiplied, of kRows that there may be.
+// Rows of x that are multiplied, if there may be kRows.
 template <int kRows>
 inline constexpr int kProductRows = kRows < 8 ? 8 : kRows;
 
-// A stage holds the boxes of a chunk of the tile, then those of x, each from a
-// multiple of 1024 bytes. One row of x is behind the stages instead, all of the
-// block's columns of it. Warpgroups read kReadRows rows of a chunk, wherever
-// the tile ends.
+// A stage holds the boxes of a chunk of the tile, then those of x; each begins
+// at a multiple of 1024 bytes. A single row of x lies after the stages instead,
+// with all of the block's columns. Warpgroups read kReadRows rows of a chunk,
+// wherever the tile ends.
 template <int kRows, int kBoxes>
 struct RingShape {
   static constexpr bool kOneRow = kRows == 1;
@@ -53,7 +53,7 @@ struct RingShape {
   int stages;
   int bytes;
 
-  // Behind `front_bytes` of something else.
+  // The ring begins after `front_bytes` of other data.
   __host__ __device__ RingShape(const StreamTask& t, int front_bytes) {
     const StreamPlan& plan = t.plan;
     const bool clustered = plan.cluster > 1;
@@ -62,7 +62,7 @@ struct RingShape {
     const int least = clustered ? of_cluster : kMinRingBytes;
     weight_bytes = (plan.tile_rows + 7) / 8 * 8 * kRowBytes;
     stage_bytes = kBoxes * (weight_bytes + kXBytes);
-    // What is read beyond the last stage, whatever is there.
+    // Bytes that are read beyond the last stage, whatever they contain.
     const int read = kReadRows * kRowBytes - weight_bytes - kBoxes * kXBytes;
     const int row = kOneRow ? RowBytes(t) : 0;
     const int beyond = read > row ? read : row;
@@ -81,7 +81,7 @@ struct RingShape {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// The ring, and where in it one of its two sides is.
+// The ring, and the current position of one of its two sides.
 template <int kRows, int kBoxes>
 struct Ring {
   using Shape = RingShape<kRows, kBoxes>;
@@ -92,7 +92,8 @@ struct Ring {
   int stage = 0;
   uint32_t parity = 0;
 
-  // The barriers come first in `shared`, the stages `front_bytes` behind it.
+  // The barriers come first in `shared`; the stages begin `front_bytes` after
+  // its start.
   __device__ Ring(const void* shared, int front_bytes, const Shape& s)
       : barriers(AddressOf(shared)), memory(barriers + front_bytes), shape(s) {}
 
@@ -119,7 +120,7 @@ struct Ring {
   }
 };
 
-// The part of the work that is this block's.
+// This block's part of the work.
 struct Share {
   int rank;  // In the cluster.
   int first_chunk;
@@ -137,7 +138,7 @@ struct Share {
     group = static_cast<int>(blockIdx.x) / p.cluster;
     output_step = p.blocks / p.cluster * p.tile_outputs;
   }
-  // Column of out with which this block's tile number i begins.
+  // The column of out at which this block's tile number i begins.
   __device__ int FirstOutput(const StreamTask& t, int i) const {
     return group * t.plan.tile_outputs + i * output_step;
   }
@@ -162,7 +163,7 @@ struct Producer {
     const int row = share.FirstOutput(t, tile);
     if constexpr (kSide == Side::kBehind && kBoxes == 1) {
       if (t.gated) {
-        // The rows of both parts of the map.
+        // One copy brings the rows of both parts of the map.
         CopyBoxOnce(t.weight, make_int3(Column(chunk, 0), row, 0),
                     ring.weight(0), full);
         return;
@@ -180,8 +181,8 @@ struct Producer {
       CopyBox(t.x, Column(chunk, box), 0, ring.x(box), ring.full(ring.stage));
     }
   }
-  // As much of W as there is room for, of the first tile or of more: before
-  // anything else, because no kernel writes it.
+  // Copies as much of W as there is room for, of the first tile or of several,
+  // before anything else, because no kernel writes it.
   __device__ void Start(BlockRing ring) const {
     for (int s = 0; s < ring.shape.stages; ++s) {
       InitBarrier(ring.full(s), 1);

@@ -1,7 +1,7 @@
-// One row of x in a product of few rows (stream_product.cu): a block has its
-// columns of it in shared memory, behind the ring of W. They come by ordinary
-// loads, because the copy engine would bring them behind the weights that the
-// next kernel's block on the multiprocessor has asked for.
+// A single row of x in a product of few rows (stream_product.cu): a block keeps
+// its columns of the row in shared memory, after the ring of W. They are loaded
+// without the copy engine, which would bring them only after the weights that
+// the next kernel's block on the multiprocessor has requested.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_STREAM_ROW_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_STREAM_ROW_CUH_
 
@@ -16,8 +16,8 @@ namespace bole::cuda {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// By the threads that multiply, which must meet before they read it: columns
-// behind the end of x are 0.
+// Called by the threads that multiply, which must synchronise before they read
+// the row. Columns beyond the end of x are 0.
 __device__ inline void LoadRow(const StreamTask& t, const Share& share,
                                uint32_t to) {
   constexpr int kUnit = 8;  // Elements of 16 bytes.

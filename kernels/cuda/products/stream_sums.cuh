@@ -1,6 +1,7 @@
-// What becomes of the sums of a product of few rows (stream_product.cu): added
-// up over the warpgroups and blocks that have divided the columns, scaled by
-// the norm ahead, gated, and written for the norm behind.
+// What becomes of the sums of a product of few rows (stream_product.cu): they
+// are added up over the warpgroups and blocks that have divided the columns,
+// scaled by the norm before the product, gated, and written for the norm after
+// it.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_STREAM_SUMS_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_STREAM_SUMS_CUH_
 
@@ -15,15 +16,15 @@
 
 namespace bole::cuda {
 
-// Rows of a tile that a warp has sums of.
+// Rows of a tile whose sums a warp has.
 inline constexpr int kWarpRows = 16;
 
-// Sums of squares that are left of a tile's part of a row of out.
+// How many sums of squares are left for a tile's part of a row of out.
 __host__ __device__ inline int PartsOfTile(const StreamPlan& plan) {
   return (plan.tile_rows + kWarpRows - 1) / kWarpRows;
 }
 
-// What a block has in shared memory in front of its ring.
+// What a block has in shared memory before its ring.
 template <int kN>
 struct StreamFront {
   static constexpr int kAlignment = 1024;  // The ring's alignment.
@@ -36,7 +37,7 @@ struct StreamFront {
   union {
     // The ups of two tiles: those of tile t in slot t % 2.
     float up[2][kMaxTileRows / 2][kN];
-    // Sums of the cluster's other block: half of what it has.
+    // Sums from the cluster's other block: half of those that it has.
     float4 received[kN / 8 * kConsumers / 2];
   };
 
@@ -52,7 +53,8 @@ struct StreamFront {
 
 __device__ inline void SyncConsumers() { SyncThreads(1, kConsumers); }
 
-// Finishes the norm ahead: a warp, for all rows that there is room for.
+// Finishes the norm before the product: one warp computes the scales of all
+// rows that there is room for.
 template <int kRows>
 __device__ void FindScales(const StreamTask& t,
                            StreamFront<kProductRows<kRows>>& front) {
@@ -71,19 +73,22 @@ __device__ void FindScales(const StreamTask& t,
     const float squares = WarpSum(sum[n]);
     if (lane == n) {
       front.scale[n] =
-          rsqrtf(squares / static_cast<float>(norm.width) + norm.epsilon);
+          norm.parts == 0
+              ? 1.0f
+              : rsqrtf(squares / static_cast<float>(norm.width) + norm.epsilon);
     }
   }
   Arrive(AddressOf(&front.scales_written));
 }
 
-// For the threads that multiply. D is what wgmma.cuh calls d; a thread's are
-// those of "owner" number threadIdx.x.
+// Used by the threads that multiply. D is what wgmma.cuh calls d; a thread's
+// elements are those of "owner" number threadIdx.x.
 template <int kRows, int kBoxes, Side kSide>
 struct StreamSums {
   static constexpr int kN = kProductRows<kRows>;
   static constexpr int kBlocks = kN / 8;  // Blocks of D's columns.
-  // Next to each other, of the two that an owner has of each row and block.
+  // How many of the two neighbouring columns that an owner has of each row and
+  // block are used.
   static constexpr int kColumns = kRows < 2 ? 1 : 2;
   // Whether the warpgroups divide the columns, and not the rows.
   static constexpr bool kHalves = kBoxes == 2;
@@ -116,14 +121,14 @@ struct StreamSums {
   static constexpr int kShare = kBlocks * kOwners / 2;
   static constexpr int kParts = kHalves ? 2 : 1;  // Parts of a sum in a block.
   static constexpr int kSentBytes = kParts * kShare * sizeof(float4);
-  // Whether what they are added to is read early: by threads that add up one
-  // block of D, and have registers for it.
+  // Whether the values that the sums are added to are read early: by threads
+  // that add up one block of D, and have registers for them.
   static constexpr bool kReadsEarly = kN < kMaxStreamRows;
   static_assert(kSide != Side::kAhead || kReadsEarly);
   static_assert(!kReadsEarly || kShare <= kConsumers);
 
-  // Before the kernels ahead have ended: weights and, on either side of a norm,
-  // the count, which is older than the forward pass.
+  // Reads, before the previous kernels have ended, the weights and, on either
+  // side of a norm, the count: they were written before the forward pass.
   __device__ void ReadOld() {
     if constexpr (kSide != Side::kNone) {
       count = min(__ldcg(t.count), t.num_rows);
@@ -132,7 +137,7 @@ struct StreamSums {
       first_weight = WeightsOf((kShare * share.rank + thread()) % kOwners);
     }
   }
-  // When they have.
+  // Reads the rest when the previous kernels have ended.
   __device__ void ReadEarly() {
     if constexpr (kSide == Side::kNone) count = min(*t.count, t.num_rows);
     if (kReadsEarly && is_shared() && thread() < kShare) {
@@ -161,8 +166,8 @@ struct StreamSums {
     }
   }
 
-  // What the cluster's warpgroups have given, in the order of blocks, then of
-  // warpgroups.
+  // Adds up and writes what the cluster's warpgroups have given, in the order
+  // of blocks, then of warpgroups.
   __device__ void AddUp() const {
     SyncConsumers();
     WaitBarrier(AddressOf(&front.sums_received), 0);
@@ -218,8 +223,8 @@ struct StreamSums {
     }
   }
 
-  // Calls f(n, place in out, element of D) for those of column block j of D
-  // that are in use, of the tile that begins with column `first`.
+  // Calls f(n, place in out, element of D) for the owner's elements in column
+  // block j of D that are in use, in the tile that begins at column `first`.
   template <typename F>
   __device__ void ForEach(int first, int owner, int j, const F& f) const {
     const int n = 8 * j + 2 * (owner % 4);
@@ -236,7 +241,7 @@ struct StreamSums {
       }
     }
   }
-  // What is in out there, or 0 if it does not count.
+  // The values in out at those places, or 0 if they are not added to.
   __device__ float4 Old(int first, int owner, int j) const {
     float old[4] = {};
     if (t.accumulate) {
@@ -266,8 +271,8 @@ struct StreamSums {
     });
   }
 
-  // Gates are the first half of a tile's rows. A warp has either, so ups go
-  // through shared memory.
+  // Gates are the first half of a tile's rows. A gate and its up are generally
+  // in different warps, so ups go through shared memory.
   __device__ void WriteGated(int tile, const float (&d)[kN / 2]) const {
     auto& up = front.up[tile % 2];
 #pragma unroll
@@ -296,7 +301,7 @@ struct StreamSums {
     }
   }
 
-  // The norm behind: the weights of an owner's two rows.
+  // The weights of the norm after the product, for an owner's two rows.
   __device__ float2 WeightsOf(int owner) const {
     const int column = share.FirstOutput(t, 0) + FirstRowOf(owner);
     float2 weight = {};
@@ -306,8 +311,8 @@ struct StreamSums {
     }
     return weight;
   }
-  // WriteBlock of the only tile, with the sums of the squares of the warp's
-  // rows. By whole warps.
+  // Like WriteBlock() for the only tile, and also writes the weighted values
+  // and the sums of the squares of the warp's rows. Whole warps call it.
   __device__ void WriteForNorm(int owner, int j, float4 d, float4 old,
                                float2 weight) const {
     const float sum[4] = {old.x + d.x, old.y + d.y, old.z + d.z, old.w + d.w};

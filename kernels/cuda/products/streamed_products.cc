@@ -11,12 +11,13 @@
 namespace bole::cuda {
 namespace {
 
-// The most rows of x for which a pair of products is faster.
+// The most rows of x for which a pair of products, or a product with its gate,
+// is faster.
 constexpr int kMaxPairRows = 8;
 
 int Ceil(int a, int b) { return (a + b - 1) / b; }
 
-// Tiles of as many gates as ups.
+// Each tile has as many gates as ups.
 StreamPlan PlanForGated(const Product& product, int multiprocessors) {
   const int outputs = product.rows / 2;
   const int tiles = Ceil(2 * outputs, multiprocessors * kMaxTileRows);
@@ -29,10 +30,10 @@ StreamPlan PlanForGated(const Product& product, int multiprocessors) {
           .boxes = 1};
 }
 
-// Rows of W are divided evenly, so that all blocks read to the end. Where that
-// leaves a block less than half of a tile, pairs of blocks share their rows and
-// divide the columns: x is then copied once for more rows, and more bytes of
-// each row of W at a time.
+// Rows of W are divided evenly, so that all blocks keep reading until the end.
+// Where that leaves a block at most half of a tile, pairs of blocks share their
+// rows and divide the columns: a copy of x then serves more rows, and more
+// bytes of each row of W are copied at a time.
 StreamPlan PlanFor(const Product& product, int multiprocessors) {
   if (product.gated) return PlanForGated(product, multiprocessors);
   const int boxes = Ceil(product.columns, kBoxColumns);
@@ -56,8 +57,8 @@ StreamPlan PlanFor(const Product& product, int multiprocessors) {
           .boxes = 1};
 }
 
-// Whether a block has room for its columns of x, beside a ring that is deep
-// enough.
+// Whether a block has room for its columns of a single row of x, beside a ring
+// that is deep enough.
 bool TakesOneRow(const Product& product, const StreamPlan& plan) {
   constexpr int kMaxColumns = 9216;  // Columns that fit in a block.
   return product.num_rows == 1 && product.columns <= plan.cluster * kMaxColumns;
@@ -97,8 +98,8 @@ bool StreamedProducts::Fits(const Product& product, ElementType type) const {
 
 bool StreamedProducts::Takes(const Product& product, ElementType type) const {
   if (!Fits(product, type)) return false;
-  return !product.gated ||
-         (product.num_rows > kMaxStreamRows && wide_->CanGate(product));
+  if (!product.gated || product.num_rows <= kMaxPairRows) return true;
+  return product.num_rows > kMaxStreamRows && wide_->CanGate(product);
 }
 
 ProductWay StreamedProducts::Choose(const Product& product,
@@ -112,7 +113,11 @@ absl::Status StreamedProducts::Run(const Product& product,
                                    const Launch& on) const {
   if (product.num_rows > kMaxStreamRows) return wide_->Run(product, on);
   const StreamPlan plan = PlanFor(product, multiprocessors_);
-  BOLE_ASSIGN_OR_RETURN(const StreamTask task, TaskFor(product, plan));
+  BOLE_ASSIGN_OR_RETURN(StreamTask task, TaskFor(product, plan));
+  if (product.gated) {
+    task.side = Side::kBehind;
+    task.gated = true;
+  }
   return LaunchStreamProduct(task, on);
 }
 

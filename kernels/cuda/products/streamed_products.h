@@ -22,7 +22,7 @@ enum class ProductWay {
   kLibrary,   // cuBLASLt
 };
 
-// What there is to know of a GPU to launch them.
+// Launches these products on a GPU.
 class StreamedProducts {
  public:
   // Creates it for the current GPU.
@@ -33,13 +33,13 @@ class StreamedProducts {
   StreamedProducts(int multiprocessors, const std::optional<WideProducts>& wide)
       : multiprocessors_(multiprocessors), wide_(wide) {}
 
-  // The fastest way, for a gated product with its SiluMul: a function of the
-  // shape.
+  // The fastest way, by the shape alone. For a gated product, its SiluMul is
+  // included.
   ProductWay Choose(const Product& product, ElementType type) const;
 
-  // Whether the kernels can run this product on this GPU: bf16, 1 to 64 rows,
-  // columns in eights, sm_90; if it is gated, 33 rows or more, outputs in
-  // eights, and not too many of them.
+  // Whether the kernels can run this product on this GPU: bf16, 1 to 64 rows, a
+  // multiple of 8 columns, sm_90. If it is gated, up to 8 rows, or 33 or more
+  // with a multiple of 8 outputs and not too many of them.
   bool Takes(const Product& product, ElementType type) const;
   // REQUIRES: Takes().
   absl::Status Run(const Product& product, const Launch& on) const;
@@ -54,7 +54,7 @@ class StreamedProducts {
                        const Launch& on) const;
 
  private:
-  // As Takes(), whether the product is gated or not.
+  // Like Takes(), but without the conditions for gated products.
   bool Fits(const Product& product, ElementType type) const;
 
   const int multiprocessors_;

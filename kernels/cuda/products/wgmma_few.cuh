@@ -1,5 +1,5 @@
-// Products of a warpgroup with few columns: 8, 16, 32, 48 or 64. sm_90a
-// alone. The rules and the layout of the results are those of wgmma.cuh.
+// Products of a warpgroup with few columns: 8, 16, 32, 48 or 64. For sm_90a
+// only. The rules and the layout of the results are those of wgmma.cuh.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_WGMMA_FEW_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_WGMMA_FEW_CUH_
 
@@ -10,8 +10,8 @@
 namespace bole::cuda {
 
 // A vector at `address`, a multiple of 16, as the second operand of products of
-// 8 columns, of which the first means something: the others are what follows 16
-// to 112 bytes behind.
+// 8 columns. Only the first column is meaningful: the others are what lies 16
+// to 112 bytes after it.
 __device__ inline uint64_t WgmmaVector(uint32_t address) {
   constexpr uint64_t kNextColumns = uint64_t{16 / 16} << 16;
   return kNextColumns | static_cast<uint64_t>((address & 0x3ffff) / 16);

@@ -3,14 +3,14 @@
 // One block for each multiprocessor. In a block, up to three warpgroups
 // multiply, each 64 rows of W with all of x. A thread for each of them, or two
 // for a single one, copies its rows to a ring in shared memory, and one more
-// copies x. W is never written, so its copies start before the kernels ahead
+// copies x. W is never written, so its copies start before the previous kernels
 // have ended.
 //
-// What matters beside the bytes of W is how early x is asked for: its boxes
-// come from the second-level cache, behind all that is on its way of W. Where
-// pairs of blocks hold W in one tile each, they divide the columns, and so what
-// is copied of x, and send each other the sums of the rows of x that the other
-// writes: two numbers are added, so results do not depend on timing.
+// Besides the bytes of W it matters how early x is requested: its boxes come
+// from L2, after all boxes of W that are in flight. Where pairs of blocks hold
+// W in one tile each, the two blocks divide the columns, and so the copies of
+// x, and send each other the sums of the rows of x that the other one writes:
+// two numbers are added, so results do not depend on timing.
 #include "kernels/cuda/products/wide_product.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@
 namespace bole::cuda {
 namespace {
 
-// Behind the warpgroups a warp for each thread that copies W, and one for x.
+// After the warpgroups come a warp for each thread that copies W, and one for
+// x.
 constexpr int ThreadsOf(int groups) {
   return groups * kGroupThreads + (WeightThreads(groups) + 1) * 32;
 }
@@ -41,7 +42,7 @@ struct Consumer {
   const WideShare& share;
   const WideSums<kN>& out;
 
-  // By every warp: it is done with the boxes.
+  // Every warp calls it when it is done with the boxes.
   __device__ void Release(const WideRings<kN>& rings, const RingPlace& x,
                           const RingPlace& unit) const {
     if (threadIdx.x % 32 == 0) {
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
   __syncthreads();
   if (copies_weight) {
     weight_producer.Run();
-    // Not earlier: what the next kernels read ahead would be in the way of W.
+    // Not earlier: what the next kernels prefetch would delay W.
     StartNext();
   }
   if (copies_x) {
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(ThreadsOf(kMaxWideGroups), 1)
 #endif
 }
 
-// Every kernel there is, by the most rows of x.
+// All kernels, by the most rows of x.
 struct Row {
   int max_rows;
   void (*kernel)(const WideTask);

@@ -1,5 +1,5 @@
-// Products of more rows than stream_product.h takes, and still bound by how
-// fast their weights can be read.
+// Products of more rows than stream_product.h takes, which are still bound by
+// how fast their weights can be read.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_WIDE_PRODUCT_H_
 #define BOLE_KERNELS_CUDA_PRODUCTS_WIDE_PRODUCT_H_
 
@@ -35,11 +35,12 @@ struct WidePlan {
   int units;          // Boxes of W in the ring: WideUnits().
 };
 
-// In a box of W of a gated product, so many rows of gates alternate with so
-// many rows of ups. A thread then has both of an output among its products.
+// In a box of W of a gated product, this many rows of gates alternate with as
+// many rows of ups, so that a thread has both the gate and the up of an output
+// among its products.
 inline constexpr int kTurnRows = 8;
 
-// What the kernel is given.
+// The parameters of the kernel.
 struct WideTask {
   CUtensorMap weight;    // [rows, columns], in boxes of group_rows; if gated
                          // [rows / kTurnRows, 2, kTurnRows, columns].
@@ -53,10 +54,10 @@ struct WideTask {
   bool float_out;
   bool accumulate;
   bool gated = false;  // out = silu(x W[0]^T) * (x W[1]^T), bf16: splits and
-                       // tiles are 1, rows and group_outputs in eights.
+                       // tiles are 1, rows and group_outputs multiples of 8.
 };
 
-// N as it is multiplied.
+// The rows of x that the kernel for N rows multiplies.
 int WideBoxRows(int num_rows);
 
 // Boxes of W in the ring, a multiple of `groups`, so that a slot always belongs
@@ -65,12 +66,12 @@ int WideBoxRows(int num_rows);
 // the lap before the last, because copies do not arrive in order.
 int WideUnits(int groups);
 
-// Lets the kernels have the shared memory that they need. To be called once for
-// each device.
+// Allows the kernels to use the shared memory that they need. To be called once
+// for each device.
 absl::Status PrepareWideProducts();
 
-// How many clusters of so many blocks run at a time, whatever N; 0 if none. To
-// be called after PrepareWideProducts().
+// How many clusters of `splits` blocks can run at a time, whatever N; 0 if none
+// can. To be called after PrepareWideProducts().
 absl::StatusOr<int> MaxWideClusters(int splits);
 
 // REQUIRES: 1 <= N <= kMaxWideRows, and the plan's tiles cover W.

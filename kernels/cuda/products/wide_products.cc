@@ -9,13 +9,15 @@
 namespace bole::cuda {
 namespace {
 
-// Rows of W of a tile, at most.
+// The most rows of W in a tile.
 constexpr int kTileRows = kMaxWideGroups * kMaxBoxRows;
-// Columns that pairs divide, at least: fewer do not pay for adding up.
+// The fewest columns that pairs of blocks divide: with fewer, adding up the
+// sums costs more than it gains.
 constexpr int kFewestPairColumns = 1024;
-// Where they are faster than cuBLASLt, as steps of the 4B, 9B and 27B showed:
-// with so many bytes of W for each block, and where blocks have all columns,
-// tiles of so many rows (of 132 they are, of 144 they are not).
+// Where these kernels are faster than cuBLASLt, as steps of the 4B, 9B and 27B
+// models showed: with at least this many bytes of W for each block and, where
+// blocks have all columns, with tiles of at most this many rows (with 132 they
+// are, with 144 they are not).
 constexpr int64_t kLeastBlockBytes = 600 << 10;
 constexpr int kMostSingleRows = 132;
 // The same for a gated product, in one tile.
@@ -23,8 +25,9 @@ constexpr int64_t kLeastGatedBytes = 1200 << 10;
 
 int Ceil(int a, int b) { return (a + b - 1) / b; }
 
-// With so many clusters of `splits` blocks. Rows of W are divided by fours,
-// because as many outputs are written at a time, or by turns of gates and ups.
+// The plan for at most `clusters` clusters of `splits` blocks. Rows of W are
+// divided in multiples of 4, because four outputs are written at a time, or in
+// whole turns of gates and ups.
 WidePlan Divide(const Product& product, int clusters, int splits) {
   const int tiles = Ceil(product.rows, clusters * kTileRows);
   const int tile_rows = Ceil(product.rows, clusters * tiles);

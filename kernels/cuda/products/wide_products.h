@@ -10,24 +10,25 @@
 
 namespace bole::cuda {
 
-// What there is to know of a GPU to launch them.
+// Launches these products on a GPU.
 class WideProducts {
  public:
   // For the current GPU. REQUIRES: sm_90.
   static absl::StatusOr<WideProducts> Create();
 
-  // For a GPU that runs so many blocks, or so many clusters of two, at a time.
+  // For a GPU that runs `singles` blocks, or `pairs` clusters of two, at a
+  // time.
   WideProducts(int singles, int pairs) : singles_(singles), pairs_(pairs) {}
 
-  // REQUIRES: bf16, 1 to kMaxWideRows rows, columns in eights; CanGate() if
-  // the product is gated.
+  // REQUIRES: bf16, 1 to kMaxWideRows rows, a multiple of 8 columns; CanGate()
+  // if the product is gated.
   absl::Status Run(const Product& product, const Launch& on) const;
 
-  // Whether there is a kernel for a gated product, by the shape.
+  // Whether the kernels can run the gated product, by its shape.
   bool CanGate(const Product& product) const;
 
-  // Whether they are faster than cuBLASLt, with SiluMul if the product is
-  // gated, by the shape.
+  // Whether the kernels are faster than cuBLASLt, or than cuBLASLt and SiluMul
+  // if the product is gated, by its shape.
   bool IsFaster(const Product& product) const;
 
  private:

@@ -15,32 +15,33 @@ namespace bole::cuda {
 inline constexpr int kGroupThreads = 128;  // Threads of a warpgroup.
 inline constexpr int kWideRowBytes = 2 * kWideBoxColumns;
 inline constexpr int kUnitBytes = kMaxBoxRows * kWideRowBytes;
-// Boxes of x in the ring. Each comes behind all of W that is on its way.
+// Boxes of x in the ring. Each arrives after all boxes of W that are in flight.
 inline constexpr int kXStages = 12;
-// Boxes of W in the ring, at most. With more of them x comes later.
+// The most boxes of W in the ring. With more of them, x arrives later.
 inline constexpr int kMaxUnits = 15;
-// One block on a multiprocessor, and room for those of short kernels.
+// One block fits on a multiprocessor, with room for blocks of short kernels.
 inline constexpr int kMaxWideBytes =
     kXStages * kMaxWideRows * kWideRowBytes + kMaxUnits * kUnitBytes;
 inline constexpr int kWideBarrierBytes =
     (2 * (kMaxUnits + kXStages) + 1) * static_cast<int>(sizeof(uint64_t));
 
-// Threads that copy W: a warpgroup's rows each, and those of one warpgroup by
-// turns. One for all warpgroups does not keep up with small boxes.
+// Threads that copy W: each copies one warpgroup's rows; for a single warpgroup
+// two threads take turns. One thread for all warpgroups does not keep up with
+// small boxes.
 __host__ __device__ constexpr int WeightThreads(int groups) {
   return groups == 1 ? 2 : groups;
 }
 
-// Sums of a tile, in shared memory: [kN][SumStride()] floats, of which those of
-// warpgroup g begin at g group_sums. The stride keeps the threads of a warp,
-// which hold 8 rows of 4 columns, in different banks.
+// Sums of a tile, in shared memory: [kN][SumStride()] floats, where those of
+// warpgroup g begin at column g * group_sums. The stride keeps the threads of a
+// warp, which hold 8 rows of 4 columns, in different banks.
 __host__ __device__ inline int SumStride(int groups,
                                          int group_sums = kMaxBoxRows) {
   return groups * group_sums + 4;
 }
 
-// In front of the barriers: boxes of x, then those of W; in the end, what a
-// pair's other block has sent, and the sums.
+// The bytes before the barriers: boxes of x, then those of W; at the end of the
+// kernel, what a pair's other block has sent, and the sums.
 __host__ __device__ inline int WideBytes(const WidePlan& plan, int box_rows) {
   const int ring =
       kXStages * box_rows * kWideRowBytes + plan.units * kUnitBytes;
@@ -52,7 +53,7 @@ __host__ __device__ inline int WideBytes(const WidePlan& plan, int box_rows) {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Where one of its sides is in a ring of `size` boxes.
+// The current position of one of the two sides in a ring of boxes.
 struct RingPlace {
   int slot = 0;
   uint32_t parity = 0;
@@ -83,7 +84,7 @@ struct WideRings {
 
   __device__ uint32_t x(int slot) const { return memory + slot * kXBytes; }
   __device__ uint32_t unit(int slot) const { return units + slot * kUnitBytes; }
-  // The barriers of boxes that have come, and of those that have been read.
+  // The barriers of boxes that have arrived, and of those that have been read.
   __device__ uint32_t x_full(int slot) const {
     return barriers + slot * kBarrier;
   }
@@ -98,7 +99,7 @@ struct WideRings {
   }
 };
 
-// The part of the work that is this block's.
+// This block's part of the work.
 struct WideShare {
   int part;  // Which part of the columns.
   int first_chunk;
@@ -127,7 +128,7 @@ struct WeightProducer {
   const WideShare& share;
   const WideRings<kN>& rings;
   int number;
-  // The next box, of all of the block's, and where it is.
+  // The next box, counted over all boxes of the block, and where it is.
   int box = number;
   RingPlace place = {.slot = number, .parity = 0};
   int chunk = 0;
@@ -135,7 +136,7 @@ struct WeightProducer {
       share.first_output + number % t.plan.groups * t.plan.group_outputs;
 
   __device__ int num_threads() const { return WeightThreads(t.plan.groups); }
-  // So many chunks on, in this tile or the next.
+  // Moves on by `chunks` chunks, in this tile or the next.
   __device__ void Skip(int chunks) {
     for (chunk += chunks; chunk >= share.num_chunks;) {
       chunk -= share.num_chunks;
@@ -158,7 +159,7 @@ struct WeightProducer {
     place.Advance(num_threads(), p.units);
     Skip(p.groups == 1 ? 2 : 1);
   }
-  // Before anything else, because no kernel writes W.
+  // Runs before anything else, because no kernel writes W.
   __device__ void Start() {
     PrefetchMap(t.weight);
     for (int u = number; u < t.plan.units; u += num_threads()) {

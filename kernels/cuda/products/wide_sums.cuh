@@ -1,5 +1,6 @@
-// What becomes of the sums of a product of many rows: added up over the blocks
-// that have divided the columns, or gated, and written (wide_product.cu).
+// What becomes of the sums of a product of many rows (wide_product.cu): they
+// are added up over the blocks that have divided the columns, or gated, and
+// written.
 #ifndef BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_
 #define BOLE_KERNELS_CUDA_PRODUCTS_WIDE_SUMS_CUH_
 
@@ -27,13 +28,13 @@ __device__ inline void Add(const float4& d, float4& sum) {
   sum.w += d.w;
 }
 
-// By all threads of both blocks of a pair: they have read their rings.
+// All threads of both blocks of a pair call it when they have read their rings.
 __device__ inline void MeetPair() {
   ReleaseToCluster();
   WaitForCluster();
 }
 
-// For the threads that multiply. D is what wgmma.cuh calls d.
+// Used by the threads that multiply. D is what wgmma.cuh calls d.
 template <int kN>
 struct WideSums {
   static constexpr int kBlocks = kN / 8;  // Blocks of D's columns.
@@ -42,9 +43,9 @@ struct WideSums {
 
   const WideTask& t;
   const WideShare& share;
-  // Where the rings were: [kHalf, num_threads()], of a pair, as a thread of the
-  // other block has them; behind it [rows of x that are this block's,
-  // SumStride()].
+  // Where the rings were: for a pair, [kHalf, num_threads()] sums as the
+  // threads of the other block have them; after them [rows of x that are this
+  // block's, SumStride()].
   float4* received;
   const void* sums_received;  // A barrier, which expects them.
 
@@ -78,7 +79,8 @@ struct WideSums {
     T* out = At<T>(n, row);
     *out = FromFloat<T>(t.accumulate ? ToFloat(*out) + value : value);
   }
-  // What the thread holds of the tile that begins with first_output.
+  // Writes what the thread holds of the tile that begins at column
+  // first_output.
   template <typename T>
   __device__ void WriteTile(int first_output, const float (&d)[kN / 2]) const {
     const int lane = thread() % 32;
@@ -200,7 +202,7 @@ struct WideSums {
     Piece piece[kBatch];
     Quad<T> old[kBatch];  // What is there, to add to.
   };
-  // Pieces first + k step, as far as they are below size.
+  // Loads pieces first + k * step, as far as they are below size.
   template <typename T>
   __device__ Batch<T> LoadBatch(int first, int step, int size) const {
     Batch<T> batch;
@@ -247,7 +249,8 @@ struct WideSums {
     }
   }
 
-  // What Leave() has left, once all that multiply have called it.
+  // Writes what Leave() has left, once all threads that multiply have called
+  // it.
   template <typename T>
   __device__ void WriteSums() const {
     const WidePlan& p = t.plan;

@@ -1,5 +1,6 @@
-// Columns of the ranks made whole rows: each rank writes its own into the
-// memory of all, says so, and copies the rows out when all have.
+// Gathers the ranks' columns into whole rows: each rank writes its columns into
+// the memory of all ranks, signals that, and copies the rows out when all ranks
+// have signalled.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -23,8 +24,8 @@ __device__ T* WholeOf(const PushGroup& group, int rank) {
   return reinterpret_cast<T*>(group.arena[rank] + WholeOffset(group.count));
 }
 
-// T is float4 where all columns begin at multiples of 4, or float; widths are
-// in T.
+// T is float4 where all ranks' columns begin at multiples of 4, otherwise
+// float; widths are in elements of T.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     SendColumnsKernel(const __grid_constant__ GatherRange range, int width,
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   WaitForPrevious();
   PushCounts* const own = CountsOf(group, group.rank);
   const uint64_t call = LoadOwnCount(&own->gathers) / kCallUnits;
-  // The rows of the call before have been read everywhere.
+  // Wait until all ranks have read the rows of the previous call.
   WaitForRanks(group, own->taken, call * kCallUnits);
   const T* const part = reinterpret_cast<const T*>(range.part) +
                         int64_t{range.first_row} * own_width;

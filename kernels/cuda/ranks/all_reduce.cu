@@ -1,5 +1,5 @@
-// The sum over the ranks, the residual stream and its norm in one kernel. Every
-// rank sends its part to all.
+// Computes the sum over the ranks, the residual stream and its norm in one
+// kernel. Every rank sends its part to all others.
 #include "kernels/cuda/ranks/all_reduce.cuh"
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 namespace bole::cuda {
 namespace {
 
-// Adds a row's parts to the residual stream and normalises it, by the whole
-// block. parts_of(v, add) calls add(part) for each part of the row's vector v.
+// Adds a row's parts to the residual stream and normalises the row. The whole
+// block calls it. parts_of(v, add) calls add(part) for each part of the row's
+// vector v.
 template <typename T, int kVectors, typename F>
 __device__ void AddAndNormRow(
     const AllReduceAddNormParams& p, int64_t row,
@@ -44,9 +45,9 @@ __device__ void AddAndNormRow(
   NormRow<T, kVectors>(p, out, weight, after, squares, shared);
 }
 
-// A block for each row, or several rows, all of which it sends before it waits
-// for any: a block of another rank that it waits for has sent or will, whatever
-// else runs there.
+// Each block has one row or several, and sends its parts of all of them before
+// it waits for any. So the block of another rank that it waits for has sent its
+// parts or will send them, whatever else runs there.
 template <typename T, int kVectors, int kPeers>
 __global__ void __launch_bounds__(kMaxThreads)
     PushAllReduceKernel(AllReduceAddNormParams p, int first_row, int num_rows,
@@ -65,8 +66,9 @@ __global__ void __launch_bounds__(kMaxThreads)
         As<T>(p.partial) + (int64_t{first_row} + row) * p.width);
     return Sendable<T>(partial[v]);
   };
-  // Every row that there is room for may be read, so that nothing waits for the
-  // counts: the block's first row, as far as one vector for each thread goes.
+  // Each thread loads its first vector of the block's first row here, so that
+  // this load does not wait for the counts. Every row that there is room for
+  // may be read.
   const int first_vector = static_cast<int>(threadIdx.x);
   uint4 first_part = {};
   if (first_vector < num_vectors) {
@@ -98,7 +100,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     AddAndNormRow<T, kVectors>(p, int64_t{first_row} + row, weight, shared,
                                parts_of);
   }
-  __syncthreads();  // All have read the count.
+  __syncthreads();  // All threads have read the count.
   if (threadIdx.x == 0 && num > 0) {
     AddToOwnCount(&counts->reductions, BlockUnits());
   }

@@ -1,4 +1,4 @@
-// What the kernels that add up the ranks' parts of rows have in common.
+// Code shared by the kernels that add up the ranks' parts of rows.
 #ifndef BOLE_KERNELS_CUDA_RANKS_ALL_REDUCE_CUH_
 #define BOLE_KERNELS_CUDA_RANKS_ALL_REDUCE_CUH_
 
@@ -17,12 +17,12 @@ namespace bole::cuda {
 
 inline constexpr int kMaxThreads = 1024;
 inline constexpr int kWarp = 32;
-// Vectors of a row that a thread has.
+// The most vectors of a row that a thread holds.
 inline constexpr int kMostVectors = 2;
-// Blocks that can run at once, of the largest.
+// How many blocks of the largest size can run at once.
 inline constexpr int kMostBlocks = 132;
 
-// What is loaded, sent and stored at once: 16 bytes of a row.
+// 16 bytes of a row, which are loaded, sent and stored at once.
 template <typename T>
 struct Vector {
   static constexpr int kCount = static_cast<int>(sizeof(uint4) / sizeof(T));
@@ -49,7 +49,7 @@ __device__ bool HasCome(const uint4& v) {
          v.w != kEmpty<T>;
 }
 
-// As it is sent: nothing in it looks empty.
+// The vector as it is sent: an element that looks empty becomes +0.
 template <typename T>
 __device__ uint4 Sendable(uint4 v) {
   if (v.x == kEmpty<T>) v.x = 0;
@@ -67,9 +67,9 @@ __device__ inline uint4* SlotOf(const PushGroup& group, int in, int buffer,
   return reinterpret_cast<uint4*>(slot) + vector;
 }
 
-// Waits for each rank's part of a vector and calls add(part), in the order of
-// the ranks; empties the slots. own() is this rank's part. False if a rank did
-// not come.
+// Waits for each rank's part of a vector, calls add(part) in the order of the
+// ranks, and empties the slots. own() returns this rank's part. Returns false
+// if the part of some rank did not arrive.
 template <typename T, int kPeers, typename Own, typename Add>
 __device__ bool TakeParts(const PushGroup& group, int buffer, int64_t vector,
                           const Own& own, const Add& add) {
@@ -101,10 +101,10 @@ __device__ bool TakeParts(const PushGroup& group, int buffer, int64_t vector,
   return have_come;
 }
 
-// The sum over the block, in every thread. All threads call it.
+// Returns the sum over the block to every thread. All threads call it.
 __device__ inline float SumOfBlock(float x, float* shared) {
   x = WarpSum(x);
-  __syncthreads();  // `shared` may still be read from a call before.
+  __syncthreads();  // Threads may still read `shared` from the previous call.
   if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = x;
   __syncthreads();
   float sum = 0;
@@ -122,17 +122,18 @@ struct PartsSum {
 #pragma unroll
     for (int e = 0; e < Vector<T>::kCount; ++e) at[e] += ToFloat(part.at[e]);
   }
-  // Element e of the residual stream, which was `before`, rounded once. It is
-  // never a minus zero, which could not be sent: at[e] began as a plus zero and
-  // so is none, and a sum of bfloat16 is a multiple of the least one, which is
-  // not rounded to 0 unless it is 0.
+  // Returns element e of the residual stream, which was `before`, rounded once.
+  // The result is never a minus zero, which could not be sent: at[e] starts as
+  // a plus zero and so never is a minus zero, and a sum of bfloat16 is a
+  // multiple of the least one, which is not rounded to 0 unless it is 0.
   __device__ T AddedTo(const Vector<T>& before, int e) const {
     return FromFloat<T>(ToFloat(before.at[e]) + at[e]);
   }
 };
 
-// Normalises a row of the residual stream, by the whole block. `x` are the
-// thread's vectors of it, and `squares` the sum of their elements' squares.
+// Normalises a row of the residual stream. The whole block calls it. `x` are
+// the thread's vectors of the row, and `squares` is the sum of the squares of
+// their elements.
 template <typename T, int kVectors>
 __device__ void NormRow(const AllReduceAddNormParams& p, uint4* out,
                         const float (&weight)[kVectors][Vector<T>::kCount],
@@ -155,7 +156,8 @@ __device__ void NormRow(const AllReduceAddNormParams& p, uint4* out,
   }
 }
 
-// No kernel writes them.
+// No kernel writes the weights, so they can be loaded before the previous
+// kernels have ended.
 template <typename T, int kVectors>
 __device__ void LoadWeights(const AllReduceAddNormParams& p,
                             float (&weight)[kVectors][Vector<T>::kCount]) {
@@ -170,7 +172,8 @@ __device__ void LoadWeights(const AllReduceAddNormParams& p,
   }
 }
 
-// Threads of a block: as many as a row has vectors, in whole warps.
+// The threads of a block: as many as a row has vectors, rounded up to whole
+// warps, at most kMaxThreads.
 inline int ThreadsFor(int num_vectors) {
   return std::clamp((num_vectors + kWarp - 1) / kWarp * kWarp, kWarp,
                     kMaxThreads);
@@ -185,18 +188,20 @@ absl::Status WithVectorsOf(int width, const F& f) {
   return f(T(), std::integral_constant<int, kMostVectors>(), num_vectors);
 }
 
-// f(element, vectors of a thread, vectors of a row)
+// Calls f(element, vectors of a thread, vectors of a row).
 template <typename F>
 absl::Status WithVectors(int width, ElementType type, const F& f) {
   return type == ElementType::kFloat32 ? WithVectorsOf<float>(width, f)
                                        : WithVectorsOf<BFloat16>(width, f);
 }
 
-// The kernels of both forms, for rows first_row .. first_row + num_rows - 1.
+// The kernels of both forms (reduce_form.h), for rows first_row .. first_row +
+// num_rows - 1.
 using ReduceKernel = void (*)(AllReduceAddNormParams, int first_row,
                               int num_rows, PushGroup);
 
-// A block has a row or several; there are no more than can run at once.
+// A block has one row or several: no more blocks are launched than can run at
+// once.
 inline absl::Status LaunchReduce(ReduceKernel kernel, int num_vectors,
                                  const AllReduceAddNormParams& params,
                                  int first_row, int num_rows,

@@ -1,4 +1,4 @@
-// The two ends of an exchange (exchange.h), for whole blocks.
+// The two ends of an exchange (exchange.h). Whole blocks call these functions.
 #ifndef BOLE_KERNELS_CUDA_RANKS_EXCHANGE_CUH_
 #define BOLE_KERNELS_CUDA_RANKS_EXCHANGE_CUH_
 
@@ -31,7 +31,8 @@ __device__ void* ResultsOn(const Exchange<kRanks>& x, int rank, uint64_t call) {
   }
 }
 
-// At the end of the first kernel, by every block, also one that sends nothing.
+// Every block calls it at the end of the first kernel, even if it sends
+// nothing.
 template <int kRanks>
 __device__ void EndSending(const Exchange<kRanks>& x) {
   if constexpr (kRanks > 1) {
@@ -44,7 +45,8 @@ __device__ void EndSending(const Exchange<kRanks>& x) {
   }
 }
 
-// At the begin of the second kernel, by every block: the results of all ranks.
+// Every block calls it at the beginning of the second kernel. Returns the
+// results of all ranks.
 template <int kRanks>
 __device__ void* AwaitResults(const Exchange<kRanks>& x) {
   const uint64_t call = NumberOf(x);

@@ -1,4 +1,4 @@
-// What a kernel finds on every rank, told to the kernel behind it on all ranks.
+// Passes what a kernel finds on every rank to the next kernel on all ranks.
 #ifndef BOLE_KERNELS_CUDA_RANKS_EXCHANGE_H_
 #define BOLE_KERNELS_CUDA_RANKS_EXCHANGE_H_
 
@@ -9,15 +9,17 @@
 
 namespace bole::cuda {
 
-// Two kernels of each rank: every rank's first one writes its results into the
-// memory of all ranks, and the second one, queued behind it, waits until all
-// have (exchange.cuh). All ranks make the same exchanges in the same order,
-// with the same grids. What the first kernels have read is not read any more by
-// another rank once the second one has ended, if the second reads only results.
+// An exchange takes two kernels of each rank: every rank's first one writes its
+// results into the memory of all ranks, and the second one, queued after it,
+// waits until all have done so (exchange.cuh). All ranks make the same
+// exchanges in the same order, with the same grids. If the second kernels read
+// only results, then once this rank's second kernel has ended, no other rank
+// still reads what the first kernels read.
 //
-// Two buffers do: a rank writes to a buffer again two exchanges later, after
-// its second kernel of the next exchange has ended, and so after every rank has
-// sent that one, which it did after it had read this one.
+// Two buffers suffice: a rank writes to a buffer again two exchanges later,
+// after its second kernel of the next exchange has ended. By then every rank
+// has sent its results of that next exchange, which it did after it had read
+// those of this one.
 //
 // For up to kRanks ranks. One rank exchanges with itself, at no cost.
 template <int kRanks>
@@ -36,8 +38,8 @@ struct Exchange<1> {
   __host__ __device__ static constexpr int count() { return 1; }
 };
 
-// How many rows, each with results of so many bytes, are exchanged at a time:
-// what several ranks tell must fit kExchangeBytes.
+// How many rows, each with `row_bytes` bytes of results, are exchanged at a
+// time: with several ranks, the results must fit kExchangeBytes.
 template <int kRanks>
 int RowsAtOnce(const Exchange<kRanks>& /*x*/, int rows, size_t row_bytes) {
   return kRanks == 1 ? rows

@@ -56,7 +56,8 @@ absl::Status GpuCollectives::AllGather(RowCount rows,
                                  [](int w) { return w % kVector == 0; })};
   const int at_once =
       RowsThatFit(kWholeBytes, static_cast<size_t>(width) * sizeof(float));
-  // Whole rows are longer than what they are made of, so the last come first.
+  // `whole` may begin where `part` does and its rows are longer, so the last
+  // rows are gathered first.
   for (int end = rows.max; end > 0; end = range.first_row) {
     range.first_row = (end - 1) / at_once * at_once;
     range.num_rows = end - range.first_row;

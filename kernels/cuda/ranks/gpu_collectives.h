@@ -17,22 +17,23 @@
 
 namespace bole::cuda {
 
-// One rank's end. Every kind gives the same bits, on every rank, and all ranks
-// must have the same kind.
+// One rank's end of the collectives. Every kind gives the same bits, on every
+// rank, and all ranks must use the same kind.
 //
-// One thread at a time, bound to the rank's GPU, and one stream.
+// Used by one thread at a time, which is bound to the rank's GPU, and on one
+// stream.
 class GpuCollectives {
  public:
-  // All ranks call it together. `ranks` outlives it and is used here alone.
-  // UNAVAILABLE if GPUs cannot reach each other (kPush), or without NCCL
-  // (kNccl).
+  // All ranks call it together. `ranks` must outlive the object and be used by
+  // nothing else. UNAVAILABLE if GPUs cannot reach each other (kPush), or if
+  // NCCL is not installed (kNccl).
   static absl::StatusOr<std::unique_ptr<GpuCollectives>> Create(
       int device, CollectivesKind kind, std::chrono::milliseconds deadline,
       Communicator& ranks, const Launch& on);
   virtual ~GpuCollectives() = default;
 
-  // Queued, as the operators. UNIMPLEMENTED for widths that CheckReduceWidth()
-  // refuses.
+  // These are queued, like the operators. UNIMPLEMENTED for widths that
+  // CheckReduceWidth() refuses.
   absl::Status AllReduceAddNorm(const AllReduceAddNormParams& params,
                                 const Launch& on);
   // `part`: [N, widths[rank]] of this rank; `whole`: [N, all widths], which may
@@ -40,13 +41,13 @@ class GpuCollectives {
   absl::Status AllGather(RowCount rows, std::span<const int> widths,
                          const float* part, float* whole, const Launch& on);
 
-  // What kernels exchange through (exchange.h), where ranks reach each other's
-  // memory; else null.
+  // The memory that kernels exchange through (exchange.h) if ranks reach each
+  // other's memory; otherwise null.
   virtual const PushGroup* push_group() const { return nullptr; }
 
-  // The error of an exchange, which names the rank that did not come where that
-  // is known: from then on results are wrong. To be asked when what was queued
-  // has been done.
+  // The error of an exchange. It names the rank whose data did not arrive,
+  // where that is known; from then on results are wrong. To be called when the
+  // queued work has completed.
   virtual absl::Status status() const = 0;
 
  protected:
@@ -54,7 +55,7 @@ class GpuCollectives {
   Rank rank() const { return rank_; }
 
  private:
-  // Rows first_row .. first_row + num_rows - 1, which fit kSlotBytes.
+  // REQUIRES: rows first_row .. first_row + num_rows - 1 fit kSlotBytes.
   virtual absl::Status ReduceRows(const AllReduceAddNormParams& params,
                                   int first_row, int num_rows,
                                   const Launch& on) = 0;

@@ -81,7 +81,7 @@ class NcclCollectives final : public GpuCollectives {
 
   const Nccl& nccl_;
   const NcclComm comm_;
-  const DeviceBytes parts_;  // What NCCL gathers from all ranks, rank by rank.
+  const DeviceBytes parts_;  // The parts that NCCL gathers, rank by rank.
 };
 
 }  // namespace

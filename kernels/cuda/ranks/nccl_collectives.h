@@ -1,4 +1,4 @@
-// Collectives of GPUs by NCCL.
+// Collectives of GPUs through NCCL.
 #ifndef BOLE_KERNELS_CUDA_RANKS_NCCL_COLLECTIVES_H_
 #define BOLE_KERNELS_CUDA_RANKS_NCCL_COLLECTIVES_H_
 
@@ -10,8 +10,8 @@
 
 namespace bole::cuda {
 
-// As GpuCollectives::Create(). NCCL gathers the ranks' parts; the sums are this
-// project's. A GPU waits for another one without limit.
+// Like GpuCollectives::Create(). NCCL gathers the ranks' parts; this project's
+// kernels add them up. A GPU waits for another one without a time limit.
 absl::StatusOr<std::unique_ptr<GpuCollectives>> MakeNcclCollectives(
     Communicator& ranks);
 

@@ -13,7 +13,8 @@
 
 namespace bole::cuda {
 
-// The functions that are used. Not linked: a model on one GPU runs without.
+// The functions that are used. NCCL is not linked, so that a model on one GPU
+// runs without it.
 struct Nccl {
   decltype(&ncclGetErrorString) GetErrorString;
   decltype(&ncclGetUniqueId) GetUniqueId;
@@ -25,10 +26,10 @@ struct Nccl {
   decltype(&ncclGroupStart) GroupStart;
   decltype(&ncclGroupEnd) GroupEnd;
 
-  // The same for the whole process, which never unloads it. UNAVAILABLE, with
-  // the loader's words, if it is not installed. Turns NVLink's multicast off
-  // (NCCL_NVLS_ENABLE) unless the environment says otherwise: sums of its would
-  // differ from run to run.
+  // One instance serves the whole process, which never unloads it. UNAVAILABLE,
+  // with the loader's message, if NCCL is not installed. Turns NVLink multicast
+  // (NCCL_NVLS_ENABLE) off unless the environment says otherwise: with it, sums
+  // would differ from run to run.
   static absl::StatusOr<const Nccl*> Load();
 
   absl::Status ToStatus(ncclResult_t result, std::string_view what) const;

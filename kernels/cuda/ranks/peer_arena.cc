@@ -13,15 +13,15 @@
 namespace bole::cuda {
 namespace {
 
-// What a rank tells the others of its memory.
+// What a rank tells the others about its memory.
 struct Offer {
   int64_t process;
   int device;
-  void* memory;  // Within the process; null: there is none.
+  void* memory;  // Valid within the process; null if there is none.
   cudaIpcMemHandle_t handle;
 };
 
-// A GPU that this one shall write to.
+// Lets GPU `device` write to the memory of GPU `other`.
 absl::Status Reach(int device, int other) {
   if (device == other) return absl::OkStatus();
   int can_reach = 0;
@@ -40,7 +40,7 @@ absl::Status Reach(int device, int other) {
   return ToStatus(error, "access to another GPU's memory");
 }
 
-// So that either all ranks go on or none.
+// Exchanges the ranks' statuses, so that either all ranks continue or none.
 absl::Status Agree(const absl::Status& own, Communicator& ranks) {
   const Rank rank = ranks.rank();
   const auto code = static_cast<int32_t>(own.code());
@@ -71,7 +71,8 @@ absl::Status PeerArena::Open(int device, Communicator& ranks) {
   memory_.assign(static_cast<size_t>(count), nullptr);
   is_opened_.assign(static_cast<size_t>(count), false);
 
-  // Another process opens whole pages of the driver, from their begin.
+  // Another process opens whole pages of the driver, from their beginning, so
+  // whole pages are allocated.
   constexpr size_t kPage = size_t{2} << 20;
   Offer own = {
       .process = getpid(), .device = device, .memory = nullptr, .handle = {}};

@@ -12,23 +12,24 @@
 
 namespace bole::cuda {
 
-// This rank's memory and its view of the others', which may be in this process
-// or in others of the same host. Nobody may use it any more when it is
-// destroyed.
+// This rank's memory and its view of the other ranks' memory, which may be in
+// this process or in others on the same host. Nobody may use the memory any
+// more when the arena is destroyed.
 class PeerArena {
  public:
-  // All ranks call it together, each bound to its GPU: the calling thread's is
-  // `device`. UNAVAILABLE, on every rank, names two GPUs that cannot reach each
-  // other; RESOURCE_EXHAUSTED without memory. Content is unspecified.
+  // All ranks call it together, each from a thread that is bound to its GPU,
+  // `device`. UNAVAILABLE, on every rank, if two GPUs cannot reach each other;
+  // RESOURCE_EXHAUSTED if there is no memory. The content is unspecified.
   static absl::StatusOr<std::unique_ptr<PeerArena>> Create(int device,
                                                            size_t bytes,
                                                            Communicator& ranks);
-  ~PeerArena();  // The calling thread is bound to the GPU.
+  ~PeerArena();  // The calling thread must be bound to the GPU.
 
   PeerArena(const PeerArena&) = delete;
   PeerArena& operator=(const PeerArena&) = delete;
 
-  // Whether this rank's memory has the byte, and where.
+  // Whether this rank's memory contains the byte; of() says where a rank's
+  // memory begins.
   bool Has(const void* byte) const {
     return byte >= of(own_) && byte < of(own_) + bytes_;
   }
@@ -41,7 +42,7 @@ class PeerArena {
   const int own_;
   const size_t bytes_;
   std::vector<void*> memory_;    // By rank; this rank's is owned.
-  std::vector<bool> is_opened_;  // By rank: it is another process's.
+  std::vector<bool> is_opened_;  // By rank: mapped from another process.
 };
 
 }  // namespace bole::cuda

@@ -1,4 +1,4 @@
-// What kernels that send to other GPUs have in common.
+// Code shared by the kernels that send to other GPUs.
 #ifndef BOLE_KERNELS_CUDA_RANKS_PUSH_CUH_
 #define BOLE_KERNELS_CUDA_RANKS_PUSH_CUH_
 
@@ -8,8 +8,8 @@
 
 namespace bole::cuda {
 
-// 16 bytes, which another GPU may be writing: never from a cache of this
-// multiprocessor, and never left out.
+// Loads 16 bytes that another GPU may be writing: never from this
+// multiprocessor's L1, and the compiler never removes the load.
 __device__ inline uint4 LoadShared(const uint4* from) {
   uint4 v;
   asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -25,7 +25,8 @@ __device__ inline void StoreShared(uint4* to, const uint4& v) {
                : "memory");
 }
 
-// Counts between ranks: whoever reads one has what was written before it.
+// Counts between ranks: a thread that reads a count sees what was written
+// before it.
 __device__ inline uint64_t LoadCount(const uint64_t* count) {
   uint64_t value;
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
@@ -41,7 +42,8 @@ __device__ inline void AddToCount(uint64_t* count, uint64_t amount) {
                : "memory");
 }
 
-// A rank's own counts: order is that of its kernels, and costs nothing.
+// A rank's own counts: the order of its kernels orders the accesses, at no
+// cost.
 __device__ inline uint64_t LoadOwnCount(const uint64_t* count) {
   uint64_t value;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
@@ -67,22 +69,22 @@ __device__ inline PushCounts* CountsOf(const PushGroup& group, int rank) {
                                        CountsOffset(group.count));
 }
 
-// What this block adds to a count for its part of a call: all blocks together
-// kCallUnits.
+// What this block adds to a count for its part of a call. All blocks together
+// add kCallUnits.
 __device__ inline uint64_t BlockUnits() {
   const bool is_first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;
   const uint64_t blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
   return is_first ? kCallUnits - (blocks - 1) : 1;
 }
 
-// How long a thread has waited for another rank: `times` the group's patience
-// at most.
+// Measures how long a thread has waited for another rank, at most `times` the
+// group's patience.
 class Patience {
  public:
   __device__ explicit Patience(unsigned times = 1) : times_(times) {}
 
   // Whether to give up, which every thread of this rank does from then on. To
-  // be asked each time that nothing had come.
+  // be called each time that nothing has arrived.
   __device__ bool IsOver(const PushGroup& group, int missing) {
     constexpr uint32_t kBetweenLooks = 1024;
     if (++num_looks_ % kBetweenLooks != 0) return false;
@@ -104,7 +106,7 @@ class Patience {
   uint64_t since_ = 0;
 };
 
-// By the whole block: waits until counts[r] >= least, for every rank r.
+// Waits until counts[r] >= least, for every rank r. The whole block calls it.
 __device__ inline void WaitForRanks(const PushGroup& group,
                                     const uint64_t* counts, uint64_t least) {
   const int r = static_cast<int>(threadIdx.x);

@@ -1,4 +1,4 @@
-// What the ranks of a model send each other on their GPUs: kernels, and the
+// How the ranks of a model send data to each other's GPUs: the kernels, and the
 // memory that they exchange through.
 #ifndef BOLE_KERNELS_CUDA_RANKS_PUSH_H_
 #define BOLE_KERNELS_CUDA_RANKS_PUSH_H_
@@ -12,18 +12,19 @@
 
 namespace bole::cuda {
 
-// More than the GPUs of a host.
+// As many as a host has GPUs.
 inline constexpr int kMaxPeers = 8;
 
-// Why a rank stopped waiting, in the host's memory. 0 until then.
+// Says why a rank stopped waiting. It lies in host memory and is 0 until then.
 struct PushFailure {
-  int32_t missing;  // 1 + the rank that did not come.
+  int32_t missing;  // 1 + the rank whose data did not arrive.
 };
 
-// Counts of one rank, in its own memory; all 0 at the start. Ranks add to each
-// other's. A call adds kCallUnits to a count, whatever the size of its grid, so
-// that a block can tell the number of the call from a count that others of its
-// grid have added to already: the quotient changes with the last of them.
+// The counts of one rank, in its own memory; all are 0 at the start. Ranks add
+// to each other's counts. A call adds kCallUnits to a count, whatever the size
+// of its grid, so that a block can tell the number of the call from a count to
+// which other blocks of its grid have already added: the quotient changes only
+// when the last of them adds.
 inline constexpr uint64_t kCallUnits = uint64_t{1} << 32;
 struct PushCounts {
   uint64_t reductions;          // Calls with rows that this rank has made.
@@ -40,17 +41,17 @@ struct PushCounts {
 //   slots   [kSlotBuffers][rank][kSlotBytes]  what ranks add, as sent; in the
 //                                             rank's own, two-shot sums
 //   whole   [kWholeBytes]                     rows that are being gathered
-//   results [kExchangeBuffers][kExchangeBytes]  what an exchange tells
+//   results [kExchangeBuffers][kExchangeBytes]  results of an exchange
 //   counts  PushCounts
 //
 // Slots hold kEmptyWord in every word that has not been sent. A real word of
-// that value is sent as +0: it is two bfloat16 of -0, or a float32 of -0. So
+// that value, which is two bfloat16 of -0 or a float32 of -0, is sent as +0. So
 // data is its own flag, word by word, and a vector of 16 bytes may arrive in
 // pieces. The thread that has read a word empties it again. A rank sends call
 // k + 2 after its call k + 1 has ended, so after all ranks have begun k + 1 and
-// ended call k: a sum that it received has parts of all. So two buffers would
-// do, whichever forms the calls have. Calls without rows, in which nobody waits
-// for anybody, have no buffer.
+// ended call k: a sum that it received has parts of all ranks. So two buffers
+// would do, whichever forms the calls have. Calls without rows, in which nobody
+// waits for anybody, use no buffer.
 inline constexpr uint32_t kEmptyWord = 0x80008000u;
 inline constexpr uint32_t kEmptyFloat = 0x80000000u;
 inline constexpr int kSlotBuffers = 3;
@@ -72,7 +73,7 @@ constexpr size_t ArenaBytes(int num_ranks) {
   return CountsOffset(num_ranks) + sizeof(PushCounts);
 }
 
-// How many rows of so many bytes fit `bytes`; at least one.
+// How many rows of `row_bytes` bytes fit `bytes`; at least one.
 constexpr int RowsThatFit(size_t bytes, size_t row_bytes) {
   const size_t fit = bytes / row_bytes;
   return fit > 1 ? static_cast<int>(fit) : 1;
@@ -87,17 +88,18 @@ struct PushGroup {
   uint64_t patience;       // Nanoseconds to wait for another rank.
 };
 
-// All slots empty and all counts 0. Before any rank sends.
+// Empties all slots of this rank and sets its counts to 0. To be called before
+// any rank sends.
 absl::Status ClearArena(const PushGroup& group, const Launch& on);
 
 // The operators of kernels/collectives.h for rows first_row .. first_row +
 // num_rows - 1 of those that there is room for.
 //
-// A row is a block's, which waits for the rows of the other ranks, adds them up
-// in the order of the ranks in float32, rounds once, and normalises what it has
-// rounded. Every rank must have the same widths, and be asked for the same
-// rows. REQUIRES: num_rows * width elements fit kSlotBytes; width is as
-// CheckReduceWidth() wants it.
+// Each row is computed by one block, which waits for the rows of the other
+// ranks, adds them up in float32 in the order of the ranks, rounds once, and
+// normalises what it has rounded. Every rank must have the same widths and be
+// called for the same rows. REQUIRES: num_rows * width elements fit kSlotBytes,
+// and CheckReduceWidth() accepts the width.
 absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
                                   int first_row, int num_rows,
                                   const PushGroup& group, const Launch& on);
@@ -105,16 +107,17 @@ absl::Status PushAllReduceAddNorm(const AllReduceAddNormParams& params,
 absl::Status PushTwoShotAddNorm(const AllReduceAddNormParams& params,
                                 int first_row, int num_rows,
                                 const PushGroup& group, const Launch& on);
-// UNIMPLEMENTED for rows that are no whole vectors of 16 bytes, or too wide.
+// UNIMPLEMENTED for rows that are not whole vectors of 16 bytes, or are too
+// wide.
 absl::Status CheckReduceWidth(int width, ElementType type);
 
 // Rows first_row .. first_row + num_rows - 1 of an all-gather. `whole` may
-// begin where `part` does, if ranges go from the last rows to the first.
-// REQUIRES: num_rows * width floats fit kWholeBytes.
+// begin where `part` does, if ranges are gathered from the last rows to the
+// first. REQUIRES: num_rows * width floats fit kWholeBytes.
 struct GatherRange {
   const float* part;     // [N, own_width]
   float* whole;          // [N, width]
-  const int32_t* count;  // Rows that there are.
+  const int32_t* count;  // [1], device; rows in use.
   int first_row;
   int num_rows;
   int width;
@@ -125,15 +128,14 @@ struct GatherRange {
 absl::Status PushAllGather(const GatherRange& range, const PushGroup& group,
                            const Launch& on);
 
-// What is left of an all-reduce when all ranks' partial sums are here:
-// parts [num_ranks, part_rows, width], of which the rows behind first_row are
-// meant.
+// Finishes an all-reduce when all ranks' partial sums are on this GPU: parts
+// [num_ranks, num_rows, width] of rows first_row .. first_row + num_rows - 1.
 absl::Status AddPartsAndNorm(const AllReduceAddNormParams& params,
                              int first_row, int num_rows, const void* parts,
                              int num_ranks, const Launch& on);
 
-// Columns first .. first + width - 1 of the range's rows from `part`
-// [num_rows, width].
+// Copies `part` [num_rows, width] to columns first .. first + width - 1 of the
+// range's rows.
 absl::Status PlaceColumns(const float* part, int first, int width,
                           const GatherRange& range, const Launch& on);
 

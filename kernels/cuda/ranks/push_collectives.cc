@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<PushCollectives>> PushCollectives::Create(
   BOLE_ASSIGN_OR_RETURN(MappedFailure failure, NewFailure());
   std::unique_ptr<PushCollectives> push(new PushCollectives(
       ranks.rank(), deadline, std::move(arena), std::move(failure)));
-  // Nobody sends before all are empty.
+  // No rank may send before the slots of all ranks are empty.
   BOLE_RETURN_IF_ERROR(ClearArena(push->group_, on));
   BOLE_RETURN_IF_ERROR(ToStatus(cudaStreamSynchronize(on.stream),
                                 "emptying of a rank's memory"));

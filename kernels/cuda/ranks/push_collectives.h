@@ -20,14 +20,14 @@ namespace bole::cuda {
 
 class PushCollectives final : public GpuCollectives {
  public:
-  // As GpuCollectives::Create(). A GPU waits for another one's part for
-  // `deadline` at most; then status() is DEADLINE_EXCEEDED.
+  // Like GpuCollectives::Create(). A GPU waits at most `deadline` for another
+  // one's part; after that status() is DEADLINE_EXCEEDED.
   static absl::StatusOr<std::unique_ptr<PushCollectives>> Create(
       int device, std::chrono::milliseconds deadline, Communicator& ranks,
       const Launch& on);
 
-  // Sums have this form from now on; without one, that which is expected to be
-  // faster. All ranks must have the same. For tests and benchmarks.
+  // Sums take this form from now on; if it is empty, the form that is expected
+  // to be faster. All ranks must set the same. For tests and benchmarks.
   void set_reduce_form(std::optional<ReduceForm> form) { form_ = form; }
 
   const PushGroup* push_group() const override { return &group_; }

@@ -1,4 +1,4 @@
-// In which form the ranks' parts become a sum on every rank.
+// The form in which the ranks' parts become a sum on every rank.
 #ifndef BOLE_KERNELS_CUDA_RANKS_REDUCE_FORM_H_
 #define BOLE_KERNELS_CUDA_RANKS_REDUCE_FORM_H_
 
@@ -9,12 +9,12 @@ namespace bole::cuda {
 // Both give the same bits.
 enum class ReduceForm {
   kOneShot,  // Every rank sends its part to all others, and adds up all parts.
-  kTwoShot,  // Every rank adds up its share of each row and sends all the sum.
+  kTwoShot,  // Every rank adds up its share of each row and sends it to all.
 };
 
-// The form that is expected to take less time for rows of so many bytes. Each
-// takes a fixed time, and that of what a GPU sends through its links; what both
-// take is left out. All ranks must have the same form.
+// The form that is expected to take less time for rows of `bytes` bytes in all.
+// Each form takes a fixed time plus the time of what a GPU sends through its
+// links; what both take is left out. All ranks must use the same form.
 constexpr ReduceForm FasterReduceForm(int num_ranks, size_t bytes) {
   constexpr double kBytesPerMicrosecond = 360e3;
   constexpr double kOneShotStart = 3.4;  // Microseconds.

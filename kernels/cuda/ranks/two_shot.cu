@@ -1,6 +1,6 @@
-// The sum over the ranks in two steps, the residual stream and its norm in one
-// kernel. Every rank has a share of each row: all send it their parts of that,
-// and it sends all what the share has become.
+// Computes the sum over the ranks in two steps, the residual stream and its
+// norm in one kernel. Every rank owns a share of each row: all ranks send it
+// their parts of that share, and it sends the finished share to all ranks.
 #include <algorithm>
 #include <cstdint>
 
@@ -18,9 +18,9 @@ struct Call {
   const PushGroup& group;
   int first_row;
   int num_rows;
-  int num_vectors;  // A row has so many.
+  int num_vectors;  // Vectors of a row.
   int buffer;
-  int share;  // Vectors; the last ranks may have fewer.
+  int share;  // Vectors of a rank; the last ranks may have fewer.
 
   // The rank that sums up vector v of a row.
   __device__ int Owner(int v) const { return v / share; }
@@ -32,7 +32,8 @@ struct Call {
   __device__ int64_t InRows(int row, int v) const {
     return (int64_t{first_row} + row) * num_vectors + v;
   }
-  // Where a rank gets the row's new vector v: where its own part would be.
+  // Where a rank receives the row's new vector v: in the slot of its own part,
+  // which it never sends to itself.
   __device__ uint4* SumSlot(int rank, int row, int v) const {
     return SlotOf(group, rank, buffer, rank, InSlot(row, v));
   }
@@ -59,8 +60,9 @@ __device__ void SendParts(const AllReduceAddNormParams& p, const Call& call) {
   }
 }
 
-// Adds up the rank's share of the block's rows and sends it to all ranks, this
-// one too. A sum that lacks a part is not sent: no other rank goes on with it.
+// Adds up the rank's share of the block's rows and sends it to all ranks,
+// including this one. A sum that lacks a part is not sent, so that no rank
+// continues with it.
 template <typename T, int kPeers>
 __device__ void SendSums(const AllReduceAddNormParams& p, const Call& call) {
   using V = Vector<T>;
@@ -96,7 +98,7 @@ template <typename T>
 __device__ Vector<T> TakeSum(const Call& call, int row, int v) {
   uint4* const slot = call.SumSlot(call.group.rank, row, v);
   uint4 sum = LoadShared(slot);
-  // Its owner may wait for another rank, and shall be the first to give up.
+  // The owner may itself be waiting for another rank, and should give up first.
   Patience patience(/*times=*/2);
   while (!HasCome<T>(sum) && !patience.IsOver(call.group, call.Owner(v))) {
     sum = LoadShared(slot);
@@ -105,7 +107,7 @@ __device__ Vector<T> TakeSum(const Call& call, int row, int v) {
   return Vector<T>(sum);
 }
 
-// As one-shot: NormRow() gets the same vectors in the same threads.
+// As in the one-shot form, NormRow() gets the same vectors in the same threads.
 template <typename T, int kVectors>
 __device__ void TakeAndNormRow(
     const AllReduceAddNormParams& p, const Call& call, int row,
@@ -130,10 +132,11 @@ __device__ void TakeAndNormRow(
                        shared);
 }
 
-// Blocks have rows as those of the one-shot kernel have, and one waits only for
-// those of the same index. Each sends all its parts before it waits for any,
-// and all sums of its share before it waits for those of others: the sums wait
-// for parts alone, and the parts for nothing.
+// Rows are divided among blocks as in the one-shot kernel, and a block waits
+// only for the blocks of the same index on other ranks. Each block sends all
+// its parts before it waits for any, and all sums of its share before it waits
+// for those of others: the sums wait for parts alone, and the parts for
+// nothing.
 template <typename T, int kVectors, int kPeers>
 __global__ void __launch_bounds__(kMaxThreads)
     TwoShotKernel(AllReduceAddNormParams p, int first_row, int num_rows,
@@ -154,7 +157,8 @@ __global__ void __launch_bounds__(kMaxThreads)
       .buffer = static_cast<int>(LoadOwnCount(&counts->reductions) /
                                  kCallUnits % kSlotBuffers),
       .share = (num_vectors + group.count - 1) / group.count};
-  // No lane waits while another one of its warp has something to send.
+  // Each step ends with a warp barrier, so that no lane waits while another
+  // lane of its warp still has something to send.
   SendParts<T>(p, call);
   __syncwarp();
   SendSums<T, kPeers>(p, call);
@@ -162,7 +166,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   for (int row = blockIdx.x; row < call.num_rows; row += gridDim.x) {
     TakeAndNormRow<T, kVectors>(p, call, row, weight, shared);
   }
-  __syncthreads();  // All have read the count.
+  __syncthreads();  // All threads have read the count.
   if (threadIdx.x == 0 && call.num_rows > 0) {
     AddToOwnCount(&counts->reductions, BlockUnits());
   }

@@ -239,6 +239,19 @@ TEST_F(ChooseProductTest, PairsAreForEightRows) {
   EXPECT_FALSE(takes(1, ElementType::kFloat32));
 }
 
+TEST_F(ChooseProductTest, GatesAreForEightRowsAndFrom33On) {
+  const auto choose = [&](int num_rows) {
+    Product product = Of(num_rows, 24576, 4096);
+    product.gated = true;
+    return hopper_.Choose(product, ElementType::kBFloat16);
+  };
+  EXPECT_EQ(choose(1), ProductWay::kStreamed);
+  EXPECT_EQ(choose(8), ProductWay::kStreamed);
+  EXPECT_EQ(choose(9), ProductWay::kLibrary);
+  EXPECT_EQ(choose(32), ProductWay::kLibrary);
+  EXPECT_EQ(choose(64), ProductWay::kWide);
+}
+
 // The 9B model has 16 heads of 256 dimensions on 4 of keys and values.
 AttentionParams Attention(int requests, int rows, int max_pages) {
   AttentionParams params{};

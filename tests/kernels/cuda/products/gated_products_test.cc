@@ -1,4 +1,5 @@
-// Products of 33 rows or more with their gate, against the same sums in double.
+// Products with their gate, of up to 8 rows and of 33 or more, against the same
+// sums in double.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -98,25 +99,34 @@ INSTANTIATE_TEST_SUITE_P(BFloat16, GatedProductsTest,
                          ::testing::Values(ElementType::kBFloat16),
                          ElementName);
 
-TEST_P(GatedProductsTest, AreNotThereForFewRowsOddOutputsAndManyTiles) {
+TEST_P(GatedProductsTest, AreNotThereForSomeRowsOddOutputsAndManyTiles) {
+  EXPECT_FALSE(Supported({9, 9, 264, 136}));
   EXPECT_FALSE(Supported({32, 32, 264, 136}));
   EXPECT_FALSE(Supported({64, 64, 260, 136}));
   EXPECT_FALSE(Supported({64, 64, 17408, 136}));
 }
 
 // One turn of gates and ups, tiles of one to three warpgroups, such that end in
-// the middle, blocks without any, and few rows in use.
+// the middle, blocks without any, and few rows in use. Of few rows: one output
+// a block or none, several tiles, one row, and columns that are no whole
+// chunks.
 TEST_P(GatedProductsTest, AreTheirSumsForAnyShape) {
   if (!cuda_->launch().overlaps) GTEST_SKIP() << "no kernels for it";
-  constexpr std::array<GatedShape, 9> kShapes = {{{33, 33, 8, 8},
-                                                  {48, 47, 136, 200},
-                                                  {64, 64, 264, 1032},
-                                                  {49, 16, 1056, 72},
-                                                  {64, 33, 4104, 136},
-                                                  {40, 5, 8456, 264},
-                                                  {64, 3, 12288, 328},
-                                                  {64, 2, 12672, 72},
-                                                  {64, 0, 520, 520}}};
+  constexpr std::array<GatedShape, 15> kShapes = {{{33, 33, 8, 8},
+                                                   {48, 47, 136, 200},
+                                                   {64, 64, 264, 1032},
+                                                   {49, 16, 1056, 72},
+                                                   {64, 33, 4104, 136},
+                                                   {40, 5, 8456, 264},
+                                                   {64, 3, 12288, 328},
+                                                   {64, 2, 12672, 72},
+                                                   {64, 0, 520, 520},
+                                                   {1, 1, 8, 8},
+                                                   {1, 1, 6144, 1032},
+                                                   {8, 8, 131, 200},
+                                                   {8, 3, 8704, 520},
+                                                   {5, 5, 9001, 72},
+                                                   {4, 0, 520, 520}}};
   for (size_t i = 0; i < kShapes.size(); i += EveryNth(2)) {
     const GatedShape& s = kShapes[i];
     SCOPED_TRACE(::testing::Message()
@@ -133,7 +143,7 @@ TEST_P(GatedProductsTest, AreTheirSumsForAnyShape) {
 
 TEST_P(GatedProductsTest, HaveTheSameBitsEveryTime) {
   if (!cuda_->launch().overlaps) GTEST_SKIP() << "no kernels for it";
-  for (const int capacity : {48, 64}) {
+  for (const int capacity : {1, 8, 48, 64}) {
     GatedCase first(rng_, {capacity, capacity, 6144, 2048});
     Run(first);
     for (int i = 0; i < 6 / EveryNth(3) && !HasFailure(); ++i) {
