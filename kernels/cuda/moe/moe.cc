@@ -74,8 +74,8 @@ class Parts {
   size_t bytes_ = 0;
 };
 
-// The scratch of a task in `memory`, and how much of it that is; null only
-// counts.
+// The scratch of a task in `memory`, and its size in bytes. If `memory` is
+// null, only the size is computed.
 std::pair<MoeScratch, size_t> Divide(const MoeTask& task, void* memory) {
   const MoeExperts& m = task.experts;
   const int64_t rows = task.rows.max;
@@ -94,7 +94,7 @@ std::pair<MoeScratch, size_t> Divide(const MoeTask& task, void* memory) {
   return {scratch, parts.bytes()};
 }
 
-// All but where they are.
+// The experts' sizes, without their addresses.
 MoeExperts SizesOf(const MoeParams& params) {
   return {.num_experts = params.router->rows,
           .hidden = params.router->columns,

@@ -15,17 +15,17 @@
 
 namespace bole::cuda {
 
-// Runs mixtures, and keeps, for its own lifetime, where the experts of each
-// router are. It finds out at the router's first use, which therefore cannot be
-// within a capture.
+// Runs mixtures of experts, and keeps, for its own lifetime, the addresses of
+// each router's experts on the GPU. They are copied there at the router's first
+// use, which therefore cannot be within a graph capture.
 //
-// One thread at a time. The weights must outlive it.
+// Used by one thread at a time. The weights must outlive it.
 class MoeRunner {
  public:
   // About 4 (K + 1) (H + max(m, ms)) bytes for each row of the capacity.
   static size_t ScratchBytes(const MoeParams& params);
-  // scratch: ScratchBytes(). INVALID_ARGUMENT if the experts' sizes do not fit
-  // together, UNIMPLEMENTED if there are more than kMaxMoeExperts.
+  // `scratch` has ScratchBytes(). INVALID_ARGUMENT if the experts' sizes do not
+  // fit together, UNIMPLEMENTED if there are more than kMaxMoeExperts.
   absl::Status Run(const MoeParams& params, void* scratch, const Launch& on);
 
  private:

@@ -1,4 +1,4 @@
-// What a warp does of a mixture's products: a job, chunk by chunk.
+// One warp's job in a mixture's products, chunk by chunk.
 #ifndef BOLE_KERNELS_CUDA_MOE_MOE_JOB_CUH_
 #define BOLE_KERNELS_CUDA_MOE_MOE_JOB_CUH_
 

@@ -1,9 +1,9 @@
-// Three launches for few rows (moe_streamed.h), otherwise six: logits, routing
-// and grouping (moe_routing.cu), both products, the sum.
+// Launches three kernels for few rows (moe_streamed.h), otherwise six: logits,
+// routing and grouping (moe_routing.cu), both products, the sum.
 //
-// Products are here for any type and size: a warp computes an output column for
-// up to kChunk rows at once, so that the weights are read once for them.
-// moe_products.cu has them for tensor cores.
+// The products here are for any type and size: a warp computes an output column
+// for up to kChunk rows at once, so that the weights are read once for them.
+// moe_products.cu has products on tensor cores.
 #include "kernels/cuda/moe/moe_kernels.h"
 
 #include <cstdint>

@@ -37,9 +37,9 @@ struct MoeGroup {
   int32_t count;
 };
 
-// Between the launches. A row has P = experts_per_token + 1 places, for its
-// experts in ascending order and then the shared one. Entry row * P + place is
-// what one expert does for one row.
+// What the launches pass to each other. A row has P = experts_per_token + 1
+// places, for its experts in ascending order and then the shared one. The work
+// of one expert for one row is entry number row * P + place.
 struct MoeScratch {
   float* logits;        // [N, E + 1], the shared gate's last.
   int32_t* expert;      // [N, P]
@@ -72,9 +72,9 @@ inline int MaxMoeGroups(int max_rows, int experts_per_token, int num_experts) {
 // The most experts that routing has room for.
 inline constexpr int kMaxMoeExperts = 4096;
 
-// Sums are float32, each in an order of its own sizes alone, and a row's
-// experts are added in ascending order, the shared one last, and rounded once:
-// its bits do not depend on the rows beside it.
+// Sums are float32, each in an order that depends on its sizes alone. A row's
+// experts are added in ascending order, the shared one last, and the result is
+// rounded once: a row's bits do not depend on the rows beside it.
 absl::Status LaunchMoe(const MoeTask& task, const Launch& on);
 
 // The routing part of LaunchMoe(), from the logits to the groups.

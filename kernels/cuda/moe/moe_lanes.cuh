@@ -13,7 +13,7 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ inline int Lane() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int Warp() { return static_cast<int>(threadIdx.x) / 32; }
 
-// Greater for a better logit; all not-a-numbers have a place too.
+// Greater for a better logit; not-a-numbers have a place in the order too.
 __device__ inline uint32_t OrderedLogit(float logit) {
   const uint32_t bits = __float_as_uint(logit);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;

@@ -1,12 +1,12 @@
 // Products of an expert's weights with the rows that chose it, bound by how
 // fast the weights can be read.
 //
-// A tile is 16 rows of a matrix, the left operand of mma.sync, straight from
-// memory: a sum over columns may take them in any order, so a lane takes 8
-// neighbours of 32 columns, 16 bytes of each of its two rows, as operands of
-// two products, and the same 8 of its row of x. Warps of a block divide the
-// columns between them, so that enough loads are on their way although few
-// experts are chosen, and add up their sums in order.
+// A tile is 16 rows of a matrix, which are the left operand of mma.sync
+// straight from memory. A sum over columns may take them in any order, so of
+// every 32 columns a lane takes 8 neighbours, 16 bytes of each of its two rows,
+// as operands of two products, and the same 8 columns of its row of x. The
+// warps of a block divide the columns between them, so that enough loads are in
+// flight although few experts are chosen, and add up their sums in order.
 #include "kernels/cuda/moe/moe_products.h"
 
 #include <cstdint>
@@ -126,13 +126,13 @@ struct DownProduct {
   }
 };
 
-// Blocks end while their sums are added up and the next ones find out what to
-// read: so that memory is busy meanwhile, a block asks for what a block reads
+// While a block adds up its sums and ends, and the next one finds out what to
+// read, memory would be idle. So a block prefetches what is read by the block
 // that starts about when it ends.
 template <typename Product>
 class LaterBlock {
  public:
-  // Looks for its group; there may be none of that number.
+  // Loads the group of the later block; there may be none of that number.
   __device__ explicit LaterBlock(const MoeTask& t) : t_(t) {
     const auto width = static_cast<int>(gridDim.x);
     const int block =
@@ -168,8 +168,8 @@ class LaterBlock {
   int y_;
 };
 
-// What DownProduct will read of this block's expert, a block's share of it,
-// where all of it together stays in the second-level cache.
+// Prefetches this block's share of what DownProduct will read of its expert, if
+// the weights of as many experts as the grid has groups together stay in L2.
 __device__ void PrefetchDown(const MoeTask& t, const MoeGroup& group) {
   constexpr int64_t kMostElements = int64_t{12} << 20;
   const int64_t size =
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     ExpertKernel(const __grid_constant__ MoeTask t) {
   WaitForPrevious();
   StartNext();
-  // Read together; a group beyond the last is not looked at.
+  // Both are loaded at once; a group beyond the last one is not used.
   const int num_groups = *t.scratch.num_groups;
   const MoeGroup group = t.scratch.group[blockIdx.y];
   const LaterBlock<Product> later(t);

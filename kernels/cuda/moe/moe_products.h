@@ -7,12 +7,12 @@
 
 namespace bole::cuda {
 
-// bfloat16, with sizes that tiles divide.
+// Whether the task is in bfloat16, with sizes that tiles divide.
 bool CanTileMoe(const MoeTask& task, const Launch& on);
 
-// As the plain kernels of the same names (moe_kernels.cu), but that `inner` is
-// bfloat16, [N P, max_width]. A block of weights is read once for up to 32 rows
-// of its expert. REQUIRES: CanTileMoe().
+// Like the plain kernels of the same names (moe_kernels.cu), except that
+// `inner` is bfloat16, [N P, max_width]. A block of weights is read once for up
+// to 32 rows of its expert. REQUIRES: CanTileMoe().
 absl::Status LaunchMoeLogits(const MoeTask& task, const Launch& on);
 absl::Status LaunchMoeGateUp(const MoeTask& task, const Launch& on);
 absl::Status LaunchMoeDown(const MoeTask& task, const Launch& on);

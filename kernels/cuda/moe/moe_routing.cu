@@ -1,4 +1,4 @@
-// The experts of every row, and the rows of every expert.
+// Finds the experts of every row, and the rows of every expert.
 #include <cstdint>
 
 #include "kernels/cuda/check.h"
@@ -16,14 +16,14 @@ constexpr int kGroupThreads = 512;
 using moe::Lane;
 
 // Greater for the better expert: by the logit, then by the lower number. All
-// differ, not-a-numbers too.
+// keys differ, even those of not-a-numbers.
 __device__ uint64_t RankKey(float logit, int expert) {
   return uint64_t{moe::OrderedLogit(logit)} << 32 |
          (0xfffffffeu - static_cast<uint32_t>(expert));
 }
 // A row's experts and weights. Softmax over all experts, then division by the
-// chosen ones' sum, is the softmax over the chosen logits. A block for each
-// row; every expert is compared with every other.
+// chosen ones' sum, is the softmax over the chosen logits. Each block takes one
+// row and compares every expert with every other.
 __global__ void __launch_bounds__(kThreads) RouteKernel(MoeTask t) {
   extern __shared__ uint64_t keys[];  // [E]
   constexpr int kMostOfThread = kMaxMoeExperts / kThreads;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) RouteKernel(MoeTask t) {
   }
   __syncthreads();
 
-  // By rank, in the place of the keys.
+  // The chosen experts by rank, in the memory of the keys.
   const int num_chosen = t.experts_per_token;
   auto* chosen = reinterpret_cast<int32_t*>(keys);
   auto* chosen_logit = reinterpret_cast<float*>(chosen + num_chosen);
@@ -78,13 +78,14 @@ __global__ void __launch_bounds__(kThreads) RouteKernel(MoeTask t) {
   weight[num_chosen] = Sigmoid(logits[num_experts]);
 }
 
-// How many entries, and how many groups that are not empty, lie before.
+// The numbers of entries and of nonempty groups that come before.
 struct Before {
   int entries;
   int groups;
 };
 
-// The sums over all threads before this one, and over all in `total`.
+// Returns the sums over all threads before this one; `total` becomes the sums
+// over all threads.
 __device__ Before SumBefore(Before own, Before& total) {
   __shared__ Before warps[kGroupThreads / 32];
   Before through = own;
@@ -110,9 +111,9 @@ __device__ Before SumBefore(Before own, Before& total) {
   return sum;
 }
 
-// The groups, from the experts' counts; `cursor` is where each begins. A thread
-// takes neighbouring experts. The shared one, number E, which has the most
-// rows, begins the list; its entries are the last.
+// Writes the groups, from the experts' counts; `cursor` becomes where each
+// begins. A thread takes neighbouring experts. The shared expert, number E, has
+// the most rows and so comes first in the list; its entries come last.
 __device__ void WriteGroups(const MoeTask& t, int num_rows,
                             const int32_t* count, int32_t* cursor) {
   const int num_experts = t.experts.num_experts;
@@ -139,8 +140,8 @@ __device__ void WriteGroups(const MoeTask& t, int num_rows,
   *t.scratch.num_groups = total.groups + 1;
 }
 
-// Sorts the entries by expert. Those of one expert come in no order, which
-// leaves no trace: each is computed for itself. One block.
+// Sorts the entries by expert. Those of one expert come in no fixed order,
+// which does not change results: each is computed by itself. Runs as one block.
 __global__ void __launch_bounds__(kGroupThreads) GroupKernel(MoeTask t) {
   WaitForPrevious();
   StartNext();
@@ -179,7 +180,7 @@ absl::Status LaunchMoeRouting(const MoeTask& task, const Launch& on) {
       "Moe, routing", RouteKernel,
       {.grid = static_cast<unsigned>(task.rows.max),
        .block = kThreads,
-       // The compiler reads keys in pairs.
+       // The compiler reads keys in pairs, so their number is even.
        .shared_bytes = (num_experts + 1) / 2 * 2 * sizeof(uint64_t)},
       on, task);
   if (!status.ok()) return status;

@@ -1,4 +1,4 @@
-// Logits of all experts, and the shared expert's gate.
+// Computes the logits of all experts and of the shared expert's gate.
 //
 // Warps of a block divide the columns of 16 experts. The router's weights are
 // in registers by the time x can be read.
@@ -56,7 +56,7 @@ __device__ void LoadStep(const BFloat16* row, const WarpSpans& spans, int step,
   }
 }
 
-constexpr int kRowsOfBlock = 8;  // A block takes so many rows of x.
+constexpr int kRowsOfBlock = 8;  // Rows of x that a block takes.
 constexpr int kAhead = 4;        // Steps whose weights are in registers.
 
 __device__ const BFloat16* ExpertRow(const MoeExperts& m, int e) {
@@ -65,7 +65,7 @@ __device__ const BFloat16* ExpertRow(const MoeExperts& m, int e) {
          static_cast<int64_t>(e) * m.hidden;
 }
 
-// Grid: experts in 16s, rows in 8s.
+// Grid: experts in groups of 16, rows in groups of 8.
 __global__ void __launch_bounds__(kProductThreads)
     StreamedLogitsKernel(const __grid_constant__ MoeTask t) {
   StartNext();

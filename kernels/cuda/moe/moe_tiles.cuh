@@ -1,5 +1,5 @@
-// Tiles of a matrix of weights times some rows of x, for matrices that are read
-// once: how a block of moe_products.cu computes them.
+// How a block of moe_products.cu multiplies tiles of a weight matrix by some
+// rows of x, where the matrix is read once.
 #ifndef BOLE_KERNELS_CUDA_MOE_MOE_TILES_CUH_
 #define BOLE_KERNELS_CUDA_MOE_MOE_TILES_CUH_
 
@@ -14,9 +14,10 @@ namespace bole::cuda::moe {
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
 inline constexpr int kBlockRows = 8;  // Rows of x in a product.
-inline constexpr int kMaxBlocks = 4;  // The most of them at a time.
+inline constexpr int kMaxBlocks = 4;  // The most such blocks at a time.
 
-// Read once: the first-level cache is left to x.
+// Loads weights without keeping them in L1, which is left to x: they are read
+// once.
 __device__ inline uint4 LoadWeights(const BFloat16* from) {
   uint4 v;
   asm volatile(
@@ -26,7 +27,7 @@ __device__ inline uint4 LoadWeights(const BFloat16* from) {
   return v;
 }
 
-// The line of 128 bytes will be read soon.
+// Prefetches a line of 128 bytes, which will be read soon, into L2.
 __device__ inline void PrefetchLine(const BFloat16* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
@@ -49,7 +50,7 @@ struct RowBlocks {
 template <int kBlocks>
 __device__ void MultiplySpans(const TileRows& tile, const RowBlocks<kBlocks>& x,
                               int spans, float (&sum)[kBlocks][4]) {
-  // So many loads are on their way together.
+  // The loads of this many spans are in flight together.
   constexpr int kAhead = kBlocks == 1 ? 8 : 2;
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
@@ -87,8 +88,8 @@ __device__ void MultiplySpans(const TileRows& tile, const RowBlocks<kBlocks>& x,
   }
 }
 
-// The sums of kSplit warps that divided the columns of one tile, in the first
-// of them, in the order of the warps.
+// Adds up the sums of the kSplit warps that divided the columns of one tile, in
+// the order of the warps. The first of them gets the result.
 template <int kSplit, int kBlocks>
 __device__ void AddParts(float4 (&shared)[kMaxBlocks][kThreads],
                          float (&sum)[kBlocks][4]) {
@@ -116,7 +117,7 @@ __device__ void AddParts(float4 (&shared)[kMaxBlocks][kThreads],
 
 // What a kernel multiplies. Each type has
 //   kSplit             warps to a tile,
-//   kMajor             entries of a group, or all rows,
+//   HasTile(tile)      whether the matrix has the tile,
 //   num_rows()         rows of x,
 //   columns()          of the matrix and of x,
 //   Tile(tile)         the matrix's rows, at column 0,
@@ -155,7 +156,7 @@ __device__ void RunTile(const Product& product, int tile,
   }
 }
 
-// A block's tiles, the blocks of a grid along x.
+// Runs a block's tiles; the blocks of a grid divide them along x.
 template <typename Product>
 __device__ void RunTiles(const Product& product) {
   __shared__ float4 shared[kMaxBlocks][kThreads];

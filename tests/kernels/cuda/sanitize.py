@@ -44,8 +44,10 @@ PLACE = re.compile(r"^=+ +(.* in \S+\.(?:cu|cuh|h):\d+)", re.MULTILINE)
 VARIES = re.compile(r"(\.(?:cu|cuh|h):\d+)|0x[0-9a-f]+|\(\d+,\d+,\d+\)|\d+")
 
 # By tool. racecheck gets one thread in each process, because the processes
-# together keep every core busy.
-ARGUMENTS = {"racecheck": ["--racecheck-num-workers", "1"]}
+# together keep every core busy. Calls of CUDA that fail are no findings: the
+# code looks at each result, and tests want some to fail.
+ARGUMENTS = {"racecheck": ["--racecheck-num-workers", "1"],
+             "memcheck": ["--report-api-errors", "no"]}
 # With more processes, each of them waits for the GPU: 28 processes ran 152
 # tests in 118 s, 54 ran only 99 in 123 s.
 MOST_JOBS = 28
@@ -232,6 +234,8 @@ def write(options, sections, seconds):
         {"gpu": options.gpu, "commit": options.commit,
          "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
          "wall_seconds": round(seconds), "jobs": options.jobs,
+         **({"resumed_commit": options.resumed_commit}
+            if options.resumed_commit else {}),
          "compute_sanitizer": sections}, indent=1))
     unfinished.replace(options.json)
 
@@ -243,6 +247,19 @@ def earlier_seconds(path):
     sections = json.loads(path.read_text()).get("compute_sanitizer", [])
     return {(s["tool"], test): seconds for s in sections
             for test, seconds in s.get("seconds", {}).items()}
+
+
+def rows_done(path):
+    """Those of an earlier run's tests that were done, with nothing wrong."""
+    if not path:
+        return []
+    rows = []
+    for s in json.loads(path.read_text())["compute_sanitizer"]:
+        wrong = {row["test"] for row in s["failed"] + s["findings"]}
+        rows += [{"tool": s["tool"], "test": test, "found": 0,
+                  "seconds": seconds}
+                 for test, seconds in s["seconds"].items() if test not in wrong]
+    return rows
 
 
 def tasks_of(tool, tests, options):
@@ -269,11 +286,16 @@ def run(tools, tests, options):
     """The sections of the report."""
     begin = time.monotonic()
     options.deadline = begin + options.within
+    before = [row for row in rows_done(options.resume)
+              if row["tool"] in tools and row["test"] in tests]
+    done = {(row["tool"], row["test"]) for row in before}
+    left = {tool: [test for test in tests if (tool, test) not in done]
+            for tool in tools}
     # The longest first, so that no core waits for the last.
     tasks = sorted((task for tool in tools
-                    for task in tasks_of(tool, tests, options)),
+                    for task in tasks_of(tool, left[tool], options)),
                    key=lambda task: -task[0])
-    rows = []
+    rows = list(before)
 
     def report():
         sections = [section_of(tool, rows, tests) for tool in tools]
@@ -298,8 +320,8 @@ def run(tools, tests, options):
     finally:
         options.processes.end_all()
         pool.shutdown(cancel_futures=True)
-    rows[:] = [row for one in running if not one.cancelled()
-               for row in one.result()]
+    rows[:] = before + [row for one in running if not one.cancelled()
+                        for row in one.result()]
     sections = report()
     for s in sections:
         slowest = sorted(s["seconds"].items(), key=lambda of: -of[1])[:3]
@@ -337,6 +359,10 @@ def main():
     parser.add_argument("--earlier", metavar="FILE", type=pathlib.Path,
                         help="of an earlier run: its longest tests begin first"
                              ",\nand short ones share processes")
+    parser.add_argument("--resume", metavar="FILE", type=pathlib.Path,
+                        help="of an earlier run, which goes on: tests that it "
+                             "has done are\nkept, but for those with which "
+                             "something was wrong")
     parser.add_argument("--logs", metavar="FOLDER", type=pathlib.Path,
                         help="for all that is printed where something is wrong")
     parser.add_argument("--gpu", help="told in FILE")
@@ -344,6 +370,8 @@ def main():
     options = parser.parse_args()
     if not shutil.which("compute-sanitizer"):
         sys.exit("there is no compute-sanitizer on PATH")
+    options.resumed_commit = (json.loads(options.resume.read_text())["commit"]
+                              if options.resume else None)
     options.processes = Processes()
     for which in (signal.SIGINT, signal.SIGTERM):
         signal.signal(which, interrupt)
