@@ -17,9 +17,9 @@
 #include "common/thread_pool.h"
 #include "kernels/reference/packed_matrix.h"
 #include "kernels/reference/reference_backend.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole {
 namespace {

@@ -19,8 +19,8 @@
 #include "common/packed_forest.h"
 #include "common/step.h"
 #include "kernels/reference/reference_backend.h"
-#include "worker_service/engine.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/engine/engine.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole {
 namespace {

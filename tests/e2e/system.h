@@ -15,7 +15,7 @@
 #include "scheduler_service/scheduler_server.h"
 #include "tests/e2e/tcp_relay.h"
 #include "worker_service/ranks/ranked_model_options.h"
-#include "worker_service/worker_server.h"
+#include "worker_service/serving/worker_server.h"
 
 namespace bole::e2e {
 

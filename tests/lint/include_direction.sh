@@ -82,7 +82,14 @@ forbid 'worker_service/' 'scheduler_service/' \
   'the worker does not include the scheduler'
 forbid 'worker_service/' "$cuda" \
   'the worker sees backends through kernels/backend.h; choose_backend picks one' \
-  'worker_service/(choose_backend|([a-z0-9_]*_)?main)\.cc$'
+  'worker_service/(loading/choose_backend|([a-z0-9_]*_)?main)\.cc$'
+above='serving'
+for room in calibration ranks loop engine loading model; do
+  # `ranks` and `loop` stand side by side.
+  forbid "worker_service/$room/" "worker_service/($above)/" \
+    'rooms of the worker, from below: model, loading, engine, loop and ranks, calibration, serving'
+  [[ $room == ranks ]] || above+="|$room"
+done
 forbid 'clients/' "$cuda|kernels/|common/net/|scheduler_service/|worker_service/" \
   'a client speaks through proto'
 

@@ -12,9 +12,9 @@
 #include "proto/worker.pb.h"
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/links/worker_description_codec.h"
-#include "tests/worker_service/execute_client.h"
-#include "tests/worker_service/served_worker.h"
-#include "worker_service/worker_service.h"
+#include "tests/worker_service/serving/execute_client.h"
+#include "tests/worker_service/serving/served_worker.h"
+#include "worker_service/serving/worker_service.h"
 
 namespace bole {
 namespace {

@@ -23,7 +23,7 @@
 #include "tests/simulation/faults.h"
 #include "tests/simulation/simulated_model.h"
 #include "tests/simulation/simulated_server.h"
-#include "worker_service/serving_flags.h"
+#include "worker_service/serving/serving_flags.h"
 
 namespace {
 

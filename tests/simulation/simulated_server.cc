@@ -15,9 +15,9 @@
 #include "common/version.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/number_spoiler.h"
-#include "worker_service/memory_plan.h"
-#include "worker_service/worker_metrics.h"
-#include "worker_service/worker_service.h"
+#include "worker_service/engine/memory_plan.h"
+#include "worker_service/serving/worker_metrics.h"
+#include "worker_service/serving/worker_service.h"
 
 namespace bole::simulation {
 namespace {

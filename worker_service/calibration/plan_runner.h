@@ -13,7 +13,7 @@
 #include "common/mutex.h"
 #include "common/step.h"
 #include "worker_service/calibration/calibrator.h"
-#include "worker_service/compute_loop.h"
+#include "worker_service/loop/compute_loop.h"
 
 namespace bole {
 

@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "common/draft_shape.h"
 #include "kernels/backend.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/acceptance_profile.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole {
 

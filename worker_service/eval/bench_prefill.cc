@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "worker_service/device_arrays.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/generator.h"
+#include "worker_service/model/device_arrays.h"
 
 namespace bole {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "nlohmann/json_fwd.hpp"
 #include "worker_service/eval/bench_decode.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 #include "worker_service/model/model_config.h"
 
 namespace bole {

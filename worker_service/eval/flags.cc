@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker_service/choose_backend.h"
-#include "worker_service/default_threads.h"
-#include "worker_service/loading_report.h"
+#include "worker_service/loading/choose_backend.h"
+#include "worker_service/loading/default_threads.h"
+#include "worker_service/loading/loading_report.h"
 #include "worker_service/ranks/rank_group.h"
 
 namespace bole {

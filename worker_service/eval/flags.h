@@ -11,10 +11,10 @@
 #include "kernels/backend.h"
 #include "kernels/collectives_kind.h"
 #include "kernels/communicator.h"
-#include "worker_service/draft_head.h"
-#include "worker_service/draft_weights.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/draft_head.h"
+#include "worker_service/loading/draft_weights.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole {
 

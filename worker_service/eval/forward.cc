@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/engine/row_batch_buffer.h"
+#include "worker_service/model/device_arrays.h"
 #include "worker_service/model/head.h"
 #include "worker_service/model/hybrid_model.h"
 #include "worker_service/model/mtp_layer.h"
-#include "worker_service/row_batch_buffer.h"
-#include "worker_service/sequence_memory.h"
+#include "worker_service/model/sequence_memory.h"
 
 namespace bole {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/packed_forest.h"
 #include "kernels/backend.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole {
 

@@ -12,7 +12,7 @@
 #include "common/draft_shape.h"
 #include "common/sampling_params.h"
 #include "common/step.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/acceptance_profile.h"
 
 namespace bole {

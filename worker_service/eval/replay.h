@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/step.h"
-#include "worker_service/engine.h"
-#include "worker_service/recorder.h"
+#include "worker_service/engine/engine.h"
+#include "worker_service/loop/recorder.h"
 
 namespace bole {
 

@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/command_line.h"
 #include "common/status_macros.h"
-#include "worker_service/engine.h"
-#include "worker_service/engine_flags.h"
-#include "worker_service/engine_sizes.h"
+#include "worker_service/engine/engine.h"
+#include "worker_service/engine/engine_flags.h"
+#include "worker_service/engine/engine_sizes.h"
 #include "worker_service/eval/commands.h"
 #include "worker_service/eval/flags.h"
 #include "worker_service/eval/replay.h"
-#include "worker_service/recorder.h"
+#include "worker_service/loop/recorder.h"
 
 namespace bole {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/operator_set.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 #include "worker_service/model/head.h"
 #include "worker_service/model/layer_context.h"
 #include "worker_service/model/model_parts.h"

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "kernels/operator_set.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 #include "worker_service/model/model_config.h"
 
 namespace bole {

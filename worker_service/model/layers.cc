@@ -7,7 +7,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/operator_set.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 
 namespace bole {
 namespace {

@@ -5,8 +5,8 @@
 #include "kernels/operator_set.h"
 #include "worker_service/model/layer_context.h"
 #include "worker_service/model/model_config.h"
+#include "worker_service/model/sequence_memory.h"
 #include "worker_service/model/weights.h"
-#include "worker_service/sequence_memory.h"
 
 namespace bole {
 

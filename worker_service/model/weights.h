@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
 #include "kernels/weight_store.h"
-#include "worker_service/device_arrays.h"
 #include "worker_service/model/checkpoint_tensors.h"
+#include "worker_service/model/device_arrays.h"
 #include "worker_service/model/model_shard.h"
 
 namespace bole {

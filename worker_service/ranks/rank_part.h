@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
-#include "worker_service/engine.h"
-#include "worker_service/engine_sizes.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/engine/engine.h"
+#include "worker_service/engine/engine_sizes.h"
+#include "worker_service/loading/loaded_model.h"
 #include "worker_service/ranks/rank_group.h"
 #include "worker_service/ranks/ranked_model_options.h"
 

@@ -6,7 +6,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/communicator.h"
-#include "worker_service/choose_backend.h"
+#include "worker_service/loading/choose_backend.h"
 #include "worker_service/ranks/host_communicator.h"
 #include "worker_service/ranks/plan_codec.h"
 #include "worker_service/ranks/round_digest.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "worker_service/default_threads.h"
+#include "worker_service/loading/default_threads.h"
 
 namespace bole {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/collectives_kind.h"
-#include "worker_service/draft_head.h"
-#include "worker_service/draft_weights.h"
-#include "worker_service/engine_options.h"
-#include "worker_service/engine_sizes.h"
+#include "worker_service/engine/engine_options.h"
+#include "worker_service/engine/engine_sizes.h"
+#include "worker_service/loading/draft_head.h"
+#include "worker_service/loading/draft_weights.h"
 
 namespace bole {
 

@@ -23,7 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/bench/cuda/gpu_bench.h"
 #include "tests/worker_service/ranks/on_ranks.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 
 namespace bole::cuda {
 namespace {

@@ -22,7 +22,7 @@
 #include "tests/testing/guarded_buffer.h"
 #include "tests/testing/matrices.h"
 #include "tests/testing/random_forest.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 
 namespace bole::cuda {
 namespace {

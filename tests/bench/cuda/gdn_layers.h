@@ -11,7 +11,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/gdn.h"
 #include "tests/testing/random_forest.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 
 namespace bole::cuda {
 

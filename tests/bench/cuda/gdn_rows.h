@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/gdn.h"
-#include "worker_service/device_arrays.h"
+#include "worker_service/model/device_arrays.h"
 
 namespace bole::cuda {
 

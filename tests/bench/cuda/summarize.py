@@ -135,7 +135,7 @@ def operators(results, report):
 def models(results, report):
     """Line 2: whole models beside the reference's outputs and themselves.
 
-    The bounds are the tests' own (tests/worker_service/golden_cuda_test.cc and
+    The bounds are the tests' own (tests/worker_service/engine/golden_cuda_test.cc and
     its neighbours)."""
     tests = results.get("models")
     report.at_most("2  models: tests that failed",

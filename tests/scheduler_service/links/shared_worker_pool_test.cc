@@ -22,8 +22,8 @@
 #include "scheduler_service/links/worker_client.h"
 #include "scheduler_service/links/worker_pool.h"
 #include "tests/testing/random_step.h"
-#include "tests/worker_service/served_worker.h"
-#include "worker_service/worker_service.h"
+#include "tests/worker_service/serving/served_worker.h"
+#include "worker_service/serving/worker_service.h"
 
 namespace bole {
 namespace {

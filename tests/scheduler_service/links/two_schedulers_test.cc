@@ -14,9 +14,9 @@
 #include "scheduler_service/links/worker_client.h"
 #include "tests/scheduler_service/links/fake_worker.h"
 #include "tests/testing/random_step.h"
-#include "tests/worker_service/held_engine.h"
-#include "tests/worker_service/served_worker.h"
-#include "worker_service/worker_service.h"
+#include "tests/worker_service/loop/held_engine.h"
+#include "tests/worker_service/serving/served_worker.h"
+#include "worker_service/serving/worker_service.h"
 
 namespace bole {
 namespace {

@@ -19,7 +19,7 @@
 #include "tests/testing/random_tree.h"
 #include "worker_service/calibration/combinations.h"
 #include "worker_service/calibration/report.h"
-#include "worker_service/validate_plan.h"
+#include "worker_service/engine/validate_plan.h"
 
 namespace bole {
 namespace {

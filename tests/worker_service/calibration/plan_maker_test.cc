@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/random_tree.h"
 #include "worker_service/calibration/combinations.h"
-#include "worker_service/validate_plan.h"
+#include "worker_service/engine/validate_plan.h"
 
 namespace bole {
 namespace {

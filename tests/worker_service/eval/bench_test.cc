@@ -7,7 +7,7 @@
 #include "worker_service/eval/bench_decode.h"
 #include "worker_service/eval/bench_prefill.h"
 #include "worker_service/eval/bench_report.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole {
 namespace {

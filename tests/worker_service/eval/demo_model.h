@@ -8,7 +8,7 @@
 
 #include "nlohmann/json_fwd.hpp"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/reference/reference_backend.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 

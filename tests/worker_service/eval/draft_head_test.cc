@@ -1,6 +1,6 @@
 // A drafter that chooses among few tokens writes what one writes that chooses
 // among all, and is right nearly as often.
-#include "worker_service/draft_head.h"
+#include "worker_service/loading/draft_head.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,10 +16,10 @@
 #include "tests/worker_service/eval/demo_model.h"
 #include "tests/worker_service/eval/drafting_demo.h"
 #include "tests/worker_service/model/files.h"
-#include "worker_service/draft_tokens.h"
 #include "worker_service/eval/count_text.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/draft_tokens.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 namespace {

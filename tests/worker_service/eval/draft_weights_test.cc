@@ -1,6 +1,6 @@
 // A drafter with weights of 7 bits writes what one with full weights writes,
 // and is right nearly as often.
-#include "worker_service/draft_weights.h"
+#include "worker_service/loading/draft_weights.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/eval/demo_model.h"
 #include "tests/worker_service/eval/drafting_demo.h"
-#include "worker_service/draft_head.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/draft_head.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 namespace {

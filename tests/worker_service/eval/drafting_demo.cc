@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "tests/worker_service/eval/demo_model.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 
 namespace bole::testing_support {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "kernels/reference/reference_backend.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker_service/eval/demo_model.h"
 #include "tests/worker_service/eval/dense_runs.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 
 namespace bole::testing_support {
 namespace {

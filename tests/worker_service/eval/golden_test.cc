@@ -9,7 +9,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/eval/golden_files.h"
 #include "worker_service/eval/forward.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 namespace {

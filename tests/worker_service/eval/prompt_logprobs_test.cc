@@ -18,10 +18,10 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/eval/demo_model.h"
 #include "tests/worker_service/eval/dense_runs.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/forward.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing_support {
 namespace {

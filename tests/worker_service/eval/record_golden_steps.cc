@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "common/step.h"
 #include "tests/worker_service/eval/demo_model.h"
-#include "worker_service/engine_sizes.h"
+#include "worker_service/engine/engine_sizes.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/recorder.h"
+#include "worker_service/loop/recorder.h"
 
 namespace bole::testing_support {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "tests/worker_service/eval/demo_model.h"
-#include "worker_service/engine.h"
-#include "worker_service/engine_sizes.h"
-#include "worker_service/recorder.h"
+#include "worker_service/engine/engine.h"
+#include "worker_service/engine/engine_sizes.h"
+#include "worker_service/loop/recorder.h"
 
 namespace bole {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_backend.h"
-#include "worker_service/draft_head.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/acceptance_profile.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/draft_head.h"
+#include "worker_service/loading/loaded_model.h"
 #include "worker_service/model/markov_chain.h"
 
 namespace bole {

@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
 #include "kernels/reference/reference_backend.h"
-#include "tests/worker_service/faulty_backend.h"
+#include "tests/worker_service/engine/faulty_backend.h"
 #include "worker_service/ranks/rank_main.h"
 #include "worker_service/ranks/ranked_model_options.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/loaded_model.h"
 #include "worker_service/model/model_config.h"
 #include "worker_service/model/tensor_view.h"
 

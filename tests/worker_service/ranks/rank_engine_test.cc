@@ -25,10 +25,10 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/worker_service/ranks/on_ranks.h"
 #include "tests/worker_service/ranks/random_model.h"
-#include "worker_service/draft_head.h"
-#include "worker_service/engine.h"
+#include "worker_service/engine/engine.h"
 #include "worker_service/eval/generator.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/draft_head.h"
+#include "worker_service/loading/loaded_model.h"
 
 namespace bole::testing {
 namespace {

@@ -21,9 +21,9 @@
 #include "tests/testing/matrices.h"
 #include "tests/worker_service/ranks/on_ranks.h"
 #include "tests/worker_service/ranks/random_model.h"
-#include "worker_service/draft_weights.h"
 #include "worker_service/eval/forward.h"
-#include "worker_service/loaded_model.h"
+#include "worker_service/loading/draft_weights.h"
+#include "worker_service/loading/loaded_model.h"
 #include "worker_service/model/model_config.h"
 
 namespace bole::testing {

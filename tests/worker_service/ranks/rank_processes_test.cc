@@ -21,7 +21,7 @@
 #include "common/step.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker_service/faulty_backend.h"
+#include "tests/worker_service/engine/faulty_backend.h"
 #include "worker_service/ranks/ranked_model.h"
 
 namespace bole::testing {

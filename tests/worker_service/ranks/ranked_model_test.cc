@@ -15,8 +15,8 @@
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
 #include "kernels/reference/reference_backend.h"
-#include "tests/worker_service/faulty_backend.h"
-#include "worker_service/memory_plan.h"
+#include "tests/worker_service/engine/faulty_backend.h"
+#include "worker_service/engine/memory_plan.h"
 #include "worker_service/ranks/rank_part.h"
 
 namespace bole::testing {
