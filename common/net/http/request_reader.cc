@@ -58,9 +58,13 @@ RequestReader::~RequestReader() = default;
 
 void RequestReader::Restart() {
   parser_ = std::make_unique<Parser>();
-  parser_->beast.header_limit(static_cast<uint32_t>(limits_.max_header_bytes));
+  // The limit is checked here: where Beast notices that a header is too long
+  // depends on how the bytes are cut.
+  parser_->beast.header_limit(
+      static_cast<uint32_t>(limits_.max_header_bytes + kChunkLineBytes));
   parser_->beast.body_limit(limits_.max_body_bytes);
   request_ = {};
+  head_bytes_ = 0;
   state_ = State::kStart;
 }
 
@@ -93,16 +97,21 @@ size_t RequestReader::Feed(std::string_view bytes) {
       break;
     }
     error_code error;
-    taken += beast.put(
+    const size_t put = beast.put(
         boost::asio::const_buffer(bytes.data() + taken, bytes.size() - taken),
         error);
-    if (error == http::error::need_more) break;
-    if (error == http::error::header_limit) {
+    taken += put;
+    if (!had_head) head_bytes_ += put;
+    const bool is_partial = error == http::error::need_more;
+    if (error == http::error::header_limit ||
+        ((!error || is_partial) && !had_head &&
+         HeadBytes(bytes.size() - taken) > limits_.max_header_bytes)) {
       Fail(431, "headers_too_large",
            absl::StrCat("the header is longer than ", limits_.max_header_bytes,
                         " bytes"));
       return taken;
     }
+    if (is_partial) break;
     if (error == http::error::body_limit) {
       Fail(413, "body_too_large",
            absl::StrCat("the body is longer than ", limits_.max_body_bytes,
@@ -128,6 +137,10 @@ size_t RequestReader::Feed(std::string_view bytes) {
     state_ = State::kRequest;
   }
   return taken;
+}
+
+size_t RequestReader::HeadBytes(size_t untaken) const {
+  return head_bytes_ + (parser_->beast.is_header_done() ? 0 : untaken);
 }
 
 void RequestReader::TakeHead() {

@@ -54,11 +54,15 @@ class RequestReader {
   struct Parser;
 
   size_t SkipEmptyLines(std::string_view bytes);
+  // The length of the request line and the header or, while they are not
+  // complete, how many of their bytes have come, `untaken` ones included.
+  size_t HeadBytes(size_t untaken) const;
   void TakeHead();
   void Fail(int status, std::string_view code, std::string_view message);
 
   const HttpLimits limits_;
   State state_ = State::kStart;
+  size_t head_bytes_ = 0;  // What has been taken of the line and the header.
   std::unique_ptr<Parser> parser_;
   HttpRequest request_;
   HttpAnswer error_;

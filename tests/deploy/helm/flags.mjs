@@ -3,11 +3,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./render.mjs";
 
-function flagsOf(folder) {
+function flagsOf(...folders) {
   const found = new Set();
-  for (const name of readdirSync(join(root, folder))) {
-    if (!name.endsWith(".cc")) continue;
-    const source = readFileSync(join(root, folder, name), "utf8");
+  const files = folders.flatMap((folder) =>
+    readdirSync(join(root, folder)).map((name) => join(root, folder, name)));
+  for (const file of files) {
+    if (!file.endsWith(".cc")) continue;
+    const source = readFileSync(file, "utf8");
     for (const [, flag] of source.matchAll(/"(--[a-z-]+)["!,]/g)) found.add(flag);
     for (const [, kind] of source.matchAll(/AddClientFlags\(app, "([a-z]+)"/g)) {
       for (const what of ["ca", "cert", "key", "name"]) found.add(`--${kind}-${what}`);
@@ -18,5 +20,6 @@ function flagsOf(folder) {
 
 export const flags = {
   "bole-scheduler": flagsOf("scheduler_service"),
-  "bole-worker": flagsOf("worker_service"),
+  "bole-worker": flagsOf("worker_service", "worker_service/engine",
+    "worker_service/loading", "worker_service/serving"),
 };
