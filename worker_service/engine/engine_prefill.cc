@@ -204,22 +204,22 @@ absl::Status Engine::QueuePrefillDownload() {
 absl::StatusOr<Engine::Results> Engine::ReadPrefills(const StepPlan& plan) {
   const PrefillPass& pass = *prefill_;
   Results results(plan.prefills.size());
+  std::vector<int32_t> last;  // The position of each chunk's last token.
+  for (const PrefillPlan& chunk : plan.prefills) {
+    last.push_back(chunk.sequence.committed +
+                   static_cast<int>(chunk.tokens.size()) - 1);
+  }
   if (pass.shape.head_rows > 0) {
-    std::vector<int32_t> before_last;  // Each path is a chunk's last token.
-    for (const PrefillPlan& chunk : plan.prefills) {
-      before_last.push_back(chunk.sequence.committed +
-                            static_cast<int>(chunk.tokens.size()) - 1);
-    }
-    results = pass.sampling.Results(pass.down, /*image=*/0, pass.sequences(),
-                                    before_last);
+    // The path of a chunk is its last token.
+    results =
+        pass.sampling.Results(pass.down, /*image=*/0, pass.sequences(), last);
     if (plan.draft) {
       AddProposals(*pass.drafter, pass.down, /*image=*/0, pass.sequences(),
                    results);
     }
   }
   for (size_t b = 0; b < results.size(); ++b) {
-    results[b].committed = plan.prefills[b].sequence.committed +
-                           static_cast<int>(plan.prefills[b].tokens.size());
+    results[b].committed = last[b] + 1;
   }
   BOLE_RETURN_IF_ERROR(AddPromptLogprobs(plan, results));
   return results;

@@ -234,27 +234,27 @@ def write(options, sections, seconds):
         {"gpu": options.gpu, "commit": options.commit,
          "command": ["tests/kernels/cuda/sanitize.py", *sys.argv[1:]],
          "wall_seconds": round(seconds), "jobs": options.jobs,
-         **({"resumed_commit": options.resumed_commit}
-            if options.resumed_commit else {}),
+         "resumed_commit": report_of(options.resume).get("commit"),
          "compute_sanitizer": sections}, indent=1))
     unfinished.replace(options.json)
 
 
+def report_of(path):
+    """What an earlier run wrote, if there is one."""
+    return json.loads(path.read_text()) if path else {"compute_sanitizer": []}
+
+
 def earlier_seconds(path):
     """Of each test by tool; what is not in it may take any time."""
-    if not path:
-        return {}
-    sections = json.loads(path.read_text()).get("compute_sanitizer", [])
-    return {(s["tool"], test): seconds for s in sections
-            for test, seconds in s.get("seconds", {}).items()}
+    return {(s["tool"], test): seconds
+            for s in report_of(path)["compute_sanitizer"]
+            for test, seconds in s["seconds"].items()}
 
 
 def rows_done(path):
     """Those of an earlier run's tests that were done, with nothing wrong."""
-    if not path:
-        return []
     rows = []
-    for s in json.loads(path.read_text())["compute_sanitizer"]:
+    for s in report_of(path)["compute_sanitizer"]:
         wrong = {row["test"] for row in s["failed"] + s["findings"]}
         rows += [{"tool": s["tool"], "test": test, "found": 0,
                   "seconds": seconds}
@@ -370,8 +370,6 @@ def main():
     options = parser.parse_args()
     if not shutil.which("compute-sanitizer"):
         sys.exit("there is no compute-sanitizer on PATH")
-    options.resumed_commit = (json.loads(options.resume.read_text())["commit"]
-                              if options.resume else None)
     options.processes = Processes()
     for which in (signal.SIGINT, signal.SIGTERM):
         signal.signal(which, interrupt)
